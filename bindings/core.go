@@ -1,0 +1,220 @@
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"dynosim/gocore/job"
+)
+
+// cancelGrace is how long Run waits for a cancelled engine to stop by itself. An engine that computes notices within
+// milliseconds; one that is blocked reading a pipe never does, and is left behind.
+const cancelGrace = 120 * time.Millisecond
+
+const (
+	kindCancelled = "cancelled"
+	kindInternal  = "internal"
+)
+
+// A run is one id: what Python can ask about while it goes on, and its rows afterwards.
+type run struct {
+	monitor  job.Monitor
+	cancel   sync.Once
+	stopped  chan struct{} // closed by Cancel
+	mu       sync.Mutex
+	started  bool
+	finished *job.Result // nil until Run has succeeded
+}
+
+var registry = struct {
+	mu   sync.Mutex
+	last int64
+	runs map[int64]*run
+}{runs: map[int64]*run{}}
+
+// Open makes a run and returns its id. Every id must be given to Close.
+func Open() int64 {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	registry.last++
+	registry.runs[registry.last] = &run{stopped: make(chan struct{})}
+	return registry.last
+}
+
+// Run carries out the request in config, a JSON object (see job.Run), and blocks until it has ended. It returns the
+// JSON text of the result (job.Result.JSON). An id runs once.
+func Run(id int64, config string) (text string, err error) {
+	defer guard(&err)
+	r, err := lookup(id)
+	if err != nil {
+		return "", err
+	}
+	if !r.start() {
+		return "", failure(kindInternal, "this run has been started before")
+	}
+	ended := make(chan outcome, 1) // buffered: an engine that was left behind must not wait for a reader
+	go func() { ended <- r.execute(config) }()
+
+	select {
+	case out := <-ended:
+		return r.finish(out)
+	case <-r.stopped:
+	}
+	select {
+	case out := <-ended:
+		return r.finish(out)
+	case <-time.After(cancelGrace):
+		return "", failure(kindCancelled, "the run was cancelled")
+	}
+}
+
+// Progress returns how far a run has come, as JSON (job.Monitor.Progress), or "" for an unknown id.
+func Progress(id int64) (text string) {
+	defer quiet()
+	r, err := lookup(id)
+	if err != nil {
+		return ""
+	}
+	return clean(r.monitor.Progress())
+}
+
+// Cancel asks a run to stop; Run then returns an error of kind "cancelled". Unknown and finished ids are ignored.
+func Cancel(id int64) {
+	defer quiet()
+	r, err := lookup(id)
+	if err != nil {
+		return
+	}
+	r.monitor.Cancel()
+	r.cancel.Do(func() { close(r.stopped) })
+}
+
+// Column returns a numeric per-request column of a finished run: 8 bytes per row, little-endian float64 or int64.
+// The bytes belong to the run; Python copies them at once.
+func Column(id int64, name string) (data []byte, err error) {
+	defer guard(&err)
+	result, err := finished(id)
+	if err != nil {
+		return nil, err
+	}
+	if floats, ok := result.Floats(name); ok {
+		return rawBytes(floats), nil
+	}
+	if ints, ok := result.Ints(name); ok {
+		return rawBytes(ints), nil
+	}
+	return nil, failure(kindInternal, fmt.Sprintf("no numeric column %q", name))
+}
+
+// Strings returns a text column of a finished run as a JSON array.
+func Strings(id int64, name string) (text string, err error) {
+	defer guard(&err)
+	result, err := finished(id)
+	if err != nil {
+		return "", err
+	}
+	column, ok := result.Strings(name)
+	if !ok {
+		return "", failure(kindInternal, fmt.Sprintf("no text column %q", name))
+	}
+	encoded, err := json.Marshal(column)
+	if err != nil {
+		return "", failure(kindInternal, err.Error())
+	}
+	return string(encoded), nil
+}
+
+// Close forgets a run and its rows. A run that still goes on is not stopped by it; see Cancel.
+func Close(id int64) {
+	defer quiet()
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	delete(registry.runs, id)
+}
+
+type outcome struct {
+	result *job.Result
+	err    error
+}
+
+// execute runs the engine on the calling goroutine and turns a panic into an error.
+func (r *run) execute(config string) (out outcome) {
+	defer guard(&out.err)
+	result, err := job.Run(config, &r.monitor)
+	if err != nil {
+		return outcome{err: failure(job.Kind(err), err.Error())}
+	}
+	return outcome{result: result}
+}
+
+func (r *run) start() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.started
+	r.started = true
+	return first
+}
+
+func (r *run) finish(out outcome) (string, error) {
+	if out.err != nil {
+		return "", out.err
+	}
+	r.mu.Lock()
+	r.finished = out.result
+	r.mu.Unlock()
+	return clean(out.result.JSON()), nil
+}
+
+func lookup(id int64) (*run, error) {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	r, ok := registry.runs[id]
+	if !ok {
+		return nil, failure(kindInternal, fmt.Sprintf("unknown run %d", id))
+	}
+	return r, nil
+}
+
+func finished(id int64) (*job.Result, error) {
+	r, err := lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.finished == nil {
+		return nil, failure(kindInternal, fmt.Sprintf("run %d has no result", id))
+	}
+	return r.finished, nil
+}
+
+// rawBytes views a column as bytes without copying it. Only little-endian machines are supported by gopy's wheels.
+func rawBytes[T float64 | int64](column []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(column))), 8*len(column))
+}
+
+// failure builds the error text that Python takes apart again.
+func failure(kind, message string) error {
+	return errors.New(clean(kind + "\x1f" + message))
+}
+
+// clean makes text safe for a C string: valid UTF-8, no NUL.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// guard turns a panic into an error of kind "internal" that carries the stack.
+func guard(err *error) {
+	if cause := recover(); cause != nil {
+		*err = failure(kindInternal, fmt.Sprintf("internal: %v\n%s", cause, debug.Stack()))
+	}
+}
+
+// quiet swallows a panic in a function that has no error to return.
+func quiet() { _ = recover() }

@@ -1,0 +1,21 @@
+// Package core is the facade that gopy binds as the Python module dynamo._core._core.
+//
+// It holds no decisions: it names a run by an integer, hands the configuration to gocore/job, and gives the result
+// back as JSON text and raw column bytes. One run goes
+//
+//	id := Open()                 a fresh run
+//	Run(id, config)              blocks; JSON of the report, or an error
+//	Progress(id), Cancel(id)     from any other thread, while Run blocks
+//	Column(id, name), Strings(…) per-request columns, after Run
+//	Close(id)                    forgets the run and its rows
+//
+// Rules that gopy imposes, each of which costs the whole interpreter when broken:
+//
+//   - Only int64, string and []byte cross, with at most one result beside an error. A struct handle that outlives its
+//     object crashes Python; an unknown id is an ordinary error here.
+//   - A panic must not reach the border. Every exported function and every goroutine recovers.
+//   - The engine runs on a goroutine of its own, never on the calling thread's, or the garbage collector could not
+//     stop its loops and Cancel and Progress would hang until the run was over.
+//   - Errors reach Python as text only. That text is KIND + "\x1f" + MESSAGE, KIND being one of job.Kind.
+//   - Text that crosses must be valid UTF-8 without NUL bytes.
+package core

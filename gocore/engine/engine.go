@@ -1,0 +1,110 @@
+// Package engine is the vocabulary that every simulated inference engine shares with the shells that drive it.
+//
+// An engine works in passes (vLLM calls one a step). A shell adds requests, asks for a pass at some instant, and gets back
+// everything that pass does and when it ends; nothing else happens in between. Offline replay jumps a virtual clock to
+// EndMs, a live worker sleeps until then.
+//
+//	shell --Add--> waiting --admit--> running --one token a pass--> finished
+//	                  ^                  |
+//	                  +---- preempt -----+        rejected: can never run
+//
+// Package engine/vllm is the one engine built so far.
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"dynosim/gocore/kvcache"
+)
+
+// RequestID identifies a request within one run: the index of its turn in the workload.
+type RequestID int32
+
+// Request is what an engine needs to know about a request.
+type Request struct {
+	ID           RequestID
+	Prompt       kvcache.Prompt
+	PromptTokens int // >= 1
+	OutputTokens int // >= 1
+}
+
+// Pass is everything one pass did. Its slices are valid until the next pass of the same engine.
+type Pass struct {
+	StartMs, EndMs float64
+
+	// Admitted requests left the waiting queue; visible at StartMs.
+	Admitted []Admission
+
+	// Tokens is the number of tokens emitted, one per request; all carry EndMs. Listing them would cost more than
+	// producing them, so a pass says only how the set of emitting requests changes from one emitting pass of the engine to
+	// the next: Started joined it, Finished emitted their last token, and whoever is preempted or starved of budget
+	// leaves it silently and shows up in Started again later.
+	Tokens   int
+	Started  []TokenRun
+	Finished []RequestID
+
+	// Rejected requests can never run and have left the engine; visible at EndMs.
+	Rejected []Rejection
+
+	// Scheduled is the number of requests that got a share of the pass.
+	Scheduled int
+}
+
+// Admission is a request that starts, or after a preemption restarts, to run.
+type Admission struct {
+	ID           RequestID
+	ReusedTokens int // prompt tokens found in the cache
+}
+
+// TokenRun begins an unbroken run of tokens, one in each emitting pass of the engine.
+type TokenRun struct {
+	ID    RequestID
+	Index int // of the run's first token in the request's output, from 0
+}
+
+// Rejection is a request that can never run, and why.
+type Rejection struct {
+	ID     RequestID
+	Reason string
+}
+
+// Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
+func (p *Pass) Idle() bool {
+	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0
+}
+
+// Stuck describes a request that an engine owns but cannot advance.
+type Stuck struct {
+	ID           RequestID
+	State        string // "waiting", "running" or "preempted"
+	PromptTokens int
+	OutputTokens int
+	Generated    int
+	BlocksNeeded int // for its whole output
+}
+
+// DeadEnd is the error of a run in which time cannot advance although work is left.
+type DeadEnd struct {
+	AtMs      float64
+	Requests  []Stuck
+	BlockSize int
+	Capacity  int // blocks in the pool
+	Names     func(RequestID) string
+}
+
+func (e *DeadEnd) Error() string {
+	const shown = 5
+	var b strings.Builder
+	fmt.Fprintf(&b, "dead end at %v ms of simulated time: %d requests can neither run nor be rejected; the pool has %d blocks of %d tokens",
+		e.AtMs, len(e.Requests), e.Capacity, e.BlockSize)
+	for i, r := range e.Requests {
+		if i == shown {
+			fmt.Fprintf(&b, "; and %d more", len(e.Requests)-shown)
+			break
+		}
+		fmt.Fprintf(&b, "; %s is %s (prompt %d + output %d tokens, %d emitted, needs %d blocks)",
+			e.Names(r.ID), r.State, r.PromptTokens, r.OutputTokens, r.Generated, r.BlocksNeeded)
+	}
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package vllm
+
+// admitWaiting moves requests from the waiting queue into the running list, strictly from the head: whoever does not
+// fit keeps everybody behind it waiting.
+//
+// There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is used
+// up, at most one in a pass.
+func (s *Scheduler) admitWaiting() {
+	for len(s.running) < s.args.MaxNumSeqs && !s.preempted {
+		at := s.candidate()
+		if at < 0 {
+			return
+		}
+		r := s.waiting.At(at)
+		cached, active := s.cachedPrompt(r)
+		if reason := s.cannotEverRun(r, cached); reason != "" {
+			s.waiting.Remove(at)
+			s.reject(r, reason)
+			continue
+		}
+		if !s.fits(r, active) {
+			return
+		}
+		if s.serve(r, cached) == blocked {
+			return
+		}
+		s.waiting.Remove(at)
+		if r.share.tokens == 0 && s.budget == 0 {
+			return
+		}
+	}
+}
+
+// cachedPrompt is the number of prompt tokens whose blocks are in the cache, and of those the ones in blocks that a
+// request holds. It walks the block list from the start to the first block that is not cached. Blocks of generated
+// tokens may be hit too, but only prompt tokens count.
+func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
+	if !s.args.PrefixCaching {
+		return 0, 0
+	}
+	blocks, activeBlocks := 0, 0
+	for limit := min(r.full, s.ceilBlocks(r.promptTokens)); blocks < limit; blocks++ {
+		isCached, isActive := s.pool.Lookup(r.blockID(blocks))
+		if !isCached {
+			break
+		}
+		if isActive {
+			activeBlocks++
+		}
+	}
+	return min(blocks<<s.blockShift, r.promptTokens), min(activeBlocks<<s.blockShift, r.promptTokens)
+}
+
+// fits reports whether the blocks of everything r has so far are available, all at once even if only a chunk of it runs
+// now. Blocks that a request holds already cost nothing; cached blocks that nobody holds cost like free ones. A request
+// that has not run yet must also leave the reserve.
+func (s *Scheduler) fits(r *sequence, activeCached int) bool {
+	needed := max(0, s.ceilBlocks(r.tokens())-activeCached>>s.blockShift)
+	if r.status == waiting {
+		needed += s.reserve
+	}
+	return needed <= s.pool.Available()
+}

@@ -1,0 +1,33 @@
+// Package vllm simulates the scheduler of a vLLM engine: continuous batching, chunked prefill, paged KV cache with prefix
+// reuse, and preemption with recomputation.
+//
+// One pass is one call of RunPass:
+//
+//	serveRunning   running requests first, in admission order: the next chunk of a prompt, or one token; a request that
+//	               needs a block when none is left preempts another
+//	admitWaiting   then the waiting queue, strictly from its head, while token budget, slots and blocks last
+//	emit           every request whose tokens are all computed gets one more, in running order
+//
+// The durations of the prefill and the decode part follow from what was scheduled (package timing). All state changes
+// happen at once, at the start of the pass; only their visibility is delayed (engine.Pass).
+//
+//	waiting --admit--> running --last token--> gone         computed: tokens whose KV is in the cache
+//	   ^                  |                                 allocated: tokens whose blocks the request holds
+//	   +----- preempt ----+  (to the front of the queue)    computed <= prompt + generated
+//
+// Facts that surprise, all of them the reference's and visible in users' numbers:
+//
+//   - The pass that completes a prompt also emits its first token and pays a decode step for it.
+//   - A fully cached prompt costs no prefill and needs no budget.
+//   - Recomputing generated tokens after a preemption costs budget but no time.
+//   - Under FIFO preemption the request behind the one being served is skipped when the victim stood before it.
+//   - The last token of a request takes a block, if it opens one, just to give it back.
+//
+// Where this engine departs on purpose from the reference: requests that can never run are rejected instead of hanging
+// the run (reject.go), requests that keep preempting each other are run one at a time (stall.go), and a watermark can
+// keep blocks back for running requests.
+//
+// Read scheduler.go, then admission.go, serve.go and emission.go in the order of a pass. sequence.go is the state of one
+// request. steady.go is a shortcut through passes in which everybody merely decodes; the tests run every workload with
+// and without it.
+package vllm

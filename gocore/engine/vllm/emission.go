@@ -1,0 +1,90 @@
+package vllm
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// emit gives one token to every running request whose tokens are all computed, including those whose prompt was
+// completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if some
+// of it loses its turn to a preemption, and zero if nobody gets a token.
+func (s *Scheduler) emit(decodeStartMs float64) {
+	s.out.EndMs = decodeStartMs
+	s.ready = s.ready[:0]
+	for _, r := range s.running {
+		if r.ready() {
+			s.ready = append(s.ready, r)
+		}
+	}
+	if len(s.ready) == 0 {
+		return
+	}
+	decode := s.decodeSeconds()
+	for _, r := range s.ready {
+		if r.status == running {
+			s.emitToken(r)
+		}
+	}
+	if s.out.Tokens > 0 {
+		s.out.EndMs = decodeStartMs + decode*1000
+		s.emittingPasses++
+	}
+	if s.left {
+		s.running = slices.DeleteFunc(s.running, func(r *sequence) bool { return r.status != running })
+	}
+}
+
+// decodeSeconds is the decode part of this pass, with the blocks that are active after scheduling and before emission.
+func (s *Scheduler) decodeSeconds() float64 {
+	return s.clock.DecodeSeconds(s.pool.Active()<<s.blockShift, s.pool.Capacity()<<s.blockShift)
+}
+
+// emitToken appends a token to r, preempting until its block fits. When r itself is the victim it gets none.
+func (s *Scheduler) emitToken(r *sequence) {
+	for !s.appendToken(r) {
+		if s.preemptWhileEmitting() == r {
+			return
+		}
+	}
+	s.out.Tokens++
+	s.stall.progressed(r)
+	if r.lastTokenPass != s.emittingPasses-1 || r.generated == 1 {
+		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
+	}
+	r.lastTokenPass = s.emittingPasses
+	if r.generated == r.maxOutput {
+		s.finish(r)
+	}
+}
+
+// appendToken adds one generated token. A token that opens a block makes the block before it full and needs a new
+// partial one; if none is left the token is taken back and false returned. The last token of a request is no exception.
+func (s *Scheduler) appendToken(r *sequence) bool {
+	r.generated++
+	if (r.tokens()-1)&(s.blockSize-1) != 0 {
+		return true
+	}
+	if r.full < r.listed {
+		s.pool.Promote(r.held, r.blockID(r.full))
+		r.full++
+	}
+	held, ok := s.pool.UsePartial(r.held)
+	if !ok {
+		r.generated--
+		return false
+	}
+	r.held = held
+	r.listed++
+	r.allocated = r.tokens()
+	return true
+}
+
+// finish releases everything r holds and forgets it; its blocks are there for the next request of the same emission.
+func (s *Scheduler) finish(r *sequence) {
+	s.pool.Release(r.held)
+	r.held = r.held[:0]
+	s.out.Finished = append(s.out.Finished, r.id)
+	s.left = true
+	s.drop(r)
+}

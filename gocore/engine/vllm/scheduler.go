@@ -1,0 +1,155 @@
+package vllm
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/gammazero/deque"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/paged"
+	"dynosim/gocore/timing"
+)
+
+// Scheduler is one simulated vLLM engine. One loop owns it; it is not safe for concurrent use.
+type Scheduler struct {
+	args       engineargs.Args
+	blockSize  int
+	blockShift uint
+	reserve    int // blocks that requests which have not run yet must leave available
+	clock      timing.Clock
+	pool       *paged.Pool
+
+	waiting deque.Deque[*sequence]
+	running []*sequence // in admission order
+	added   int         // requests so far
+	private kvcache.BlockID
+
+	// The pass being run.
+	passes       int
+	budget       int // tokens left
+	preempted    bool
+	prefillCount int // requests that process prompt tokens, and what they sum up to
+	prefillISL   int
+	prefillStart int
+	left         bool // somebody finished or was preempted during emission
+	out          engine.Pass
+
+	emittingPasses int
+	stall          stall
+
+	ready  []*sequence       // scratch
+	ids    []kvcache.BlockID // scratch
+	spares []*sequence
+}
+
+// New returns an idle engine.
+func New(args engineargs.Args) *Scheduler {
+	return &Scheduler{
+		args:       args,
+		blockSize:  args.BlockSize,
+		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
+		reserve:    int(args.Watermark * float64(args.NumGPUBlocks)),
+		clock:      timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
+		private:    kvcache.PrivateIDs,
+	}
+}
+
+var evictionPolicies = map[engineargs.EvictionBackend]paged.Policy{
+	engineargs.Lineage:  paged.Lineage,
+	engineargs.LRU:      paged.LRU,
+	engineargs.MultiLRU: paged.MultiLRU,
+}
+
+// Add puts a request at the back of the waiting queue; the next pass sees it first. Its id must differ from those of all
+// requests the engine still owns.
+func (s *Scheduler) Add(req engine.Request) {
+	r := s.spare()
+	*r = sequence{
+		id:            req.ID,
+		order:         s.added,
+		promptTokens:  req.PromptTokens,
+		maxOutput:     req.OutputTokens,
+		prompt:        req.Prompt,
+		privateBase:   s.private,
+		listed:        s.ceilBlocks(req.PromptTokens),
+		full:          req.PromptTokens >> s.blockShift,
+		held:          r.held[:0],
+		share:         share{pass: -1},
+		lastTokenPass: -1,
+	}
+	if s.args.PrefixCaching {
+		r.shareable = r.full
+	}
+	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
+	s.added++
+	s.waiting.PushBack(r)
+}
+
+// Requests is the number of requests the engine owns, waiting or running.
+func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
+
+// RunPass schedules and carries out everything that starts at nowMs. An error means that the engine can never emit
+// another token although it owns requests.
+func (s *Scheduler) RunPass(nowMs float64) (*engine.Pass, error) {
+	s.begin(nowMs)
+	s.serveRunning()
+	if !s.preempted {
+		s.admitWaiting()
+	}
+	s.emit(nowMs + s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000)
+	return &s.out, s.watchForStall()
+}
+
+func (s *Scheduler) begin(nowMs float64) {
+	s.passes++
+	s.budget = s.args.MaxNumBatchedTokens
+	s.preempted, s.left = false, false
+	s.prefillCount, s.prefillISL, s.prefillStart = 0, 0, 0
+	s.out = engine.Pass{
+		StartMs:  nowMs,
+		Admitted: s.out.Admitted[:0],
+		Started:  s.out.Started[:0],
+		Finished: s.out.Finished[:0],
+		Rejected: s.out.Rejected[:0],
+	}
+}
+
+// Stuck describes what the engine owns, oldest first, for the error of a run that cannot go on.
+func (s *Scheduler) Stuck() []engine.Stuck {
+	owned := s.owned()
+	stuck := make([]engine.Stuck, len(owned))
+	for i, r := range owned {
+		stuck[i] = engine.Stuck{
+			ID:           r.id,
+			State:        r.status.String(),
+			PromptTokens: r.promptTokens,
+			OutputTokens: r.maxOutput,
+			Generated:    r.generated,
+			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
+		}
+	}
+	return stuck
+}
+
+// owned lists all waiting and running requests in order of arrival.
+func (s *Scheduler) owned() []*sequence {
+	all := slices.Clone(s.running)
+	for i := range s.waiting.Len() {
+		all = append(all, s.waiting.At(i))
+	}
+	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	return all
+}
+
+func (s *Scheduler) spare() *sequence {
+	if n := len(s.spares); n > 0 {
+		r := s.spares[n-1]
+		s.spares = s.spares[:n-1]
+		return r
+	}
+	return new(sequence)
+}

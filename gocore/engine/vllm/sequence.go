@@ -1,0 +1,97 @@
+package vllm
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/paged"
+)
+
+type status uint8
+
+const (
+	waiting   status = iota // never ran
+	running                 // holds blocks
+	preempted               // ran before, waits again
+	gone                    // finished or rejected
+)
+
+func (s status) String() string {
+	return [...]string{"waiting", "running", "preempted", "gone"}[s]
+}
+
+// sequence is one request inside the engine: its tokens (only counted) and its block list.
+//
+// The block list has an entry for every block that the tokens have opened. The first full entries are full blocks, an
+// entry after them is the one partial block. A block that its last token fills stays partial until the next token
+// arrives, and a block that became full stays so even if that token had to be taken back.
+type sequence struct {
+	id           engine.RequestID
+	order        int // of arrival in this engine
+	status       status
+	promptTokens int
+	maxOutput    int
+	generated    int // survives preemption
+	computed     int // tokens; 0 after preemption
+	allocated    int // tokens whose blocks are held; 0 after preemption
+
+	prompt      kvcache.Prompt
+	shareable   int             // leading full blocks with the prompt's ids: all of the prompt's, or 0 without prefix caching
+	privateBase kvcache.BlockID // id of block i from shareable on: privateBase + i
+	listed      int             // blocks opened
+	full        int             // of those, full blocks
+	held        []paged.Slot    // the first blocks of the list, covering the allocated tokens
+
+	share         share
+	lastTokenPass int // the last emitting pass in which it emitted, -1 before
+}
+
+// share is what a sequence got of the pass with number pass.
+type share struct {
+	pass         int
+	tokens       int
+	promptTokens int
+	promptBefore int
+}
+
+// tokens is the length of the sequence.
+func (r *sequence) tokens() int { return r.promptTokens + r.generated }
+
+// ready reports whether the next pass emission owes it a token.
+func (r *sequence) ready() bool {
+	return r.computed >= r.tokens() && r.generated < r.maxOutput
+}
+
+// blockID is the identity of full block i.
+func (r *sequence) blockID(i int) kvcache.BlockID {
+	if i < r.shareable {
+		return r.prompt.Block(i)
+	}
+	return r.privateBase + kvcache.BlockID(i)
+}
+
+// appendBlocks appends the identities of listed blocks from..to-1 to dst.
+func (r *sequence) appendBlocks(dst []kvcache.BlockID, from, to int) []kvcache.BlockID {
+	if from < r.shareable {
+		shared := min(to, r.shareable)
+		dst = r.prompt.AppendBlocks(dst, from, shared)
+		from = shared
+	}
+	for i := from; i < to; i++ {
+		if i < r.full {
+			dst = append(dst, r.privateBase+kvcache.BlockID(i))
+		} else {
+			dst = append(dst, paged.Partial)
+		}
+	}
+	return dst
+}
+
+// blocksFor is the number of listed blocks that hold the first tokens tokens.
+func (s *Scheduler) blocksFor(r *sequence, tokens int) int {
+	return min(s.ceilBlocks(tokens), r.listed)
+}
+
+// ceilBlocks is tokens / block size, rounded up.
+func (s *Scheduler) ceilBlocks(tokens int) int {
+	return (tokens + s.blockSize - 1) >> s.blockShift
+}

@@ -1,0 +1,177 @@
+package engineargs
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"dynosim/gocore/strictjson"
+)
+
+// Args describes one engine. Parse has checked every value; treat it as read-only.
+type Args struct {
+	EngineType EngineType
+	BlockSize  int // tokens per KV block
+	// NumGPUBlocks is the size of the KV pool, in blocks.
+	NumGPUBlocks int
+	// MaxNumSeqs and MaxNumBatchedTokens limit one pass; math.MaxInt stands for no limit.
+	MaxNumSeqs, MaxNumBatchedTokens int
+	PrefixCaching, ChunkedPrefill   bool
+	// SpeedupRatio divides the duration of every pass; DecodeSpeedupRatio further divides its decode part.
+	// Zero in the product of those that apply means no scaling.
+	SpeedupRatio, DecodeSpeedupRatio float64
+	Preemption                       PreemptionMode
+	Eviction                         EvictionBackend
+	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0, 1).
+	Watermark float64
+	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
+	GPUsPerWorker int
+}
+
+// EngineType is the inference engine that is simulated. Only VLLM is built.
+type EngineType uint8
+
+// The engine types, in the order of their names in the table.
+const (
+	VLLM EngineType = iota
+	SGLang
+	TRTLLM
+)
+
+var engineTypeNames = []string{VLLM: "vllm", SGLang: "sglang", TRTLLM: "trtllm"}
+
+// String returns the name users write.
+func (t EngineType) String() string { return engineTypeNames[t] }
+
+// PreemptionMode says which running request gives its blocks back first.
+type PreemptionMode uint8
+
+// LIFO preempts the request that was admitted last, FIFO the one that was admitted first.
+const (
+	LIFO PreemptionMode = iota
+	FIFO
+)
+
+var preemptionNames = []string{LIFO: "lifo", FIFO: "fifo"}
+
+// String returns the name users write.
+func (m PreemptionMode) String() string { return preemptionNames[m] }
+
+// EvictionBackend says which cached block leaves the pool first.
+type EvictionBackend uint8
+
+// Lineage evicts leaves before their parents, LRU the block unused for longest, MultiLRU the least often used.
+const (
+	Lineage EvictionBackend = iota
+	LRU
+	MultiLRU
+)
+
+var evictionNames = []string{Lineage: "lineage", LRU: "lru", MultiLRU: "multi_lru"}
+
+// String returns the name users write.
+func (b EvictionBackend) String() string { return evictionNames[b] }
+
+// Default returns what an empty object describes.
+func Default() Args {
+	args, _, err := Parse("{}")
+	if err != nil {
+		panic("engineargs: the defaults are refused: " + err.Error())
+	}
+	return args
+}
+
+// Parse reads one object; the empty string stands for an empty object. The warnings are for the user, one
+// line each. Errors are those of package strictjson, joined when there are several; none of them says
+// which argument held the object.
+func Parse(text string) (args Args, warnings []string, err error) {
+	if text == "" {
+		text = "{}"
+	}
+	o, err := strictjson.Decode(text, schema())
+	if err != nil {
+		return Args{}, nil, err
+	}
+	if err := check(o); err != nil {
+		return Args{}, nil, err
+	}
+	return build(o), ineffective(o), nil
+}
+
+// ineffective returns one line that names all fields set in vain.
+func ineffective(o *strictjson.Object) []string {
+	var names []string
+	for _, f := range table {
+		if f.use == inert && isSet(o, f) {
+			names = append(names, f.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return []string{"engine argument " + names[0] + " has no effect on offline replay"}
+	default:
+		return []string{"engine arguments " + strings.Join(names, ", ") + " have no effect on offline replay"}
+	}
+}
+
+// isSet reports whether the field says something other than its default.
+func isSet(o *strictjson.Object, f field) bool {
+	return !o.AtDefault(f.Name) && !(f.zeroIsUnset && o.Int(f.Name) == 0)
+}
+
+// build copies a checked object.
+func build(o *strictjson.Object) Args {
+	return Args{
+		EngineType:          EngineType(slices.Index(engineTypeNames, o.Text("engine_type"))),
+		BlockSize:           blockSize(o),
+		NumGPUBlocks:        numGPUBlocks(o),
+		MaxNumSeqs:          intOrUnlimited(o, "max_num_seqs"),
+		MaxNumBatchedTokens: intOrUnlimited(o, "max_num_batched_tokens"),
+		PrefixCaching:       o.Bool("enable_prefix_caching"),
+		ChunkedPrefill:      o.Bool("enable_chunked_prefill"),
+		SpeedupRatio:        o.Float("speedup_ratio"),
+		DecodeSpeedupRatio:  o.Float("decode_speedup_ratio"),
+		Preemption:          PreemptionMode(slices.Index(preemptionNames, o.Text("preemption_mode"))),
+		Eviction:            EvictionBackend(slices.Index(evictionNames, o.Text("eviction_backend"))),
+		Watermark:           o.Float("watermark"),
+		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
+	}
+}
+
+// blockSizeDefaults is what block_size 0 stands for. SGLang prefers sglang.page_size to it.
+var blockSizeDefaults = []int{VLLM: 64, SGLang: 1, TRTLLM: 32}
+
+func blockSize(o *strictjson.Object) int {
+	if size := o.Int("block_size"); size != 0 {
+		return size
+	}
+	engine := EngineType(slices.Index(engineTypeNames, o.Text("engine_type")))
+	if nested := o.Object("sglang"); engine == SGLang && nested != nil && nested.Given("page_size") {
+		return nested.Int("page_size")
+	}
+	return blockSizeDefaults[engine]
+}
+
+// numGPUBlocks may trust that the two spellings agree when both are given.
+func numGPUBlocks(o *strictjson.Object) int {
+	if o.Given("num_gpu_blocks_override") {
+		return o.Int("num_gpu_blocks_override")
+	}
+	return o.Int("num_gpu_blocks")
+}
+
+func intOrUnlimited(o *strictjson.Object, name string) int {
+	if o.Null(name) {
+		return math.MaxInt
+	}
+	return o.Int(name)
+}
+
+func intOrOne(o *strictjson.Object, name string) int {
+	if !o.Given(name) {
+		return 1
+	}
+	return o.Int(name)
+}

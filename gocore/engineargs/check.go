@@ -1,0 +1,174 @@
+package engineargs
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+
+	"dynosim/gocore/strictjson"
+)
+
+// check goes through the groups 2 to 5 of doc.go and returns the complaints of the first that has any.
+func check(o *strictjson.Object) error {
+	if err := checkWorkerType(o); err != nil {
+		return err
+	}
+	if err := strictjson.Join(rangeErrors(o)); err != nil {
+		return err
+	}
+	for _, rule := range crossRules {
+		if err := rule(o); err != nil {
+			return err
+		}
+	}
+	return strictjson.Join(notBuiltErrors(o))
+}
+
+// checkWorkerType refuses to choose between the worker type and its aliases. A null worker type says nothing.
+func checkWorkerType(o *strictjson.Object) error {
+	if o.Given("worker_type") {
+		for _, alias := range []string{"is_prefill", "is_decode"} {
+			if o.Given(alias) {
+				return &strictjson.FieldError{
+					Field: alias,
+					Got:   o.Shown(alias) + " together with worker_type",
+					Want:  "worker_type alone",
+				}
+			}
+		}
+	}
+	if o.Bool("is_prefill") && o.Bool("is_decode") {
+		return &strictjson.FieldError{Field: "is_decode", Got: "true together with is_prefill", Want: "at most one of them true"}
+	}
+	return nil
+}
+
+// rangeErrors adds the rule for block sizes, which depends on the engine: the block pool of vLLM and
+// TensorRT-LLM needs a power of two, and the reference dies on a size of 1 at the first request.
+func rangeErrors(o *strictjson.Object) []error {
+	errs := o.RangeErrors()
+	if o.Text("engine_type") == engineTypeNames[SGLang] {
+		return errs
+	}
+	size, err := strconv.Atoi(o.Shown("block_size"))
+	if err != nil || size <= 0 { // absent, the default, or out of range and reported already
+		return errs
+	}
+	if size < 2 || size > 1024 || bits.OnesCount(uint(size)) != 1 {
+		errs = append(errs, mismatch(o, "block_size", "a power of two from 2 to 1024"))
+	}
+	return errs
+}
+
+// crossRules are tried in this order.
+var crossRules = []func(*strictjson.Object) error{
+	checkOffloadTiers,
+	checkSpeculation,
+	checkTRTLLM,
+	checkSGLang,
+	checkPoolSpellings,
+	checkRanks,
+}
+
+func checkOffloadTiers(o *strictjson.Object) error {
+	switch {
+	case o.Int("num_g2_blocks") > 0:
+		return nil
+	case o.Int("num_g3_blocks") > 0:
+		return mismatch(o, "num_g3_blocks", "num_g2_blocks set as well")
+	case o.Bool("enable_g4_storage"):
+		return mismatch(o, "enable_g4_storage", "num_g2_blocks set as well")
+	default:
+		return nil
+	}
+}
+
+func checkSpeculation(o *strictjson.Object) error {
+	switch {
+	case o.Given("aic_nextn") && o.Float("decode_speedup_ratio") != 1:
+		return mismatch(o, "decode_speedup_ratio", "1 together with aic_nextn")
+	case o.Given("aic_nextn_accept_rates") && !o.Given("aic_nextn"):
+		return mismatch(o, "aic_nextn_accept_rates", "aic_nextn set as well")
+	default:
+		return nil
+	}
+}
+
+// checkTRTLLM looks at the nested object for every engine type, as the reference does.
+func checkTRTLLM(o *strictjson.Object) error {
+	nested := o.Object("trtllm")
+	if nested == nil || !nested.Given("capacity_scheduler_policy") || nested.Text("capacity_scheduler_policy") == "guaranteed_no_evict" {
+		return nil
+	}
+	return &strictjson.FieldError{
+		Field: "trtllm.capacity_scheduler_policy",
+		Got:   nested.Shown("capacity_scheduler_policy"),
+		Want:  `"guaranteed_no_evict"`,
+	}
+}
+
+func checkSGLang(o *strictjson.Object) error {
+	nested := o.Object("sglang")
+	if nested == nil || o.Text("engine_type") != engineTypeNames[SGLang] {
+		return nil
+	}
+	size := blockSize(o)
+	if nested.Given("page_size") && nested.Int("page_size") != size {
+		return &strictjson.FieldError{
+			Field: "sglang.page_size",
+			Got:   nested.Shown("page_size"),
+			Want:  fmt.Sprintf("the same as block_size, %d", size),
+		}
+	}
+	// The default chunk is not checked: it need not be a multiple.
+	if nested.Given("chunked_prefill_size") && nested.Int("chunked_prefill_size")%size != 0 {
+		return &strictjson.FieldError{
+			Field: "sglang.chunked_prefill_size",
+			Got:   nested.Shown("chunked_prefill_size"),
+			Want:  fmt.Sprintf("a multiple of block_size, %d", size),
+		}
+	}
+	return nil
+}
+
+func checkPoolSpellings(o *strictjson.Object) error {
+	const name, alias = "num_gpu_blocks", "num_gpu_blocks_override"
+	if o.Given(name) && o.Given(alias) && o.Int(name) != o.Int(alias) {
+		return mismatch(o, alias, fmt.Sprintf("the same as %s, %d, or only one of the two", name, o.Int(name)))
+	}
+	return nil
+}
+
+func checkRanks(o *strictjson.Object) error {
+	if o.Int("dp_size") != 1 {
+		return mismatch(o, "dp_size", "1 in offline replay")
+	}
+	return nil
+}
+
+// mismatch says what the field should have been.
+func mismatch(o *strictjson.Object, name, want string) error {
+	return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: want}
+}
+
+// notBuiltErrors refuses every feature of which the user would get a simulation without it. The fields
+// that choose engine and role are applied ones, of which only the default value is built.
+func notBuiltErrors(o *strictjson.Object) []error {
+	var errs []error
+	refuse := func(name, feature string) {
+		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
+	}
+	for _, f := range table {
+		switch {
+		case f.use == notBuilt && isSet(o, f):
+			refuse(f.Name, f.feature)
+		case f.Name == "engine_type" && !o.AtDefault(f.Name):
+			refuse(f.Name, "")
+		case f.Name == "worker_type" && !o.AtDefault(f.Name):
+			refuse(f.Name, "")
+		case (f.Name == "is_prefill" || f.Name == "is_decode") && o.Bool(f.Name):
+			refuse(f.Name, "disaggregated serving")
+		}
+	}
+	return errs
+}

@@ -1,0 +1,37 @@
+// Package engineargs reads the JSON object that describes one simulated engine.
+//
+// The object is flat, every field has a default, and partial objects are normal:
+//
+//	{"block_size": 16, "num_gpu_blocks": 2048, "max_num_seqs": null}
+//
+// Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go,
+// knows every field of it: name, type, range, default, whether null means something, and what this build
+// does with it. There are four answers to the last question:
+//
+//	applied   it becomes part of Args
+//	inert     it is checked, and has no effect on an offline replay: one warning line names all such fields
+//	notBuilt  any value but the default is refused, because ignoring it would simulate something else
+//	silent    accepted and forgotten, as in the reference
+//
+// A feature that gets built moves its fields from notBuilt to applied, and adds members to Args.
+//
+// # Order of checks
+//
+// Parse returns the first group of complaints it meets:
+//
+//  1. syntax, types, unknown and duplicate keys (package strictjson), then nulls and unknown words
+//  2. worker_type together with its old aliases is_prefill and is_decode
+//  3. values outside their range, all of them together
+//  4. fields that contradict each other, the first one only
+//  5. features that are not built yet, all of them together
+//
+// # Departures from the reference
+//
+// Three keys are accepted that the reference does not know: num_gpu_blocks_override (another spelling of
+// num_gpu_blocks), watermark and eviction_backend. Nested objects are held to the rules of the outer one:
+// unknown keys and values out of range are errors. A block size that would crash the reference in the
+// middle of a run is refused here.
+//
+// The Python classes check their arguments without loading this code, from a copy of the table in
+// python/dynamo/_core/engine_args.json. Run "go generate ./gocore/engineargs" after a change to the table.
+package engineargs

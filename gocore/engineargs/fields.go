@@ -1,0 +1,171 @@
+package engineargs
+
+import (
+	"math"
+
+	"dynosim/gocore/strictjson"
+)
+
+// use is what this build does with a field; see doc.go.
+type use uint8
+
+const (
+	applied use = iota
+	inert
+	notBuilt
+	silent
+)
+
+// field is one row of the table.
+type field struct {
+	strictjson.Field
+	use     use
+	feature string // of a notBuilt field, in words
+	// zeroIsUnset marks the counts of which 0 says the same as null.
+	zeroIsUnset bool
+}
+
+// table holds every accepted key, in the order of the Python constructor where it has the key.
+var table = []field{
+	row("engine_type", word(engineTypeNames...), "vllm"),
+	row("num_gpu_blocks", atLeast(1), 16384).orNull(),
+	row("num_gpu_blocks_override", atLeast(1), nil),
+	row("block_size", atLeast(0), 0),
+	row("max_num_seqs", atLeast(1), 256).orNull(),
+	row("max_num_batched_tokens", atLeast(1), 8192).orNull(),
+	row("enable_prefix_caching", strictjson.Bool{}, true),
+	row("enable_chunked_prefill", strictjson.Bool{}, true),
+	row("speedup_ratio", strictjson.Number{}, 1.0),
+	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
+	row("dp_size", between(1, math.MaxUint32), 1),
+	row("startup_time", strictjson.Number{}, nil).as(inert),
+	row("worker_type", strictjson.Enum{Choices: []string{"aggregated", "prefill", "decode"}}, "aggregated").orNull(),
+	row("is_prefill", strictjson.Bool{}, false),
+	row("is_decode", strictjson.Bool{}, false),
+
+	row("planner_profile_data", strictjson.Text{}, nil).later("measured profiles"),
+	row("aic_backend", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_system", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_backend_version", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_tp_size", between(0, math.MaxInt32), nil),
+	row("aic_model_path", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_moe_tp_size", atLeast(0), nil).later(aicTiming),
+	row("aic_moe_ep_size", atLeast(0), nil).later(aicTiming),
+	row("aic_attention_dp_size", between(0, math.MaxInt32), nil),
+	row("aic_nextn", between(1, 5), nil).later(speculation),
+	row("aic_nextn_accept_rates", strictjson.Text{}, nil).later(speculation),
+	row("aic_mtp_seed", between(0, math.MaxUint64), 42).later(speculation),
+	row("aic_gemm_dtype", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_moe_dtype", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_fmha_dtype", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_kv_cache_dtype", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_comm_dtype", strictjson.Text{}, nil).later(aicTiming),
+	row("gpu_memory_utilization", fraction, nil).later(capacity),
+	row("mem_fraction_static", fraction, nil).later(capacity),
+	row("free_gpu_memory_fraction", fraction, nil).later(capacity),
+
+	row("enable_local_indexer", strictjson.Bool{}, false).as(inert),
+	row("bootstrap_port", port, nil).as(inert),
+	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(inert),
+	row("kv_bytes_per_token", atLeast(0), nil).as(inert),
+	row("kv_transfer_bandwidth", strictjson.Number{}, nil).as(inert),
+	row("kv_transfer_timing_mode", word("full_prompt", "destination_missing"), "full_prompt").as(inert),
+	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(inert),
+	row("response_replay_trace_path", strictjson.Text{}, nil).as(inert),
+	row("zmq_kv_events_port", port, nil).as(inert),
+	row("zmq_replay_port", port, nil).as(inert),
+	row("preemption_mode", word(preemptionNames...), "lifo"),
+	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil).as(inert),
+	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).as(inert),
+	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).as(inert),
+
+	row("num_g2_blocks", atLeast(0), nil).as(inert).zeroUnset(),
+	row("num_g3_blocks", atLeast(0), nil).as(inert).zeroUnset(),
+	row("offload_batch_size", atLeast(0), nil).as(inert).zeroUnset(),
+	row("bandwidth_g1_to_g2_gbps", strictjson.Number{}, nil).as(inert),
+	row("bandwidth_g2_to_g1_gbps", strictjson.Number{}, nil).as(inert),
+	row("bandwidth_g2_to_g3_gbps", strictjson.Number{}, nil).as(inert),
+	row("bandwidth_g3_to_g2_gbps", strictjson.Number{}, nil).as(inert),
+	row("enable_g4_storage", strictjson.Bool{}, false).as(inert),
+	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(inert),
+	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(inert),
+
+	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0),
+	row("eviction_backend", word(evictionNames...), "lineage"),
+	row("has_perf_model", strictjson.Any{}, nil).as(silent),
+}
+
+// Features of the notBuilt fields.
+const (
+	aicTiming   = "AIC timing"
+	speculation = "speculative decoding"
+	capacity    = "estimating the KV pool from GPU memory"
+)
+
+var reasoningFields = []strictjson.Field{
+	{Name: "start_thinking_token_id", Type: between(0, math.MaxUint32), Required: true, NotNull: true},
+	{Name: "end_thinking_token_id", Type: between(0, math.MaxUint32), Required: true, NotNull: true},
+	{Name: "thinking_ratio", Type: fraction, Required: true, NotNull: true},
+}
+
+// schedule_policy is free text: the engine itself falls back to fifo, with a warning.
+var sglangFields = []strictjson.Field{
+	{Name: "schedule_policy", Type: strictjson.Text{}},
+	{Name: "page_size", Type: atLeast(1)},
+	{Name: "max_prefill_tokens", Type: atLeast(1)},
+	{Name: "chunked_prefill_size", Type: atLeast(1)},
+	{Name: "clip_max_new_tokens", Type: atLeast(1)},
+	{Name: "schedule_conservativeness", Type: fraction},
+}
+
+var trtllmFields = []strictjson.Field{
+	{Name: "capacity_scheduler_policy", Type: strictjson.Text{}},
+}
+
+var (
+	fraction = strictjson.Number{Max: 1}
+	port     = between(0, math.MaxUint16)
+)
+
+func atLeast(low uint64) strictjson.Integer { return strictjson.Integer{Min: low} }
+
+func between(low, high uint64) strictjson.Integer { return strictjson.Integer{Min: low, Max: high} }
+
+// word is a choice that ignores case, as engine arguments in JSON always did.
+func word(choices ...string) strictjson.Enum {
+	return strictjson.Enum{Choices: choices, FoldCase: true}
+}
+
+// row starts an applied field. Null is allowed where it is the default.
+func row(name string, t strictjson.Type, byDefault any) field {
+	return field{Field: strictjson.Field{Name: name, Type: t, Default: byDefault, NotNull: byDefault != nil}}
+}
+
+func (f field) orNull() field {
+	f.NotNull = false
+	return f
+}
+
+func (f field) as(u use) field {
+	f.use = u
+	return f
+}
+
+func (f field) later(feature string) field {
+	f.use, f.feature = notBuilt, feature
+	return f
+}
+
+func (f field) zeroUnset() field {
+	f.zeroIsUnset = true
+	return f
+}
+
+// schema is the table as package strictjson wants it.
+func schema() strictjson.Schema {
+	fields := make([]strictjson.Field, len(table))
+	for i, f := range table {
+		fields[i] = f.Field
+	}
+	return strictjson.Schema{Fields: fields}
+}

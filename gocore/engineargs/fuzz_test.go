@@ -1,0 +1,83 @@
+package engineargs
+
+import (
+	"encoding/json"
+	"math"
+	"math/bits"
+	"strings"
+	"testing"
+)
+
+// FuzzParse looks for panics, for Args that break their promises, for error texts of more than one line,
+// and for Args that do not survive being written down and read again.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		``, `{}`, `[]`, `{"block_size":16} true`, `{"block_size":16,"block_size":32}`, `{"blok_size":1}`,
+		`{"num_gpu_blocks":18446744073709551616}`, `{"max_num_seqs":null,"max_num_batched_tokens":1}`,
+		`{"watermark":0.5,"eviction_backend":"LRU","preemption_mode":"fifo"}`, `{"speedup_ratio":1e-400}`,
+		`{"aic_tp_size":2147483647,"aic_attention_dp_size":2147483647}`, `{"is_prefill":true,"is_decode":true}`,
+		`{"engine_type":"sglang","sglang":{"page_size":16,"chunked_prefill_size":24}}`, `{"has_perf_model":[{"a":1,"a":2}]}`,
+		`{"reasoning":{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}}`,
+		`{"trtllm":{"capacity_scheduler_policy":"\ud83d\ude00\n"}}`, `{"num_g3_blocks":1}`, "{\"a\u2028b\":1}",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		args, warnings, err := Parse(text)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("error of several lines: %q", err)
+			}
+			return
+		}
+		if len(warnings) > 1 {
+			t.Errorf("several warnings: %q", warnings)
+		}
+		checkArgs(t, args)
+		if args.GPUsPerWorker > math.MaxInt32 { // a product of two counts, which no single count may hold
+			args.GPUsPerWorker = 1
+		}
+		again, warnings, err := Parse(write(t, args))
+		if err != nil || warnings != nil || again != args {
+			t.Errorf("got %+v, read again %+v, warnings %q, error %v", args, again, warnings, err)
+		}
+	})
+}
+
+func checkArgs(t *testing.T, a Args) {
+	switch {
+	case a.EngineType != VLLM,
+		a.BlockSize < 2 || a.BlockSize > 1024 || bits.OnesCount(uint(a.BlockSize)) != 1,
+		a.NumGPUBlocks < 1 || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,
+		!finite(a.SpeedupRatio) || !finite(a.DecodeSpeedupRatio),
+		!finite(a.Watermark) || a.Watermark >= 1,
+		a.Preemption > FIFO || a.Eviction > MultiLRU:
+		t.Errorf("accepted %+v", a)
+	}
+}
+
+// finite also wants a number that is not negative.
+func finite(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+
+// write spells out every member.
+func write(t *testing.T, a Args) string {
+	unlimited := func(n int) any {
+		if n == math.MaxInt {
+			return nil
+		}
+		return n
+	}
+	object := map[string]any{
+		"engine_type": a.EngineType.String(), "block_size": a.BlockSize, "num_gpu_blocks": a.NumGPUBlocks,
+		"max_num_seqs": unlimited(a.MaxNumSeqs), "max_num_batched_tokens": unlimited(a.MaxNumBatchedTokens),
+		"enable_prefix_caching": a.PrefixCaching, "enable_chunked_prefill": a.ChunkedPrefill,
+		"speedup_ratio": a.SpeedupRatio, "decode_speedup_ratio": a.DecodeSpeedupRatio,
+		"preemption_mode": a.Preemption.String(), "eviction_backend": a.Eviction.String(), "watermark": a.Watermark,
+		"aic_tp_size": a.GPUsPerWorker,
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,269 @@
+package engineargs
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/strictjson"
+)
+
+// defaults spells out what Default must return.
+var defaults = Args{
+	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
+	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
+	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+}
+
+// with returns the defaults after one change.
+func with(change func(*Args)) Args {
+	args := defaults
+	change(&args)
+	return args
+}
+
+func TestAccepted(t *testing.T) {
+	tests := []struct {
+		in   string
+		want Args
+	}{
+		{``, defaults},
+		{`{}`, defaults},
+		{` {"engine_type": "VLLM"} `, defaults},
+		{`{"num_gpu_blocks": null}`, defaults},
+		{`{"num_gpu_blocks": 1}`, with(func(a *Args) { a.NumGPUBlocks = 1 })},
+		{`{"num_gpu_blocks_override": 16}`, with(func(a *Args) { a.NumGPUBlocks = 16 })},
+		{`{"num_gpu_blocks_override": 16, "num_gpu_blocks": 16}`, with(func(a *Args) { a.NumGPUBlocks = 16 })},
+		{`{"num_gpu_blocks_override": null, "num_gpu_blocks": 5}`, with(func(a *Args) { a.NumGPUBlocks = 5 })},
+		{`{"num_gpu_blocks_override": 5, "num_gpu_blocks": null}`, with(func(a *Args) { a.NumGPUBlocks = 5 })},
+		{`{"block_size": 0}`, defaults},
+		{`{"block_size": 2}`, with(func(a *Args) { a.BlockSize = 2 })},
+		{`{"block_size": 1024}`, with(func(a *Args) { a.BlockSize = 1024 })},
+		{`{"max_num_seqs": null}`, with(func(a *Args) { a.MaxNumSeqs = math.MaxInt })},
+		{`{"max_num_batched_tokens": null}`, with(func(a *Args) { a.MaxNumBatchedTokens = math.MaxInt })},
+		{`{"max_num_seqs": 1, "max_num_batched_tokens": 2}`, with(func(a *Args) { a.MaxNumSeqs, a.MaxNumBatchedTokens = 1, 2 })},
+		{`{"enable_prefix_caching": false}`, with(func(a *Args) { a.PrefixCaching = false })},
+		{`{"enable_chunked_prefill": false}`, with(func(a *Args) { a.ChunkedPrefill = false })},
+		{`{"speedup_ratio": 0, "decode_speedup_ratio": 2.5}`, with(func(a *Args) { a.SpeedupRatio, a.DecodeSpeedupRatio = 0, 2.5 })},
+		{`{"preemption_mode": "FIFO"}`, with(func(a *Args) { a.Preemption = FIFO })},
+		{`{"eviction_backend": "lru"}`, with(func(a *Args) { a.Eviction = LRU })},
+		{`{"eviction_backend": "Multi_LRU"}`, with(func(a *Args) { a.Eviction = MultiLRU })},
+		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
+		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
+		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
+		{`{"aic_tp_size": 2147483647, "aic_attention_dp_size": 2147483647}`, with(func(a *Args) { a.GPUsPerWorker = math.MaxInt32 * math.MaxInt32 })},
+		{`{"dp_size": 1, "worker_type": "aggregated"}`, defaults},
+		{`{"worker_type": null}`, defaults},
+		{`{"is_prefill": false, "is_decode": false}`, defaults},
+		{`{"worker_type": null, "is_prefill": false}`, defaults},
+		{`{"has_perf_model": true}`, defaults},
+		{`{"has_perf_model": {"a": [null]}}`, defaults},
+		// Fields of features to come, at their defaults.
+		{`{"planner_profile_data": null, "aic_backend": null, "aic_nextn": null, "aic_mtp_seed": 42, "mem_fraction_static": null}`, defaults},
+		{`{"startup_time": null, "enable_local_indexer": false, "handoff_session_timeout_ms": 300000, "reasoning": null,
+			"kv_transfer_timing_mode": "Full_Prompt", "sglang": null, "trtllm": null, "enable_g4_storage": false}`, defaults},
+		{`{"num_g2_blocks": 0, "num_g3_blocks": 0, "offload_batch_size": 0}`, defaults},
+	}
+	for _, test := range tests {
+		got, warnings, err := Parse(test.in)
+		if err != nil || got != test.want || warnings != nil {
+			t.Errorf("%s:\ngot  %+v, warnings %q, error %v\nwant %+v", test.in, got, warnings, err, test.want)
+		}
+	}
+	if Default() != defaults {
+		t.Errorf("Default() is %+v", Default())
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`{"bootstrap_port": 0}`, "engine argument bootstrap_port has no effect on offline replay"},
+		{`{"zmq_replay_port": 65535, "zmq_kv_events_port": 1, "startup_time": 2.5}`,
+			"engine arguments startup_time, zmq_kv_events_port, zmq_replay_port have no effect on offline replay"},
+		{`{"sglang": {"page_size": 16, "schedule_policy": "zzz", "schedule_conservativeness": 1}}`, "engine argument sglang has no effect on offline replay"},
+		{`{"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}`, "engine argument trtllm has no effect on offline replay"},
+		{`{"trtllm": {}}`, "engine argument trtllm has no effect on offline replay"},
+		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 4294967295, "thinking_ratio": 0.5}}`,
+			"engine argument reasoning has no effect on offline replay"},
+		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64,
+			"kv_transfer_timing_mode": "destination_missing", "router_queue_policy": "wspt", "response_replay_trace_path": "x"}`,
+			"engine arguments enable_local_indexer, handoff_session_timeout_ms, kv_bytes_per_token, kv_transfer_bandwidth, kv_transfer_timing_mode, " +
+				"response_replay_trace_path, router_queue_policy have no effect on offline replay"},
+		{`{"num_g2_blocks": 1, "num_g3_blocks": 2, "offload_batch_size": 3, "enable_g4_storage": true, "bandwidth_g1_to_g2_gbps": 1}`,
+			"engine arguments num_g2_blocks, num_g3_blocks, offload_batch_size, bandwidth_g1_to_g2_gbps, enable_g4_storage have no effect on offline replay"},
+	}
+	for _, test := range tests {
+		got, warnings, err := Parse(test.in)
+		if err != nil || got != defaults || !slices.Equal(warnings, []string{test.want}) {
+			t.Errorf("%s:\ngot  %q, error %v\nwant %q", test.in, warnings, err, test.want)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	tests := []struct{ in, want string }{
+		// Form.
+		{`[]`, `got [], want a JSON object`},
+		{`null`, `got null, want a JSON object`},
+		{` `, `line 1 column 2: unexpected end of text`},
+		{`{"block_size": 16} true`, `line 1 column 20: unexpected text after the object`},
+		{`{"block_size":16,"block_size":32}`, `block_size: got a duplicate key, want the key once`},
+		{`{"blok_size": 16}`, `unknown field "blok_size", did you mean "block_size"?`},
+		{`{"num_gpu_blocks_overide": 16}`, `unknown field "num_gpu_blocks_overide", did you mean "num_gpu_blocks_override"?`},
+		{`{"engine_type": "tensorrt"}`, `engine_type: got "tensorrt", want one of vllm, sglang, trtllm`},
+		{`{"engine_type": " vllm"}`, `engine_type: got " vllm", want one of vllm, sglang, trtllm`},
+		{`{"engine_type": null}`, `engine_type: got null, want one of vllm, sglang, trtllm`},
+		{`{"num_gpu_blocks": 0}`, `num_gpu_blocks: got 0, want an integer >= 1`},
+		{`{"num_gpu_blocks": -1}`, `num_gpu_blocks: got -1, want an integer >= 1`},
+		{`{"num_gpu_blocks": 16.0}`, `num_gpu_blocks: got 16.0, want an integer >= 1`},
+		{`{"num_gpu_blocks": "16"}`, `num_gpu_blocks: got "16", want an integer >= 1`},
+		{`{"block_size": null}`, `block_size: got null, want an integer >= 0`},
+		{`{"max_num_seqs": 0}`, `max_num_seqs: got 0, want an integer >= 1`},
+		{`{"max_num_batched_tokens": 0}`, `max_num_batched_tokens: got 0, want an integer >= 1`},
+		{`{"enable_prefix_caching": 1}`, `enable_prefix_caching: got 1, want true or false`},
+		{`{"enable_chunked_prefill": null}`, `enable_chunked_prefill: got null, want true or false`},
+		{`{"speedup_ratio": -0.1}`, `speedup_ratio: got -0.1, want a finite number >= 0`},
+		{`{"speedup_ratio": null}`, `speedup_ratio: got null, want a finite number >= 0`},
+		{`{"speedup_ratio": "nan"}`, `speedup_ratio: got "nan", want a finite number >= 0`},
+		{`{"speedup_ratio": 1e400}`, `speedup_ratio: got 1e400, want a finite number >= 0`},
+		{`{"is_prefill": null}`, `is_prefill: got null, want true or false`},
+		{`{"bootstrap_port": 70000}`, `bootstrap_port: got 70000, want an integer from 0 to 65535`},
+		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
+		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
+		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
+		{`{"watermark": 1}`, `watermark: got 1, want a finite number >= 0 and < 1`},
+		{`{"watermark": -0.5}`, `watermark: got -0.5, want a finite number >= 0 and < 1`},
+		{`{"gpu_memory_utilization": 1.5}`, `gpu_memory_utilization: got 1.5, want a finite number from 0 to 1`},
+		{`{"aic_nextn": 6}`, `aic_nextn: got 6, want an integer from 1 to 5`},
+		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 2}}`,
+			`reasoning.thinking_ratio: got nothing, want a finite number from 0 to 1`},
+		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 1.5}}`,
+			`reasoning.thinking_ratio: got 1.5, want a finite number from 0 to 1`},
+		{`{"reasoning": {"zzz": 1}}`,
+			`unknown field "reasoning.zzz", want one of start_thinking_token_id, end_thinking_token_id, thinking_ratio`},
+		{`{"sglang": {"pagesize": 1}}`, `unknown field "sglang.pagesize", did you mean "sglang.page_size"?`},
+		{`{"sglang": {"page_size": 0}}`, `sglang.page_size: got 0, want an integer >= 1`},
+		{`{"engine_type": "sglang", "sglang": {"schedule_conservativeness": 1.5}}`,
+			`sglang.schedule_conservativeness: got 1.5, want a finite number from 0 to 1`},
+		// Block sizes of vLLM and TensorRT-LLM, in one line with the other ranges.
+		{`{"block_size": 1}`, `block_size: got 1, want a power of two from 2 to 1024`},
+		{`{"block_size": 24}`, `block_size: got 24, want a power of two from 2 to 1024`},
+		{`{"block_size": 2048}`, `block_size: got 2048, want a power of two from 2 to 1024`},
+		{`{"block_size": -1}`, `block_size: got -1, want an integer >= 0`},
+		{`{"block_size": 9223372036854775808}`, `block_size: got 9223372036854775808, want an integer from 0 to 9223372036854775807`},
+		{`{"block_size": 10, "engine_type": "trtllm"}`, `block_size: got 10, want a power of two from 2 to 1024`},
+		{`{"speedup_ratio": -0.1, "dp_size": 0, "block_size": 3}`, `speedup_ratio: got -0.1, want a finite number >= 0; ` +
+			`dp_size: got 0, want an integer from 1 to 4294967295; block_size: got 3, want a power of two from 2 to 1024`},
+		// Worker type and its aliases.
+		{`{"worker_type": "agg"}`, `worker_type: got "agg", want one of aggregated, prefill, decode`},
+		{`{"worker_type": "Prefill"}`, `worker_type: got "Prefill", want one of aggregated, prefill, decode`},
+		{`{"worker_type": "decode", "is_prefill": true, "is_decode": true}`, `is_prefill: got true together with worker_type, want worker_type alone`},
+		{`{"worker_type": "aggregated", "is_decode": false}`, `is_decode: got false together with worker_type, want worker_type alone`},
+		{`{"is_prefill": true, "is_decode": true}`, `is_decode: got true together with is_prefill, want at most one of them true`},
+		// Contradictions, the first one only, and none beside a range error.
+		{`{"num_g3_blocks": 5, "enable_g4_storage": true}`, `num_g3_blocks: got 5, want num_g2_blocks set as well`},
+		{`{"enable_g4_storage": true, "num_g2_blocks": 0}`, `enable_g4_storage: got true, want num_g2_blocks set as well`},
+		{`{"dp_size": 0, "enable_g4_storage": true}`, `dp_size: got 0, want an integer from 1 to 4294967295`},
+		{`{"aic_nextn": 2, "decode_speedup_ratio": 2}`, `decode_speedup_ratio: got 2, want 1 together with aic_nextn`},
+		{`{"aic_nextn_accept_rates": "1"}`, `aic_nextn_accept_rates: got "1", want aic_nextn set as well`},
+		{`{"trtllm": {"capacity_scheduler_policy": "max_utilization"}}`,
+			`trtllm.capacity_scheduler_policy: got "max_utilization", want "guaranteed_no_evict"`},
+		{`{"engine_type": "sglang", "block_size": 8, "sglang": {"page_size": 16}}`, `sglang.page_size: got 16, want the same as block_size, 8`},
+		{`{"engine_type": "sglang", "block_size": 4, "sglang": {"chunked_prefill_size": 6}}`, `sglang.chunked_prefill_size: got 6, want a multiple of block_size, 4`},
+		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "chunked_prefill_size": 24}}`, `sglang.chunked_prefill_size: got 24, want a multiple of block_size, 16`},
+		{`{"num_gpu_blocks": 4, "num_gpu_blocks_override": 5}`, `num_gpu_blocks_override: got 5, want the same as num_gpu_blocks, 4, or only one of the two`},
+		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay`},
+	}
+	for _, test := range tests {
+		if err := refusal(t, test.in); err.Error() != test.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.in, err, test.want)
+		}
+	}
+}
+
+// TestUnknownListsAccepted also pins that names far from any field get no far-fetched suggestion.
+func TestUnknownListsAccepted(t *testing.T) {
+	for _, name := range []string{"model_path", "max_model_len", "kv_dtype", "x"} {
+		var unknown *strictjson.UnknownFieldError
+		if err := refusal(t, `{"`+name+`": 1}`); !errors.As(err, &unknown) || unknown.Nearest != "" || len(unknown.Accepted) != len(table) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestNotBuilt(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`{"engine_type": "Sglang"}`, `engine_type: "Sglang" is not built yet`},
+		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
+		{`{"engine_type": "sglang", "block_size": 3}`, `engine_type: "sglang" is not built yet`},
+		{`{"engine_type": "sglang", "sglang": {"page_size": 3, "chunked_prefill_size": 6}}`, `engine_type: "sglang" is not built yet`},
+		{`{"worker_type": "prefill"}`, `worker_type: "prefill" is not built yet`},
+		{`{"is_decode": true, "worker_type": null}`, `is_decode: true is not built yet (disaggregated serving)`},
+		{`{"planner_profile_data": "a.npz"}`, `planner_profile_data: "a.npz" is not built yet (measured profiles)`},
+		{`{"aic_backend": "vllm", "aic_system": "h100_sxm"}`,
+			`aic_backend: "vllm" is not built yet (AIC timing); aic_system: "h100_sxm" is not built yet (AIC timing)`},
+		{`{"aic_nextn": 1, "aic_nextn_accept_rates": "0.5"}`,
+			`aic_nextn: 1 is not built yet (speculative decoding); aic_nextn_accept_rates: "0.5" is not built yet (speculative decoding)`},
+		{`{"aic_mtp_seed": 18446744073709551615}`, `aic_mtp_seed: 18446744073709551615 is not built yet (speculative decoding)`},
+		{`{"mem_fraction_static": 0.5}`, `mem_fraction_static: 0.5 is not built yet (estimating the KV pool from GPU memory)`},
+	}
+	for _, test := range tests {
+		err := refusal(t, test.in)
+		var notBuilt *strictjson.NotBuiltError
+		if err.Error() != test.want || !errors.As(err, &notBuilt) {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.in, err, test.want)
+		}
+	}
+}
+
+// TestEveryFieldIsTreated sets each field alone to a value other than its default: what is neither applied
+// nor silent must be refused or named in the warning.
+func TestEveryFieldIsTreated(t *testing.T) {
+	const reasoning = `{"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 0}`
+	objects := map[string]string{"reasoning": reasoning, "sglang": `{}`, "trtllm": `{}`}
+	for _, f := range table {
+		value := "1"
+		switch typ := f.Type.(type) {
+		case strictjson.Bool:
+			value = "true"
+		case strictjson.Text:
+			value = `"x"`
+		case strictjson.Enum:
+			value = `"` + typ.Choices[1] + `"`
+		case strictjson.Nested:
+			value = objects[f.Name]
+		}
+		companions := ""
+		switch f.Name {
+		case "num_g3_blocks", "enable_g4_storage":
+			companions = `, "num_g2_blocks": 1`
+		case "aic_nextn_accept_rates":
+			companions = `, "aic_nextn": 1`
+		}
+		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
+		switch f.use {
+		case inert:
+			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
+				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
+			}
+		case notBuilt:
+			if err == nil || !strings.Contains(err.Error(), f.Name+": "+value+" is not built yet ("+f.feature+")") {
+				t.Errorf("%s: want a refusal, got %v", f.Name, err)
+			}
+		}
+	}
+}
+
+func refusal(t *testing.T, text string) error {
+	t.Helper()
+	args, warnings, err := Parse(text)
+	if err == nil {
+		t.Fatalf("%s: accepted", text)
+	}
+	if args != (Args{}) || warnings != nil {
+		t.Errorf("%s: results beside the error", text)
+	}
+	return err
+}

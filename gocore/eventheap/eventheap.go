@@ -1,0 +1,78 @@
+// Package eventheap is a queue of things that happen at an instant of simulated time, with a total order: earlier time
+// first, then lower sequence number. Two events must not agree in both.
+package eventheap
+
+// Event is a value that is due at AtMs.
+type Event[T any] struct {
+	AtMs  float64
+	Seq   int64
+	Value T
+}
+
+// Before reports whether e comes first.
+func (e Event[T]) Before(other Event[T]) bool {
+	return e.AtMs < other.AtMs || e.AtMs == other.AtMs && e.Seq < other.Seq
+}
+
+// Heap is a binary min-heap of events. The zero value is empty and ready. It exists beside container/heap because that
+// one moves every event through an interface value, which costs an allocation each.
+type Heap[T any] struct {
+	events []Event[T]
+}
+
+// Len is the number of events.
+func (h *Heap[T]) Len() int { return len(h.events) }
+
+// Top is the first event, which stays in the heap.
+func (h *Heap[T]) Top() (Event[T], bool) {
+	if len(h.events) == 0 {
+		return Event[T]{}, false
+	}
+	return h.events[0], true
+}
+
+// Push adds an event.
+func (h *Heap[T]) Push(atMs float64, seq int64, value T) {
+	e := Event[T]{AtMs: atMs, Seq: seq, Value: value}
+	h.events = append(h.events, e)
+	i := len(h.events) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !e.Before(h.events[parent]) {
+			break
+		}
+		h.events[i] = h.events[parent]
+		i = parent
+	}
+	h.events[i] = e
+}
+
+// Pop removes the first event and returns its value. The heap must not be empty.
+func (h *Heap[T]) Pop() T {
+	top, last := h.events[0].Value, h.events[len(h.events)-1]
+	h.events = h.events[:len(h.events)-1]
+	if len(h.events) > 0 {
+		h.sink(last)
+	}
+	return top
+}
+
+// sink puts e where the root was and moves it down.
+func (h *Heap[T]) sink(e Event[T]) {
+	i, n := 0, len(h.events)
+	for {
+		child := 2*i + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && h.events[child+1].Before(h.events[child]) {
+			child++
+		}
+		if !h.events[child].Before(e) {
+			break
+		}
+		h.events[i] = h.events[child]
+		i = child
+	}
+	h.events[i] = e
+}

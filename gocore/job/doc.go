@@ -1,0 +1,11 @@
+// Package job is the shell around offline replay: it runs one request of a user from its JSON description to its result.
+//
+//	config JSON --decode--> options --check--> workload + engine args --replay.Run--> Result (report, warnings, rows)
+//
+// Everything that touches the outside world on the Go side is here: opening traces, the wall clock, writing the
+// per-request file, progress and cancellation. Errors have a Kind, which decides the exception and the exit code that a
+// user sees.
+//
+// options.go has the keys of the description, refused.go those whose feature is not built yet, load.go opens traces,
+// job.go runs, result.go is what Python reads.
+package job

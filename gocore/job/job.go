@@ -1,0 +1,116 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/replay"
+	"dynosim/gocore/report"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// runError is an error of a run that had begun.
+type runError struct{ error }
+
+func (e runError) Unwrap() error { return e.error }
+
+// Kind sorts an error of Run: "usage" for bad input, "notfound" for a file that does not exist, "failed" for a run that
+// had begun, "cancelled" for one that was stopped.
+func Kind(err error) string {
+	var failed runError
+	switch {
+	case errors.Is(err, errCancelled):
+		return "cancelled"
+	case errors.As(err, &failed):
+		return "failed"
+	case errors.Is(err, fs.ErrNotExist):
+		return "notfound"
+	}
+	return "usage"
+}
+
+// Run carries out the request described by config, a JSON object with the key "kind" ("trace" or "synthetic") and the
+// parameters of the Python functions of that kind. All input is checked before anything is simulated.
+func Run(config string, m *Monitor) (*Result, error) {
+	o, err := decode(config)
+	if err != nil {
+		return nil, err
+	}
+	args, warnings, err := engineargs.Parse(o.Text("extra_engine_args"))
+	if err != nil {
+		return nil, fmt.Errorf("extra_engine_args: %w", err)
+	}
+	w, err := loadWorkload(o, args, m.poll)
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, ineffective(o, w)...)
+
+	m.total.Store(int64(len(w.Turns)))
+	if err := m.enter(running); err != nil {
+		return nil, err
+	}
+	cfg := runConfig(o)
+	cfg.Args, cfg.Workload, cfg.Poll = args, w, m.pollRun
+	started := time.Now()
+	outcome, err := replay.Run(cfg)
+	wall := time.Since(started)
+	if err != nil {
+		return nil, runError{err}
+	}
+
+	if err := m.enter(reporting); err != nil {
+		return nil, err
+	}
+	summary := outcome.Collector.Summarise(report.Resources{
+		DecodeWorkerSeconds: outcome.WorkerSeconds,
+		DecodeGPUsPerWorker: args.GPUsPerWorker,
+		WallMs:              float64(wall.Nanoseconds()) / 1e6,
+	}, sla(o))
+	if line := rejectionWarning(outcome.Collector, w); line != "" {
+		warnings = append(warnings, line)
+	}
+	result := &Result{summary: summary, warnings: warnings, rows: outcome.Collector.Rows(w)}
+	if o.Given("report_jsonl_path") {
+		result.writeErr = writeRows(o.Text("report_jsonl_path"), result.rows, m.poll)
+		if errors.Is(result.writeErr, errCancelled) {
+			return nil, errCancelled
+		}
+	}
+	return result, nil
+}
+
+// ineffective warns of input that is valid but changes nothing in this run.
+func ineffective(o *strictjson.Object, w *workload.Workload) []string {
+	var warnings []string
+	if o.Given("replay_concurrency") && o.Float("arrival_speedup_ratio") != 1 {
+		warnings = append(warnings, fmt.Sprintf("arrival_speedup_ratio %v has no effect with replay_concurrency", o.Float("arrival_speedup_ratio")))
+	}
+	if w.RouterHints {
+		warnings = append(warnings, w.File+": priority, strict_priority and policy_class have no effect without the KV-aware router")
+	}
+	return warnings
+}
+
+// rejectionWarning names the requests that could never run, on one line.
+func rejectionWarning(c *report.Collector, w *workload.Workload) string {
+	const shown = 5
+	rejected := c.Rejected()
+	if len(rejected) == 0 {
+		return ""
+	}
+	var names []string
+	for i, r := range rejected {
+		if i == shown {
+			names = append(names, fmt.Sprintf("and %d more", len(rejected)-shown))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
+	}
+	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), len(w.Turns), strings.Join(names, "; "))
+}

@@ -1,0 +1,63 @@
+package job
+
+import "dynosim/gocore/strictjson"
+
+// laterOption is a key whose feature is not built yet. It is known so that the message can say so; only its default value
+// is accepted.
+type laterOption struct {
+	strictjson.Field
+	feature string
+}
+
+var notBuilt = []laterOption{
+	later("prefill_engine_args", strictjson.Text{}, "disaggregated prefill/decode replay"),
+	later("decode_engine_args", strictjson.Text{}, "disaggregated prefill/decode replay"),
+	laterUnless("num_prefill_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
+	laterUnless("num_decode_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
+	later("router_config", strictjson.Text{}, "the KV-aware router"),
+	later("router_policy_config", strictjson.Text{}, "the KV-aware router"),
+	later("model_name", strictjson.Text{}, "it selects a profile of the KV-aware router"),
+	later("aic_perf_config", strictjson.Text{}, "the router's AIC estimator"),
+	laterUnless("trace_shared_prefix_ratio", strictjson.Number{}, 0.0, "trace_format applied_compute_agentic"),
+	laterUnless("trace_num_prefix_groups", strictjson.Integer{}, 0, "trace_format applied_compute_agentic"),
+	later("planner_config", strictjson.Any{}, "the planner"),
+	laterUnless("benchmark_granularity", strictjson.Integer{}, 8, "the planner"),
+	later("aic_backend", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_system", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_backend_version", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_tp_size", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_model_path", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_moe_tp_size", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_moe_ep_size", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_attention_dp_size", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_gemm_dtype", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_moe_dtype", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_fmha_dtype", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_kv_cache_dtype", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_comm_dtype", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_nextn", strictjson.Any{}, "the router's AIC estimator"),
+	later("aic_nextn_accept_rates", strictjson.Any{}, "the router's AIC estimator"),
+}
+
+func later(name string, t strictjson.Type, feature string) laterOption {
+	return laterUnless(name, t, nil, feature)
+}
+
+func laterUnless(name string, t strictjson.Type, standard any, feature string) laterOption {
+	return laterOption{Field: strictjson.Field{Name: name, Type: t, Default: standard}, feature: feature}
+}
+
+// refuse names the first option whose feature is not built yet.
+func refuse(o *strictjson.Object) error {
+	for _, option := range notBuilt {
+		if !o.AtDefault(option.Name) {
+			return &strictjson.NotBuiltError{Field: option.Name, Value: o.Shown(option.Name), Feature: option.feature}
+		}
+	}
+	for _, name := range []string{"replay_mode", "router_mode", "trace_format"} {
+		if !o.AtDefault(name) {
+			return &strictjson.NotBuiltError{Field: name, Value: o.Shown(name)}
+		}
+	}
+	return nil
+}

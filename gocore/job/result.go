@@ -1,0 +1,94 @@
+package job
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+
+	"dynosim/gocore/report"
+)
+
+// Result is what a run leaves for the user.
+type Result struct {
+	summary  []report.Value
+	warnings []string
+	rows     *report.Rows
+	writeErr error
+}
+
+// JSON is the report and what goes with it:
+//
+//	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
+//	 "write_error": "..."}
+//
+// The report's keys come in the order of the table. write_error says why the per-request file could not be written, and
+// is "" otherwise.
+func (r *Result) JSON() string {
+	floats, ints, texts := report.ColumnNames()
+	rest := struct {
+		Warnings   []string            `json:"warnings"`
+		Rows       int                 `json:"rows"`
+		Columns    map[string][]string `json:"columns"`
+		WriteError string              `json:"write_error"`
+	}{
+		Warnings: append([]string{}, r.warnings...),
+		Rows:     r.rows.Len(),
+		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
+	}
+	if r.writeErr != nil {
+		rest.WriteError = r.writeErr.Error()
+	}
+	encoded, err := json.Marshal(rest)
+	if err != nil {
+		panic("job: the result does not marshal: " + err.Error())
+	}
+	text := append([]byte(`{"report":`), report.AppendJSON(nil, r.summary)...)
+	text = append(text, ',')
+	return string(append(text, encoded[1:]...))
+}
+
+// Floats is a per-request column in row order, NaN for none; false if there is no such column.
+func (r *Result) Floats(name string) ([]float64, bool) { return r.rows.Floats(name) }
+
+// Ints is a per-request column in row order, -1 for none; false if there is no such column.
+func (r *Result) Ints(name string) ([]int64, bool) { return r.rows.Ints(name) }
+
+// Strings is a per-request column in row order, "" for none; false if there is no such column.
+func (r *Result) Strings(name string) ([]string, bool) { return r.rows.Strings(name) }
+
+// writeRows writes the per-request file beside its place and moves it there when it is complete.
+func writeRows(path string, rows *report.Rows, poll func() error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // fails once it has been renamed
+	err = rows.WriteJSONL(pollingWriter{file, poll})
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(file.Name(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// pollingWriter stops writing when poll says so.
+type pollingWriter struct {
+	io.Writer
+	poll func() error
+}
+
+func (w pollingWriter) Write(p []byte) (int, error) {
+	if err := w.poll(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
+}

@@ -1,0 +1,38 @@
+package kvcache
+
+// BlockID names a distinct full block together with everything before it. Equal ids mean equal prefixes.
+type BlockID uint64
+
+// PrivateIDs is where ids begin that are never shared between requests; ids of prompts lie below.
+const PrivateIDs BlockID = 1 << 62
+
+// Prompt is the block identities of one prompt: segment s covers blocks s*PerSegment .. (s+1)*PerSegment-1, and block j
+// of a segment has the id Segments[s]*PerSegment + j. A trace block of 512 tokens is one segment of eight engine blocks
+// of 64; a synthetic prompt that shares nothing is a single segment. Segments may be shared and must not be changed.
+type Prompt struct {
+	Segments   []uint32
+	PerSegment int
+}
+
+// Block is the id of full block i of the prompt.
+func (p Prompt) Block(i int) BlockID {
+	s := i / p.PerSegment
+	return p.segmentStart(s) + BlockID(i-s*p.PerSegment)
+}
+
+// AppendBlocks appends the ids of full blocks from..to-1 to dst.
+func (p Prompt) AppendBlocks(dst []BlockID, from, to int) []BlockID {
+	for i := from; i < to; {
+		s := i / p.PerSegment
+		start := p.segmentStart(s)
+		end := min(to, (s+1)*p.PerSegment)
+		for ; i < end; i++ {
+			dst = append(dst, start+BlockID(i-s*p.PerSegment))
+		}
+	}
+	return dst
+}
+
+func (p Prompt) segmentStart(s int) BlockID {
+	return BlockID(p.Segments[s]) * BlockID(p.PerSegment)
+}

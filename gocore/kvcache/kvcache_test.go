@@ -1,0 +1,74 @@
+package kvcache
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Vectors of the reference for tokens 0..11 in blocks of 4, and for eight 1s followed by eight 2s in blocks of 8.
+func TestHashes(t *testing.T) {
+	var blocks, sequence []uint64
+	for i := range uint32(3) {
+		blocks = append(blocks, BlockHash([]uint32{4 * i, 4*i + 1, 4*i + 2, 4*i + 3}))
+		if i == 0 {
+			sequence = append(sequence, blocks[0])
+			continue
+		}
+		sequence = append(sequence, ChainHash(sequence[i-1], blocks[i]))
+	}
+	if want := []uint64{9143094415614847814, 12124091508212882195, 1088361764653601668}; !slices.Equal(blocks, want) {
+		t.Errorf("block hashes: got %v, want %v", blocks, want)
+	}
+	if want := []uint64{9143094415614847814, 9510318385840434533, 16998148715716822651}; !slices.Equal(sequence, want) {
+		t.Errorf("sequence hashes: got %v, want %v", sequence, want)
+	}
+	if got, want := ChainHash(1, 2), uint64(16740963408272063728); got != want {
+		t.Errorf("ChainHash(1, 2): got %d, want %d", got, want)
+	}
+	ones := []uint32{1, 1, 1, 1, 1, 1, 1, 1}
+	twos := []uint32{2, 2, 2, 2, 2, 2, 2, 2}
+	if got, want := ChainHash(BlockHash(ones), BlockHash(twos)), uint64(16291916322933186323); got != want {
+		t.Errorf("eight 1s, eight 2s: got %d, want %d", got, want)
+	}
+}
+
+func TestLineageHash(t *testing.T) {
+	const q, parent = 0x1122334455667788, 0xAABBCCDDEEFF0011
+	for _, c := range []struct {
+		position         int
+		sequence, parent uint64
+		want             string
+	}{
+		{0, 9143094415614847814, 0, "001fb8b2fb71a52ad180000000000000"},
+		{1, 9510318385840434533, 9143094415614847814, "0060fedc0bc838ab5962cbedc694ab46"},
+		{2, 16998148715716822651, 9510318385840434533, "00baf9638c99e4119efb702f20e2ad65"},
+		{0, q, parent, "0004488cd115599de23bccddeeff0011"},
+		{255, q, parent, "3fc4488cd115599de23bccddeeff0011"},
+		{256, q, parent, "404004488cd115599de20cddeeff0011"},
+		{65535, q, parent, "7fffc4488cd115599de20cddeeff0011"},
+		{65536, q, parent, "80400004488cd115599de21deeff0011"},
+		{16777215, q, parent, "bfffffc4488cd115599de21deeff0011"},
+	} {
+		hi, lo := LineageHash(c.position, c.sequence, c.parent)
+		if got := fmt.Sprintf("%016x%016x", hi, lo); got != c.want {
+			t.Errorf("position %d: got %s, want %s", c.position, got, c.want)
+		}
+	}
+}
+
+func TestPromptBlocks(t *testing.T) {
+	p := Prompt{Segments: []uint32{5, 2, 9}, PerSegment: 4}
+	want := []BlockID{20, 21, 22, 23, 8, 9, 10, 11, 36, 37}
+	if got := p.AppendBlocks(nil, 0, 10); !slices.Equal(got, want) {
+		t.Errorf("AppendBlocks: got %v, want %v", got, want)
+	}
+	if got := p.AppendBlocks(nil, 3, 6); !slices.Equal(got, want[3:6]) {
+		t.Errorf("AppendBlocks 3..6: got %v, want %v", got, want[3:6])
+	}
+	for i, id := range want {
+		if p.Block(i) != id {
+			t.Errorf("Block(%d): got %d, want %d", i, p.Block(i), id)
+		}
+	}
+}

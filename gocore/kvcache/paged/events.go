@@ -1,0 +1,49 @@
+package paged
+
+import "dynosim/gocore/kvcache"
+
+// fillRecorded finds room for the missing blocks of a Use, as the plain loop there does, and publishes what happened: a
+// Stored event for each unbroken run of new full blocks, then one Removed event with everything that was evicted.
+// Partial blocks are private and not announced.
+func (p *Pool) fillRecorded(held []Slot, first int, blocks []kvcache.BlockID) {
+	isNew := make([]bool, len(blocks))
+	for i, id := range blocks {
+		if held[first+i] == noSlot {
+			held[first+i] = p.fill(id)
+			isNew[i] = id != Partial
+		}
+	}
+	for i := 0; i < len(blocks); i++ {
+		if !isNew[i] {
+			continue
+		}
+		end := i + 1
+		for end < len(blocks) && isNew[end] {
+			end++
+		}
+		p.publishStored(held, first+i, blocks[i:end])
+		i = end
+	}
+	p.publishEvicted()
+}
+
+// publishStored announces blocks, the first of which stands at held[at].
+func (p *Pool) publishStored(held []Slot, at int, blocks []kvcache.BlockID) {
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: append([]kvcache.BlockID(nil), blocks...)}
+	if at > 0 {
+		e.Parent, e.HasParent = p.blocks[held[at-1]].id, true
+	}
+	p.publish(e)
+}
+
+func (p *Pool) publishEvicted() {
+	if len(p.evicted) == 0 {
+		return
+	}
+	p.publish(kvcache.Event{Kind: kvcache.Removed, Blocks: p.evicted})
+	p.evicted = nil
+}
+
+func (p *Pool) publish(e kvcache.Event) {
+	p.events = append(p.events, Event{Event: e, Free: p.Free(), Active: p.active, Inactive: p.inactive})
+}

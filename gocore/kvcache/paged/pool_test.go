@@ -1,0 +1,96 @@
+package paged
+
+import (
+	"math"
+	"testing"
+
+	"dynosim/gocore/kvcache"
+)
+
+func TestReleaseTwicePanics(t *testing.T) {
+	for name, path := range map[string]string{"full": "A", "partial": "."} {
+		t.Run(name, func(t *testing.T) {
+			p := New(4, Lineage, true)
+			held, _ := p.Use(nil, blocksAlong(path, true))
+			p.Release(held)
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			p.Release(held)
+		})
+	}
+}
+
+// Slots come into being when they are first taken, so a capacity nobody can fill costs nothing.
+func TestHugeCapacity(t *testing.T) {
+	p := New(math.MaxInt, Lineage, true)
+	held, ok := p.Use(nil, blocksAlong("ABC.", true))
+	if !ok || p.Active() != 4 || p.Free() != math.MaxInt-4 {
+		t.Errorf("got %t, %d active, %d free", ok, p.Active(), p.Free())
+	}
+	p.Release(held)
+	if err := p.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Events are the caller's: a later operation does not change the blocks of an earlier one.
+func TestEventsKeepTheirBlocks(t *testing.T) {
+	p := New(2, Lineage, true)
+	p.Record()
+	blocks := blocksAlong("AB", true)
+	held, _ := p.Use(nil, blocks)
+	stored := p.TakeEvents()[0].Event
+	blocks[0] = pathID("Z")
+	p.Release(held)
+	held, _ = p.Use(nil, blocksAlong("XY", true))
+	removed := p.TakeEvents()[1].Event
+	p.Release(held)
+	p.Use(nil, blocksAlong("PQ", true))
+	if got := pathsOf(stored.Blocks); got != "A AB" {
+		t.Errorf("stored: got %s, want A AB", got)
+	}
+	if got := pathsOf(removed.Blocks); got != "AB A" {
+		t.Errorf("removed: got %s, want AB A", got)
+	}
+	if got := len(p.TakeEvents()); got != 2 {
+		t.Errorf("events of the last use: got %d, want 2", got)
+	}
+	if got := len(p.TakeEvents()); got != 0 {
+		t.Errorf("events taken twice: got %d", got)
+	}
+}
+
+// The pool behaves the same whatever numbers the blocks have.
+func TestRenamedBlocks(t *testing.T) {
+	order := func(rename func(kvcache.BlockID) kvcache.BlockID) (order []kvcache.BlockID) {
+		p := New(6, Lineage, true)
+		p.Record()
+		for _, path := range []string{"ABC", "ABD", "XYZ", "AB", "XQR", "ABDE"} {
+			blocks := blocksAlong(path, true)
+			for i := range blocks {
+				blocks[i] = rename(blocks[i])
+			}
+			held, _ := p.Use(nil, blocks)
+			p.Release(held)
+		}
+		for _, e := range p.TakeEvents() {
+			if e.Kind == kvcache.Removed {
+				order = append(order, e.Blocks...)
+			}
+		}
+		return append(order, p.evictionOrder()...)
+	}
+	plain := order(func(id kvcache.BlockID) kvcache.BlockID { return id })
+	renamed := order(func(id kvcache.BlockID) kvcache.BlockID { return 1<<40 - 7*id })
+	if len(plain) != len(renamed) {
+		t.Fatalf("got %d blocks, want %d", len(renamed), len(plain))
+	}
+	for i, id := range plain {
+		if renamed[i] != 1<<40-7*id {
+			t.Errorf("place %d: got %d, want the renamed %s", i, renamed[i], pathOf(id))
+		}
+	}
+}

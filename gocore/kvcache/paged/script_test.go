@@ -1,0 +1,159 @@
+package paged
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"dynosim/gocore/kvcache"
+)
+
+// TestScripts runs testdata/*.txt; see testdata/eviction.txt for how to read them. -rewrite writes the results anew.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				if d.Cmd != "pool" {
+					d.Fatalf(t, "unknown command")
+				}
+				return newScript(t, d).run(t, d)
+			})
+		})
+	}
+}
+
+type script struct {
+	pool          *Pool
+	prefixCaching bool
+	requests      map[string]*scriptRequest
+}
+
+type scriptRequest struct {
+	blocks []kvcache.BlockID // what held is
+	held   []Slot
+}
+
+func newScript(t *testing.T, d *datadriven.TestData) *script {
+	capacity, policy, caching, record := 8, "lineage", "on", true
+	d.MaybeScanArgs(t, "capacity", &capacity)
+	d.MaybeScanArgs(t, "policy", &policy)
+	d.MaybeScanArgs(t, "caching", &caching)
+	d.MaybeScanArgs(t, "record", &record)
+	policies := map[string]Policy{"lineage": Lineage, "lru": LRU, "multilru": MultiLRU}
+	if _, ok := policies[policy]; !ok {
+		d.Fatalf(t, "unknown policy %s", policy)
+	}
+	s := &script{
+		pool:          New(capacity, policies[policy], caching == "on"),
+		prefixCaching: caching == "on",
+		requests:      map[string]*scriptRequest{},
+	}
+	if record {
+		s.pool.Record()
+	}
+	return s
+}
+
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
+	var out strings.Builder
+	for line := range strings.Lines(d.Input) {
+		line = strings.TrimSpace(line)
+		what := s.step(t, d, strings.Fields(line))
+		if err := s.pool.check(); err != nil {
+			d.Fatalf(t, "after %q: %v", line, err)
+		}
+		occupancy := fmt.Sprintf("(%d,%d,%d)", s.pool.Free(), s.pool.Active(), s.pool.inactive)
+		text := fmt.Sprintf("%-16s %s  %s", line, occupancy, strings.Join(append(what, s.takeEvents(t, d)...), "; "))
+		out.WriteString(strings.TrimSpace(text) + "\n")
+	}
+	return out.String()
+}
+
+// step runs one line and returns what is to be said about it besides its events.
+func (s *script) step(t *testing.T, d *datadriven.TestData, words []string) []string {
+	if len(words) == 1 && words[0] == "drain" {
+		words = []string{"use", "drain", strings.Repeat(".", s.pool.Available())}
+	}
+	if len(words) == 2 && words[0] == "lookup" {
+		return s.lookup(words[1])
+	}
+	if len(words) < 2 {
+		d.Fatalf(t, "cannot read %q", words)
+	}
+	r := s.requests[words[1]]
+	if r == nil {
+		r = &scriptRequest{}
+		s.requests[words[1]] = r
+	}
+	ok := true
+	switch command := words[0]; {
+	case command == "use" && len(words) == 3:
+		blocks := blocksAlong(words[2], s.prefixCaching)[len(r.held):]
+		if r.held, ok = s.pool.Use(r.held, blocks); ok {
+			r.blocks = append(r.blocks, blocks...)
+		}
+	case command == "partial":
+		if r.held, ok = s.pool.UsePartial(r.held); ok {
+			r.blocks = append(r.blocks, Partial)
+		}
+	case command == "promote" && len(words) == 3:
+		blocks := blocksAlong(words[2], s.prefixCaching)
+		last := len(r.held) - 1
+		s.pool.Promote(r.held, blocks[last])
+		r.blocks[last] = blocks[last]
+	case command == "release":
+		s.pool.Release(r.held)
+		*r = scriptRequest{}
+	case command == "undo":
+		s.pool.putBack(r.held)
+		*r = scriptRequest{}
+	default:
+		d.Fatalf(t, "cannot read %q", words)
+	}
+	for i, slot := range r.held {
+		if got := s.pool.blocks[slot].id; got != r.blocks[i] {
+			d.Fatalf(t, "after %q: held block %d is %s, want %s", words, i, pathOf(got), pathOf(r.blocks[i]))
+		}
+	}
+	if !ok {
+		return []string{"no capacity"}
+	}
+	return nil
+}
+
+func (s *script) lookup(path string) []string {
+	blocks := blocksAlong(path, s.prefixCaching)
+	cached, active := s.pool.Lookup(blocks[len(blocks)-1])
+	switch {
+	case active:
+		return []string{"active"}
+	case cached:
+		return []string{"cached"}
+	}
+	return []string{"unknown"}
+}
+
+func (s *script) takeEvents(t *testing.T, d *datadriven.TestData) []string {
+	var texts []string
+	for _, e := range s.pool.TakeEvents() {
+		if e.Free != s.pool.Free() || e.Active != s.pool.Active() || e.Inactive != s.pool.inactive {
+			d.Fatalf(t, "event at (%d,%d,%d), which is not the occupancy after the step", e.Free, e.Active, e.Inactive)
+		}
+		switch {
+		case e.Kind == kvcache.Removed:
+			texts = append(texts, "removed "+pathsOf(e.Blocks))
+		case e.HasParent:
+			texts = append(texts, "stored "+pathsOf(e.Blocks)+" behind "+pathOf(e.Parent))
+		default:
+			texts = append(texts, "stored "+pathsOf(e.Blocks))
+		}
+	}
+	return texts
+}

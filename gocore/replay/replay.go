@@ -1,0 +1,142 @@
+package replay
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/vllm"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/report"
+	"dynosim/gocore/workload"
+)
+
+// Config is one run.
+type Config struct {
+	Args     engineargs.Args
+	Workers  int                // >= 1
+	Workload *workload.Workload // scheduled
+	// Concurrency is the number of sessions active at a time; 0 starts sessions at their own times.
+	Concurrency int
+	// MaxSimTimeMs ends the run early: no pass starts later. +Inf for no limit. Passes that have started keep their tokens.
+	MaxSimTimeMs float64
+	// Poll is called every few passes with the simulated time and the number of requests that are over. An error it
+	// returns ends the run and is passed on.
+	Poll func(nowMs float64, finished int) error
+}
+
+// Outcome is what a run leaves behind.
+type Outcome struct {
+	Collector     *report.Collector
+	WorkerSeconds float64 // simulated seconds times workers
+}
+
+// Run replays a workload.
+func Run(cfg Config) (Outcome, error) {
+	r := &run{
+		Config:    cfg,
+		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
+		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
+		workers:   make([]worker, cfg.Workers),
+	}
+	for i := range r.workers {
+		r.workers[i].engine = vllm.New(cfg.Args)
+	}
+	var err error
+	if cfg.Workers == 1 {
+		err = r.single()
+	} else {
+		err = r.cluster()
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	r.cut()
+	if cfg.Workers == 1 {
+		r.workerSeconds = max(r.collector.DurationMs()/1000, 1e-9)
+	}
+	return Outcome{Collector: r.collector, WorkerSeconds: r.workerSeconds}, nil
+}
+
+// run is the state shared by both loops.
+type run struct {
+	Config
+	driver    *workload.Driver
+	collector *report.Collector
+	workers   []worker
+
+	nowMs         float64
+	workerSeconds float64
+	passes        int
+}
+
+// worker is one engine and what the harness knows of it.
+type worker struct {
+	engine *vllm.Scheduler
+	// pass is the pass being run, until its end is applied; nil if the worker is idle.
+	pass *engine.Pass
+}
+
+// pollEvery is the number of passes between two calls of Config.Poll, a power of two.
+const pollEvery = 16
+
+// arrive hands a turn to a worker.
+func (r *run) arrive(turn int32, arrivalMs float64, to int) {
+	t := &r.Workload.Turns[turn]
+	req := engine.Request{
+		ID:           engine.RequestID(turn),
+		Prompt:       t.Prompt,
+		PromptTokens: t.InputTokens,
+		OutputTokens: t.OutputTokens,
+	}
+	r.workers[to].engine.Add(req)
+	r.collector.Arrival(req, to, arrivalMs)
+}
+
+// runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
+// of a run that is cut short.
+func (r *run) runPass(i int) (*engine.Pass, error) {
+	r.passes++
+	if r.passes%pollEvery == 0 && r.Poll != nil {
+		if err := r.Poll(r.nowMs, r.collector.Finished()); err != nil {
+			return nil, err
+		}
+	}
+	pass, err := r.workers[i].engine.RunPass(r.nowMs)
+	if err != nil {
+		return nil, r.deadEnd()
+	}
+	r.collector.Pass(i, pass)
+	return pass, nil
+}
+
+// apply makes the end of a pass visible: requests that finished, then those that were rejected, are over.
+func (r *run) apply(pass *engine.Pass) {
+	for _, id := range pass.Finished {
+		r.collector.Terminal(id, "")
+		r.driver.Completed(int32(id), r.nowMs)
+	}
+	for _, rejected := range pass.Rejected {
+		r.collector.Terminal(rejected.ID, rejected.Reason)
+		r.driver.Completed(int32(rejected.ID), r.nowMs)
+	}
+}
+
+// cut records what requests have emitted that are not finished when the run ends.
+func (r *run) cut() {
+	for i := range r.workers {
+		for _, request := range r.workers[i].engine.Stuck() {
+			r.collector.Cut(request.ID, request.Generated)
+		}
+	}
+}
+
+func (r *run) deadEnd() error {
+	e := &engine.DeadEnd{
+		AtMs:      r.nowMs,
+		BlockSize: r.Args.BlockSize,
+		Capacity:  r.Args.NumGPUBlocks,
+		Names:     func(id engine.RequestID) string { return r.Workload.TurnName(int32(id)) },
+	}
+	for i := range r.workers {
+		e.Requests = append(e.Requests, r.workers[i].engine.Stuck()...)
+	}
+	return e
+}

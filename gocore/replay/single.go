@@ -1,0 +1,51 @@
+package replay
+
+// maxIdlePasses is the number of passes without any effect, in a row, after which one worker is at a dead end.
+const maxIdlePasses = 1024
+
+// single runs one worker. Requests that arrive during a pass enter at its end.
+func (r *run) single() error {
+	only := &r.workers[0]
+	idle := 0
+	for r.nowMs <= r.MaxSimTimeMs && (only.engine.Requests() > 0 || r.driver.Unreleased() > 0) {
+		r.releaseSingle()
+		if only.engine.Requests() == 0 {
+			next, ok := r.driver.NextMs()
+			if !ok {
+				return r.deadEnd()
+			}
+			r.nowMs = next
+			if r.Concurrency == 0 {
+				r.releaseSingle()
+			}
+			continue
+		}
+		pass, err := r.runPass(0)
+		if err != nil {
+			return err
+		}
+		r.nowMs = pass.EndMs
+		r.apply(pass)
+		if r.Concurrency == 0 {
+			r.releaseSingle()
+		}
+		if !pass.Idle() {
+			idle = 0
+		} else if idle++; idle == maxIdlePasses {
+			return r.deadEnd()
+		}
+	}
+	return nil
+}
+
+// releaseSingle hands over everything that is ready, in concurrency mode as long as the worker owns fewer requests than
+// sessions may be active.
+func (r *run) releaseSingle() {
+	for r.Concurrency == 0 || r.workers[0].engine.Requests() < r.Concurrency {
+		turn, arrivalMs, ok := r.driver.Next(r.nowMs)
+		if !ok {
+			return
+		}
+		r.arrive(turn, arrivalMs, 0)
+	}
+}

@@ -1,0 +1,235 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/workload"
+)
+
+// Rows is the per-request table of a run: one row per request that is over, in the order of the workload.
+type Rows struct {
+	c       *Collector
+	w       *workload.Workload
+	turns   []int32
+	reasons map[engine.RequestID]string
+}
+
+// Rows returns the per-request table. w must be the workload that was run.
+func (c *Collector) Rows(w *workload.Workload) *Rows {
+	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string)}
+	for i := range c.records {
+		if c.records[i].status != unfinished {
+			rows.turns = append(rows.turns, int32(i))
+		}
+	}
+	for _, r := range c.rejected {
+		rows.reasons[r.ID] = r.Reason
+	}
+	return rows
+}
+
+// Len is the number of rows.
+func (rows *Rows) Len() int { return len(rows.turns) }
+
+// column is one key of a row. Exactly one of the three functions is set.
+type column struct {
+	name  string
+	float func(rows *Rows, turn int32, r *record) float64 // NaN = none
+	int   func(rows *Rows, turn int32, r *record) int     // -1 = none
+	text  func(rows *Rows, turn int32, r *record) string  // "" = none
+}
+
+// columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off are always
+// empty in an aggregated run.
+var columns = []column{
+	{name: "session_id", text: func(rows *Rows, turn int32, _ *record) string { return rows.w.SessionName(turn) }},
+	{name: "turn_index", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Index) }},
+	{name: "uuid", text: func(_ *Rows, turn int32, _ *record) string { return requestUUID(turn) }},
+	{name: "arrival_time_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.arrivalMs }},
+	{name: "first_admit_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.firstAdmitMs }},
+	{name: "first_token_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.firstTokenMs }},
+	{name: "last_token_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.lastMs }},
+	{name: "ttft_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(1, r.ttftMs) }},
+	{name: "ttst_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(2, r.ttstMs) }},
+	{name: "e2e_latency_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(1, r.e2eMs) }},
+	{name: "itl_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(2, r.tpotMs) }},
+	{name: "input_length", int: func(_ *Rows, _ int32, r *record) int { return r.inputTokens }},
+	{name: "output_length", int: func(_ *Rows, _ int32, r *record) int { return r.outputTokens }},
+	{name: "reused_input_tokens", int: func(_ *Rows, _ int32, r *record) int { return r.reusedTokens }},
+	{name: "prefill_worker_idx", int: noInt},
+	{name: "decode_worker_idx", int: func(_ *Rows, _ int32, r *record) int { return int(r.worker) }},
+	{name: "prefill_admit_ms", float: noFloat},
+	{name: "source_held_ms", float: noFloat},
+	{name: "destination_reserved_ms", float: noFloat},
+	{name: "destination_activated_ms", float: noFloat},
+	{name: "decode_admit_ms", float: noFloat},
+	{name: "source_released_ms", float: noFloat},
+	{name: "decode_reused_input_tokens", int: noInt},
+	{name: "prefill_route_overlap_tokens", int: noInt},
+	{name: "decode_route_overlap_tokens", int: noInt},
+	{name: "terminal_status", text: func(_ *Rows, _ int32, r *record) string { return r.status.String() }},
+	{name: "rejection_reason", text: func(rows *Rows, turn int32, _ *record) string { return rows.reasons[engine.RequestID(turn)] }},
+	{name: "trace_row", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Row) }},
+}
+
+func noFloat(*Rows, int32, *record) float64 { return math.NaN() }
+func noInt(*Rows, int32, *record) int       { return -1 }
+
+func (s status) String() string {
+	return [...]string{"unfinished", "completed", "rejected"}[s]
+}
+
+// ifTokens is a metric that needs a request with at least n tokens.
+func (r *record) ifTokens(n int, metric func() float64) float64 {
+	if !r.counts() || r.tokens < n {
+		return math.NaN()
+	}
+	return metric()
+}
+
+// requestUUID is the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs write equal
+// files.
+func requestUUID(turn int32) string {
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", int64(turn)+1)
+}
+
+// ColumnNames lists the columns of numbers with and without fraction, and of text.
+func ColumnNames() (floats, ints, texts []string) {
+	for _, c := range columns {
+		switch {
+		case c.float != nil:
+			floats = append(floats, c.name)
+		case c.int != nil:
+			ints = append(ints, c.name)
+		default:
+			texts = append(texts, c.name)
+		}
+	}
+	return floats, ints, texts
+}
+
+// Floats is a column in row order, NaN for none; false if there is no such column.
+func (rows *Rows) Floats(name string) ([]float64, bool) {
+	c := find(name)
+	if c == nil || c.float == nil {
+		return nil, false
+	}
+	values := make([]float64, len(rows.turns))
+	for i, turn := range rows.turns {
+		values[i] = c.float(rows, turn, &rows.c.records[turn])
+	}
+	return values, true
+}
+
+// Ints is a column in row order, -1 for none; false if there is no such column.
+func (rows *Rows) Ints(name string) ([]int64, bool) {
+	c := find(name)
+	if c == nil || c.int == nil {
+		return nil, false
+	}
+	values := make([]int64, len(rows.turns))
+	for i, turn := range rows.turns {
+		values[i] = int64(c.int(rows, turn, &rows.c.records[turn]))
+	}
+	return values, true
+}
+
+// Strings is a column in row order, "" for none; false if there is no such column.
+func (rows *Rows) Strings(name string) ([]string, bool) {
+	c := find(name)
+	if c == nil || c.text == nil {
+		return nil, false
+	}
+	values := make([]string, len(rows.turns))
+	for i, turn := range rows.turns {
+		values[i] = c.text(rows, turn, &rows.c.records[turn])
+	}
+	return values, true
+}
+
+func find(name string) *column {
+	for i := range columns {
+		if columns[i].name == name {
+			return &columns[i]
+		}
+	}
+	return nil
+}
+
+// WriteJSONL writes one JSON object per row.
+func (rows *Rows) WriteJSONL(out io.Writer) error {
+	w := bufio.NewWriterSize(out, 1<<16)
+	var line []byte
+	for _, turn := range rows.turns {
+		line = rows.appendJSON(line[:0], turn)
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func (rows *Rows) appendJSON(line []byte, turn int32) []byte {
+	r := &rows.c.records[turn]
+	for i, c := range columns {
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
+		}
+		line = append(line, separator, '"')
+		line = append(line, c.name...)
+		line = append(line, '"', ':')
+		switch {
+		case c.float != nil:
+			line = AppendFloat(line, c.float(rows, turn, r))
+		case c.int != nil:
+			line = appendInt(line, c.int(rows, turn, r))
+		default:
+			line = appendText(line, c.text(rows, turn, r))
+		}
+	}
+	return append(line, '}', '\n')
+}
+
+// AppendFloat writes x as Python does: the shortest digits that read back the same, with a point or an exponent. NaN
+// becomes null.
+func AppendFloat(dst []byte, x float64) []byte {
+	if math.IsNaN(x) {
+		return append(dst, "null"...)
+	}
+	if size := math.Abs(x); size != 0 && (size < 1e-4 || size >= 1e16) {
+		return strconv.AppendFloat(dst, x, 'e', -1, 64)
+	}
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, x, 'f', -1, 64)
+	for _, c := range dst[start:] {
+		if c == '.' {
+			return dst
+		}
+	}
+	return append(dst, '.', '0')
+}
+
+func appendInt(dst []byte, n int) []byte {
+	if n < 0 {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func appendText(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic("report: a string does not marshal: " + err.Error())
+	}
+	return append(dst, quoted...)
+}

@@ -1,0 +1,202 @@
+package report
+
+import (
+	"math"
+	"strconv"
+)
+
+// SLA is what makes a request a good one. NaN bounds are not set.
+type SLA struct {
+	TTFTMs, ITLMs, E2EMs float64
+}
+
+// NoSLA sets no bound.
+func NoSLA() SLA { return SLA{TTFTMs: math.NaN(), ITLMs: math.NaN(), E2EMs: math.NaN()} }
+
+func (s SLA) isSet() bool {
+	return !math.IsNaN(s.TTFTMs) || !math.IsNaN(s.ITLMs) || !math.IsNaN(s.E2EMs)
+}
+
+// within reports whether a bound holds; a bound that is not set does.
+func within(value, bound float64) bool { return math.IsNaN(bound) || value <= bound }
+
+// met reports whether a request is good. The bound on inter-token latency is on the mean gap over the requested output,
+// and holds for requests of one token.
+func (s SLA) met(r *record) bool {
+	ttft, e2e := r.ttftMs(), r.e2eMs()
+	if r.outputTokens > 1 && !within((e2e-ttft)/float64(r.outputTokens-1), s.ITLMs) {
+		return false
+	}
+	return within(ttft, s.TTFTMs) && within(e2e, s.E2EMs)
+}
+
+// Resources is what the run occupied, for the report.
+type Resources struct {
+	DecodeWorkerSeconds float64
+	DecodeGPUsPerWorker int
+	WallMs              float64
+}
+
+// Value is one entry of a report: a Float or an Int.
+type Value struct {
+	Key   string
+	Float float64
+	Int   int
+	IsInt bool
+}
+
+// Summarise computes the report, in the order in which its keys are shown.
+//
+// Rates divide by the simulated time from 0 to the last token, at least a nanosecond.
+func (c *Collector) Summarise(used Resources, sla SLA) []Value {
+	t := c.totals(sla)
+	seconds := max(t.lastMs/1000, 1e-9)
+	rate := func(n int) float64 { return float64(n) / seconds }
+	processed := t.input + t.output
+
+	s := &summary{}
+	s.int("num_requests", c.arrived)
+	s.int("completed_requests", t.requests)
+	s.int("rejected_requests", len(c.rejected))
+	s.int("total_input_tokens", t.input)
+	s.int("total_output_tokens", t.output)
+	s.float("duration_ms", t.lastMs)
+	s.float("wall_time_ms", used.WallMs)
+	s.float("request_throughput_rps", rate(t.requests))
+	s.float("input_throughput_tok_s", rate(t.input))
+	s.float("output_throughput_tok_s", rate(t.output))
+	s.float("total_throughput_tok_s", rate(processed))
+	s.float("prefill_worker_seconds", 0) // aggregated workers count as decode workers
+	s.float("decode_worker_seconds", used.DecodeWorkerSeconds)
+	s.int("prefill_gpus_per_worker", 0)
+	s.int("decode_gpus_per_worker", used.DecodeGPUsPerWorker)
+	s.float("gpu_hours", used.DecodeWorkerSeconds*float64(used.DecodeGPUsPerWorker)/3600)
+	if sla.isSet() {
+		s.int("goodput_completed_requests", t.good)
+		s.float("goodput_request_throughput_rps", rate(t.good))
+		s.float("goodput_output_throughput_tok_s", rate(t.goodOutput))
+	}
+	s.int("processed_tokens", processed)
+	s.float("processed_tokens_per_s", perSecond(processed, used.WallMs))
+	s.float("processed_output_tokens_per_s", perSecond(t.output, used.WallMs))
+	s.float("prefix_cache_reused_ratio", ratio(t.reused, t.input))
+	s.float("first_admission_prefix_cache_reused_ratio", ratio(t.firstReused, t.input))
+	c.distributions(s)
+	return s.values
+}
+
+// totals are sums over the requests that count.
+type totals struct {
+	requests, input, output int
+	reused, firstReused     int
+	good, goodOutput        int
+	lastMs                  float64
+}
+
+func (c *Collector) totals(sla SLA) totals {
+	var t totals
+	for i := range c.records {
+		r := &c.records[i]
+		if !r.counts() {
+			continue
+		}
+		t.requests++
+		t.input += r.inputTokens
+		t.output += r.outputTokens
+		t.reused += r.reusedTokens
+		t.firstReused += r.firstAdmitReusedTokens
+		t.lastMs = max(t.lastMs, r.lastMs)
+		if sla.met(r) {
+			t.good++
+			t.goodOutput += r.outputTokens
+		}
+	}
+	return t
+}
+
+// DurationMs is the time of the last token of any request that counts, 0 if there is none.
+func (c *Collector) DurationMs() float64 { return c.totals(NoSLA()).lastMs }
+
+func (c *Collector) distributions(s *summary) {
+	several := func(r *record) bool { return r.tokens >= 2 }
+	every := func(*record) bool { return true }
+	gaps := c.tokenGaps()
+	s.distribution("ttft_ms", c.perRequest(every, (*record).ttftMs))
+	s.distribution("ttst_ms", c.perRequest(several, (*record).ttstMs))
+	s.distribution("tpot_ms", c.perRequest(several, (*record).tpotMs))
+	s.distribution("itl_ms", gaps)
+	s.distribution("e2e_latency_ms", c.perRequest(every, (*record).e2eMs))
+	s.distribution("output_token_throughput_per_user", tokenRates(gaps))
+}
+
+// perRequest lists a metric of the counted requests that have it.
+func (c *Collector) perRequest(has func(*record) bool, metric func(*record) float64) []weighted {
+	values := make([]weighted, 0, len(c.records))
+	for i := range c.records {
+		if r := &c.records[i]; r.counts() && has(r) {
+			values = append(values, weighted{value: metric(r), weight: 1})
+		}
+	}
+	return values
+}
+
+// tokenRates turns gaps into tokens per second of one user; gaps of zero have no rate.
+func tokenRates(gaps []weighted) []weighted {
+	rates := make([]weighted, 0, len(gaps))
+	for _, g := range gaps {
+		if g.value > 0 {
+			rates = append(rates, weighted{value: 1000 / g.value, weight: g.weight})
+		}
+	}
+	return rates
+}
+
+func perSecond(tokens int, wallMs float64) float64 {
+	if wallMs <= 0 {
+		return 0
+	}
+	return float64(tokens) / wallMs * 1000
+}
+
+func ratio(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// summary builds the list of values.
+type summary struct{ values []Value }
+
+func (s *summary) int(key string, v int) {
+	s.values = append(s.values, Value{Key: key, Int: v, IsInt: true})
+}
+
+func (s *summary) float(key string, v float64) {
+	s.values = append(s.values, Value{Key: key, Float: v})
+}
+
+func (s *summary) distribution(name string, values []weighted) {
+	for i, v := range statistics(values) {
+		s.float(statNames[i]+"_"+name, v)
+	}
+}
+
+// AppendJSON appends values as a JSON object, in their order.
+func AppendJSON(dst []byte, values []Value) []byte {
+	for i, v := range values {
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
+		}
+		dst = append(dst, separator, '"')
+		dst = append(dst, v.Key...)
+		dst = append(dst, '"', ':')
+		if v.IsInt {
+			dst = strconv.AppendInt(dst, int64(v.Int), 10)
+		} else {
+			dst = AppendFloat(dst, v.Float)
+		}
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,103 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"dynosim/gocore/eventheap"
+)
+
+// Driver releases the turns of a scheduled workload as their time comes.
+//
+// At equal times sessions go in order of their first appearance.
+type Driver struct {
+	w *Workload
+
+	starts  []int32 // trace mode: sessions not started yet, by start time
+	ready   eventheap.Heap[int32]
+	pending int // concurrency mode: the first session not active yet
+
+	concurrency bool
+	unreleased  int
+}
+
+// NewDriver returns a driver in trace mode, or in concurrency mode with at most maxSessions active if that is above 0.
+func NewDriver(w *Workload, maxSessions int) *Driver {
+	d := &Driver{w: w, concurrency: maxSessions > 0, unreleased: len(w.Turns)}
+	if d.concurrency {
+		for d.pending < min(maxSessions, len(w.Sessions)) {
+			d.activate(0)
+		}
+		return d
+	}
+	d.starts = make([]int32, len(w.Sessions))
+	for i := range d.starts {
+		d.starts[i] = int32(i)
+	}
+	byStart := func(a, b int32) int { return cmp.Compare(w.Sessions[a].StartMs, w.Sessions[b].StartMs) }
+	if !slices.IsSortedFunc(d.starts, byStart) {
+		slices.SortStableFunc(d.starts, byStart)
+	}
+	return d
+}
+
+// NextMs is the time at which the next turn becomes ready, as far as is known now.
+func (d *Driver) NextMs() (float64, bool) {
+	start, hasStart := d.nextStart()
+	if top, ok := d.ready.Top(); ok && (!hasStart || top.Before(start)) {
+		return top.AtMs, true
+	}
+	return start.AtMs, hasStart
+}
+
+// Next releases the next turn that is ready at nowMs and returns the time at which its client sent it: in trace mode the
+// time it became ready, in concurrency mode the time of its release.
+func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
+	at, ok := d.NextMs()
+	if !ok || at > nowMs {
+		return 0, 0, false
+	}
+	d.unreleased--
+	start, hasStart := d.nextStart()
+	if top, ok := d.ready.Top(); ok && (!hasStart || top.Before(start)) {
+		d.ready.Pop()
+		turn = top.Value
+	} else {
+		d.starts = d.starts[1:]
+		turn = start.Value
+	}
+	if d.concurrency {
+		return turn, nowMs, true
+	}
+	return turn, at, true
+}
+
+// Completed tells that a turn has been served or rejected at nowMs: the session's next turn follows after its delay, or
+// the session's place goes to the next one.
+func (d *Driver) Completed(turn int32, nowMs float64) {
+	if next := d.w.Turns[turn].Next; next != 0 {
+		d.ready.Push(nowMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
+		return
+	}
+	if d.concurrency && d.pending < len(d.w.Sessions) {
+		d.activate(nowMs)
+	}
+}
+
+// Unreleased is the number of turns that have not been released.
+func (d *Driver) Unreleased() int { return d.unreleased }
+
+func (d *Driver) activate(nowMs float64) {
+	d.ready.Push(nowMs, int64(d.pending), d.w.Sessions[d.pending].First)
+	d.pending++
+}
+
+// nextStart is the session start that comes next in trace mode.
+func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
+	if len(d.starts) == 0 {
+		return eventheap.Event[int32]{}, false
+	}
+	session := d.starts[0]
+	s := &d.w.Sessions[session]
+	return eventheap.Event[int32]{AtMs: s.StartMs, Seq: int64(session), Value: s.First}, true
+}

@@ -1,0 +1,52 @@
+package workload
+
+import "fmt"
+
+// Schedule prepares the times of a workload for one of the two modes and checks them.
+//
+// In trace mode the earliest session moves to 0, then every start and every delay is divided by speedup. In concurrency
+// mode nothing is changed: starts are ignored, and delays are part of the clients' behaviour.
+func (w *Workload) Schedule(concurrency bool, speedup float64) error {
+	if !concurrency {
+		w.normalise()
+		w.accelerate(speedup)
+	}
+	for i := range w.Sessions {
+		s := &w.Sessions[i]
+		if !concurrency && !s.Timed {
+			return fmt.Errorf("%s (session %q): timestamp: missing, the first turn of a session needs one unless replay_concurrency is given",
+				w.TurnName(s.First), w.SessionName(s.First))
+		}
+		if s.Timed && !isDuration(s.StartMs) {
+			return fmt.Errorf("%s (session %q): timestamp: got %v, want a finite number >= 0",
+				w.TurnName(s.First), w.SessionName(s.First), s.StartMs)
+		}
+	}
+	return nil
+}
+
+func (w *Workload) normalise() {
+	earliest, any := 0.0, false
+	for i := range w.Sessions {
+		if s := &w.Sessions[i]; s.Timed && (!any || s.StartMs < earliest) {
+			earliest, any = s.StartMs, true
+		}
+	}
+	for i := range w.Sessions {
+		w.Sessions[i].StartMs -= earliest
+	}
+}
+
+func (w *Workload) accelerate(speedup float64) {
+	for i := range w.Sessions {
+		w.Sessions[i].StartMs /= speedup
+	}
+	for i := range w.Turns {
+		w.Turns[i].DelayMs /= speedup
+	}
+}
+
+// isDuration reports whether ms is finite and not negative.
+func isDuration(ms float64) bool {
+	return ms >= 0 && ms-ms == 0
+}

@@ -1,0 +1,199 @@
+"""The only door to the Go extension.
+
+The extension is loaded at the first run, not at import: it brings a Go runtime with it, which costs time and does not
+survive ``fork``. A forked child that inherits a loaded runtime gets an error instead of a hang.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+POLL_SECONDS = 0.05
+
+
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    phase: str
+    """``loading``, ``running`` or ``reporting``."""
+    simulated_ms: float
+    done: int
+    """Requests that have ended."""
+    total: int
+    """Requests in the workload; 0 while that is unknown."""
+
+
+class RunResult:
+    """The outcome of one run. Its per-request columns stay in Go until ``close`` or garbage collection."""
+
+    def __init__(self, run_id: int, text: str) -> None:
+        outcome = json.loads(text)
+        self.report: dict[str, Any] = outcome["report"]
+        self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
+        columns: dict[str, list[str]] = outcome["columns"]
+        self.float_columns: Sequence[str] = tuple(columns["float"])
+        self.int_columns: Sequence[str] = tuple(columns["int"])
+        self.text_columns: Sequence[str] = tuple(columns["text"])
+        self._run_id = run_id
+        self._finalizer = weakref.finalize(self, _close, run_id)
+        self._finalizer.atexit = False  # the memory goes with the process
+
+    def column_bytes(self, name: str) -> bytes:
+        """A numeric column as 8 bytes per row, little-endian float64 or int64."""
+        core = load()
+        try:
+            handle = core.core_Column(self._run_id, name)
+        except RuntimeError as error:
+            raise map_error(error) from None
+        # A returned handle has no reference yet: releasing it without taking one first aborts the process.
+        core.IncRef(handle)
+        try:
+            data: bytes = core.Slice_byte_to_bytes(handle)
+        finally:
+            core.DecRef(handle)
+        return data
+
+    def column_strings(self, name: str) -> list[str]:
+        """A text column, one string per row."""
+        try:
+            text = load().core_Strings(self._run_id, name)
+        except RuntimeError as error:
+            raise map_error(error) from None
+        strings: list[str] = json.loads(text)
+        return strings
+
+    def close(self) -> None:
+        """Frees the rows. Columns cannot be read afterwards."""
+        self._finalizer()
+
+
+def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | None = None) -> RunResult:
+    """Carries out one replay and waits for it, interruptibly.
+
+    ``config`` holds plain JSON values; non-finite floats are allowed. ``on_progress`` is called from this thread about
+    twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
+    interrupts the wait, KeyboardInterrupt above all; the run is then stopped first.
+    """
+    text = json.dumps(_finite(config), allow_nan=False)
+    core = load()
+    task = _Task(core, core.core_Open())
+    try:
+        outcome = task.wait(text, on_progress)
+        result = RunResult(task.run_id, outcome)
+    except BaseException:
+        core.core_Close(task.run_id, False)
+        raise
+    return result
+
+
+class _Task:
+    """One Go call in a thread of its own, so that the calling thread can be interrupted while it waits."""
+
+    def __init__(self, core: ModuleType, run_id: int) -> None:
+        self.run_id = run_id
+        self._core = core
+        self._outcome: str | None = None
+        self._error: RuntimeError | None = None
+        # An event, not Thread.join: an interrupt inside join can mark a thread as finished while it still runs.
+        self._done = threading.Event()
+
+    def wait(self, config: str, on_progress: Callable[[Progress], None] | None) -> str:
+        try:
+            threading.Thread(target=self._call, args=(config,), name="dynamo-replay", daemon=True).start()
+            while not self._done.wait(POLL_SECONDS):
+                if on_progress is not None:
+                    self._show(on_progress)
+        except BaseException:
+            self._core.core_Cancel(self.run_id, False)
+            # Go answers at once; the limit is for a thread that could not be started at all.
+            self._done.wait(1.0)
+            raise
+        if self._error is not None:
+            raise map_error(self._error)
+        assert self._outcome is not None
+        return self._outcome
+
+    def _call(self, config: str) -> None:
+        try:
+            self._outcome = self._core.core_Run(self.run_id, config)
+        except RuntimeError as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    def _show(self, on_progress: Callable[[Progress], None]) -> None:
+        text = self._core.core_Progress(self.run_id)
+        if text:
+            now = json.loads(text)
+            on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
+
+
+def map_error(error: RuntimeError) -> BaseException:
+    """Turns the text of a Go error, KIND + unit separator + MESSAGE, into the exception Python users expect."""
+    kind, separator, message = str(error).partition("\x1f")
+    if not separator:
+        return error
+    kinds: dict[str, type[BaseException]] = {
+        "usage": ValueError,
+        "notfound": FileNotFoundError,
+        "cancelled": KeyboardInterrupt,
+    }
+    return kinds.get(kind, RuntimeError)(message)
+
+
+class _Extension:
+    """The loaded module and the process it was loaded in."""
+
+    lock = threading.Lock()
+    module: ModuleType | None = None
+    process: int | None = None
+
+
+def load() -> ModuleType:
+    """The extension module, loaded at the first call. Raises RuntimeError in a child forked after that."""
+    if _Extension.process is not None and _Extension.process != os.getpid():
+        raise RuntimeError(
+            "dynamo cannot run in a process forked after its first run: the Go runtime does not survive fork. Use the "
+            'spawn start method, e.g. multiprocessing.get_context("spawn")'
+        )
+    if _Extension.module is None:
+        with _Extension.lock:
+            # Noted before the import: a fork during it also leaves the child with half a Go runtime.
+            _Extension.process = os.getpid()
+            from dynamo._core import _core
+
+            _Extension.module = _core
+    return _Extension.module
+
+
+def _fresh_lock() -> None:
+    """In a forked child nobody would release a lock that another thread of the parent held."""
+    _Extension.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_fresh_lock)
+
+
+def _close(run_id: int) -> None:
+    """Forgets a run; does nothing in a forked child, whose copy of the Go runtime must not be called."""
+    if _Extension.module is not None and _Extension.process == os.getpid():
+        _Extension.module.core_Close(run_id, False)
+
+
+def _finite(value: Any) -> Any:
+    """A copy of a JSON value in which NaN and the infinities are the words that Go expects for them."""
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

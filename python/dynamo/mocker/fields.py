@@ -1,0 +1,227 @@
+"""Objects whose fields come from the table that Go generates (dynamo/_core/engine_args.json).
+
+The table carries names, types, ranges and defaults, so that arguments can be checked where they are written down and
+without loading the Go extension, which a process that is going to fork must not do. Rules between fields are Go's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+
+from dynamo import _core
+from dynamo._core import values
+
+Self = TypeVar("Self", bound="FieldSet")
+
+
+class Field(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    type: str
+    default: Any
+    nullable: bool
+    min: float | None
+    max: float | None
+    choices: list[str] | None
+    arg_default: Any
+    want: str
+    """The rule in words, for messages."""
+    required: bool = False
+    any_case: bool = False
+    """Whether JSON may spell a choice in capitals; Python may not."""
+    max_exclusive: bool = False
+
+    def obeyed_by(self, value: Any) -> bool:
+        """Whether a value of the right type is in range."""
+        if value is None or self.type in ("bool", "string", "object", "any"):
+            return True
+        if self.choices is not None:
+            return value in self.choices
+        return (
+            values.is_finite(value)
+            and (self.min is None or value >= self.min)
+            and (self.max is None or (value < self.max if self.max_exclusive else value <= self.max))
+        )
+
+
+Fields = Mapping[str, Field]
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The generated table, as JSON has it."""
+    path = Path(_core.__file__).with_name("engine_args.json")
+    content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+@cache
+def fields_of(nested: str | None) -> Fields:
+    """The fields of the whole object (None) or of one of its nested objects."""
+    rows = table()["fields"] if nested is None else table()["nested"][nested]
+    return {row["name"]: Field(**row) for row in rows}
+
+
+class FieldSet:
+    """Checked values by field name. Only what was given is kept; reading anything else gives its default."""
+
+    __slots__ = ("_given",)
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    _section: ClassVar[str | None] = None
+    _settable: ClassVar[Collection[str]] = ()
+
+    _given: dict[str, Any]
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._keep(check(self._fields(), given))
+
+    @classmethod
+    def _fields(cls) -> Fields:
+        return fields_of(cls._section)
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        object.__setattr__(self, "_given", given)
+
+    @classmethod
+    def _of(cls: type[Self], given: dict[str, Any]) -> Self:
+        """An object with values that have been checked already."""
+        made = cls.__new__(cls)
+        made._keep(given)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._fields():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._read(self._fields()[name])
+
+    def _read(self, field: Field) -> Any:
+        value = self._given.get(field.name, field.default)
+        # Where the constructor itself defaults to None, None means the default.
+        return field.default if value is None and field.arg_default is None else value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._settable:
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be set")
+        self._keep({**self._given, **check(self._fields(), {name: value})})
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *self._fields()]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both mean the same, written out or by default."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._fields())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._of, (self._given,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was given, as plain values."""
+        return {name: value.to_dict() if isinstance(value, FieldSet) else value for name, value in self._given.items()}
+
+
+def check(fields: Fields, given: Mapping[str, Any], path: str = "", from_json: bool = False) -> dict[str, Any]:
+    """The values as plain types. Raises TypeError for a wrong type, ValueError naming every value out of range."""
+    checked = {}
+    broken = []
+    for name, value in given.items():
+        if name not in fields:
+            _refuse_unknown(fields, name, path)
+        field = fields[name]
+        plain = _plain(field, path + name, value, from_json)
+        if not field.obeyed_by(plain):
+            broken.append(f"{path}{name}: got {values.show(value)}, want {field.want}")
+        checked[name] = plain
+    for field in fields.values():
+        if field.required and field.name not in given:
+            raise TypeError(f"{path}{field.name}: got nothing, want {field.want}")
+    if broken:
+        raise ValueError("; ".join(broken))
+    return checked
+
+
+def parse(fields: Fields, text: str) -> dict[str, Any]:
+    """Checks the fields of a JSON object. Every mistake in it is a ValueError."""
+    try:
+        given = json.loads(values.text("text", text), object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno} column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise ValueError("the JSON text is nested too deeply") from None
+    if not isinstance(given, dict):
+        raise ValueError(f"got {values.show(given)}, want a JSON object")
+    try:
+        return check(fields, given, from_json=True)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
+    if value is None and (field.nullable or field.type == "any"):
+        return None
+    if field.type == "object":
+        return _nested(field, name, value, from_json)
+    if field.type == "any":
+        return values.json_value(name, value)
+    plain = _CONVERSIONS[field.type](name, value, field.want)
+    return plain.lower() if from_json and field.any_case else plain
+
+
+_CONVERSIONS: Mapping[str, Callable[[str, Any, str], Any]] = {
+    "uint": values.integer,
+    "float": values.number,
+    "bool": values.flag,
+    "string": values.text,
+    "enum": values.text,
+}
+
+
+def _nested(field: Field, name: str, value: Any, from_json: bool) -> Any:
+    """A nested object: an instance of its class if it has one, else a dict."""
+    kind = next((kind for kind in FieldSet.__subclasses__() if kind._section == field.name), None)
+    if kind is not None and isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise values.wrong_type(name, value, field.want)
+    checked = check(fields_of(field.name), value, f"{name}.", from_json)
+    return checked if kind is None else kind._of(checked)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{name}: got a duplicate key, want the key once")
+    return unique
+
+
+def _refuse_unknown(fields: Fields, name: str, path: str) -> NoReturn:
+    """Names what was probably meant: the field fewest edits away, if they are few."""
+    allowed = min(1 + len(name.encode()) // 6, 3)
+    distances = {known: _edits(name, known) for known in fields}
+    near = min(distances, key=distances.__getitem__)
+    shown = values.show(path + name)
+    if distances[near] <= allowed:
+        raise TypeError(f'unknown field {shown}, did you mean "{path}{near}"?')
+    raise TypeError(f"unknown field {shown}, want one of {', '.join(fields)}")
+
+
+def _edits(a: str, b: str) -> int:
+    """Levenshtein distance: the fewest insertions, deletions and replacements that turn a into b."""
+    row = list(range(len(b) + 1))
+    for i, left in enumerate(a):
+        diagonal, row[0] = row[0], i + 1
+        for j, right in enumerate(b):
+            diagonal, row[j + 1] = row[j + 1], min(diagonal + (left != right), row[j] + 1, row[j + 1] + 1)
+    return row[-1]

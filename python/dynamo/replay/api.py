@@ -1,0 +1,220 @@
+"""The two functions that run a replay from Python.
+
+They check Python types and hand every value on. Defaults, ranges and combinations are checked in Go before anything
+runs; a parameter that is None is not sent, so its default has one home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dynamo import _core
+from dynamo._core import values
+from dynamo.replay import files
+from dynamo.replay.report import Report, Requests
+
+if TYPE_CHECKING:
+    from dynamo.mocker import MockEngineArgs
+
+    Path: TypeAlias = str | os.PathLike[str]
+    EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
+
+
+def run_trace_replay(
+    trace_files: Path | Sequence[Path],
+    *,
+    extra_engine_args: EngineArgs | None = None,
+    prefill_engine_args: EngineArgs | None = None,
+    decode_engine_args: EngineArgs | None = None,
+    router_config: Mapping[str, Any] | None = None,
+    aic_perf_config: Mapping[str, Any] | None = None,
+    num_workers: int | None = None,
+    num_prefill_workers: int | None = None,
+    num_decode_workers: int | None = None,
+    replay_concurrency: int | None = None,
+    replay_mode: str | None = None,
+    router_mode: str | None = None,
+    arrival_speedup_ratio: float | None = None,
+    trace_block_size: int | None = None,
+    trace_format: str | None = None,
+    trace_shared_prefix_ratio: float | None = None,
+    trace_num_prefix_groups: int | None = None,
+    report_jsonl_path: Path | None = None,
+    max_sim_time_ms: float | None = None,
+    model_name: str | None = None,
+    router_policy_config: Path | None = None,
+    sla_ttft_ms: float | None = None,
+    sla_itl_ms: float | None = None,
+    sla_e2e_ms: float | None = None,
+    planner_config: Mapping[str, Any] | Path | None = None,
+    benchmark_granularity: int | None = None,
+) -> Report:
+    """Replays a request trace through simulated workers, in virtual time.
+
+    Every keyword may be None, which means its default.
+
+    Args:
+        trace_files: A Mooncake JSONL file, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input.
+        extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
+        num_workers: Simulated workers; one if not given.
+        replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
+        router_mode: ``"round_robin"`` (default).
+        arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long.
+        trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
+        report_jsonl_path: Also write one JSON object per request to this file.
+        max_sim_time_ms: Stop at this simulated time, in milliseconds.
+        sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
+        replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, prefill_engine_args,
+            decode_engine_args, num_prefill_workers, num_decode_workers, router_config, router_policy_config,
+            aic_perf_config, model_name, planner_config, benchmark_granularity: As on the command line.
+
+    Returns:
+        The report: a dict of metrics whose ``requests`` attribute holds the per-request columns.
+
+    Raises:
+        TypeError: An argument has the wrong Python type.
+        ValueError: An argument, an engine argument or the trace breaks a rule. Nothing has run.
+        FileNotFoundError: A trace file is missing.
+        RuntimeError: The run failed after it began.
+    """
+    return _replay("trace", locals())
+
+
+def run_synthetic_trace_replay(
+    input_tokens: int,
+    output_tokens: int,
+    request_count: int,
+    *,
+    extra_engine_args: EngineArgs | None = None,
+    prefill_engine_args: EngineArgs | None = None,
+    decode_engine_args: EngineArgs | None = None,
+    router_config: Mapping[str, Any] | None = None,
+    aic_perf_config: Mapping[str, Any] | None = None,
+    num_workers: int | None = None,
+    num_prefill_workers: int | None = None,
+    num_decode_workers: int | None = None,
+    replay_concurrency: int | None = None,
+    replay_mode: str | None = None,
+    router_mode: str | None = None,
+    arrival_speedup_ratio: float | None = None,
+    arrival_interval_ms: float | None = None,
+    turns_per_session: int | None = None,
+    shared_prefix_ratio: float | None = None,
+    num_prefix_groups: int | None = None,
+    inter_turn_delay_ms: float | None = None,
+    report_jsonl_path: Path | None = None,
+    max_sim_time_ms: float | None = None,
+    model_name: str | None = None,
+    router_policy_config: Path | None = None,
+    sla_ttft_ms: float | None = None,
+    sla_itl_ms: float | None = None,
+    sla_e2e_ms: float | None = None,
+    planner_config: Mapping[str, Any] | Path | None = None,
+    benchmark_granularity: int | None = None,
+) -> Report:
+    """Generates requests of one shape and replays them through simulated workers, in virtual time.
+
+    Every keyword may be None, which means its default. Those not listed here are as in ``run_trace_replay``.
+
+    Args:
+        input_tokens: Prompt tokens of each request.
+        output_tokens: Tokens that each request asks for.
+        request_count: Requests, or sessions if they have several turns.
+        arrival_interval_ms: Time between arrivals, in milliseconds; 1.0 if not given.
+        turns_per_session: Turns that follow each other in one session; 1 if not given.
+        shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 to 1.
+        num_prefix_groups: Number of different shared prefixes; none if not given.
+        inter_turn_delay_ms: Pause between the end of a turn and the start of the next, in milliseconds.
+
+    Returns and raises as ``run_trace_replay``.
+    """
+    return _replay("synthetic", locals())
+
+
+def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
+    config: dict[str, Any] = {"kind": kind}
+    for name, value in arguments.items():
+        if value is not None or name in _REQUIRED:
+            config[name] = _CONVERSIONS[name](name, value)
+    if "report_jsonl_path" in config:
+        files.check_writable("report_jsonl_path", config["report_jsonl_path"])
+    result = _core.run(config)
+    for text in result.warnings:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    return Report(result.report, Requests(result))
+
+
+def _paths(name: str, value: object) -> list[str]:
+    if isinstance(value, str | os.PathLike):
+        return [values.path(name, value)]
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [values.path(name, item) for item in value]
+    raise TypeError(f"{name}: got {values.show(value)}, want a path or a sequence of paths")
+
+
+def _json_text(name: str, value: object) -> str:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}: got {values.show(value)}, want a dict")
+    return json.dumps(values.json_value(name, value))
+
+
+def _engine_args(name: str, value: object) -> str:
+    from dynamo.mocker import MockEngineArgs
+    from dynamo.mocker.fields import FieldSet
+
+    if isinstance(value, MockEngineArgs):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        nested = {key: item.to_dict() if isinstance(item, FieldSet) else item for key, item in value.items()}
+        return _json_text(name, nested)
+    raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
+
+
+def _planner_config(name: str, value: object) -> str:
+    return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
+
+
+_REQUIRED = ("trace_files", "input_tokens", "output_tokens", "request_count")
+_CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
+    "trace_files": _paths,
+    **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
+    **dict.fromkeys(("router_config", "aic_perf_config"), _json_text),
+    **dict.fromkeys(("report_jsonl_path", "router_policy_config"), values.path),
+    "planner_config": _planner_config,
+    **dict.fromkeys(("replay_mode", "router_mode", "trace_format", "model_name"), values.text),
+    **dict.fromkeys(
+        (
+            "input_tokens",
+            "output_tokens",
+            "request_count",
+            "num_workers",
+            "num_prefill_workers",
+            "num_decode_workers",
+            "replay_concurrency",
+            "trace_block_size",
+            "trace_num_prefix_groups",
+            "turns_per_session",
+            "num_prefix_groups",
+            "benchmark_granularity",
+        ),
+        values.integer,
+    ),
+    **dict.fromkeys(
+        (
+            "arrival_speedup_ratio",
+            "trace_shared_prefix_ratio",
+            "max_sim_time_ms",
+            "arrival_interval_ms",
+            "shared_prefix_ratio",
+            "inter_turn_delay_ms",
+            "sla_ttft_ms",
+            "sla_itl_ms",
+            "sla_e2e_ms",
+        ),
+        values.number,
+    ),
+}

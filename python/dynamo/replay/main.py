@@ -1,0 +1,268 @@
+"""The command line: argparse, plain values, Go, print.
+
+Only options that were given are passed on. What they may be, and which of them are built, is decided in Go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dynamo import _core
+from dynamo.replay import files, reporting
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+# Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
+# of workload; any other value is the one that changes nothing and is let through.
+_TRACE_OPTIONS = {
+    "trace_block_size": None,
+    "trace_format": "mooncake",
+    "trace_shared_prefix_ratio": 0,
+    "trace_num_prefix_groups": 0,
+}
+_SYNTHETIC_SIZES = ("input_tokens", "output_tokens", "request_count")
+_SYNTHETIC_OPTIONS = {
+    **dict.fromkeys(_SYNTHETIC_SIZES),
+    "arrival_interval_ms": None,
+    "turns_per_session": 1,
+    "shared_prefix_ratio": 0,
+    "num_prefix_groups": 0,
+    "inter_turn_delay_ms": 0,
+}
+
+
+class UsageError(Exception):
+    """A command line that cannot be run; its text is the line to print."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs ``python -m dynamo.replay`` with these arguments (those of the process if None) and returns its exit code.
+
+    0: done. 2: bad input, nothing was run. 1: the run failed after it began. 130: interrupted. Messages go to standard
+    error. It may be called from any thread; an OSError of standard output is left to the caller.
+    """
+    try:
+        options = vars(_parser().parse_args(argv))
+        report_path = _report_path(options.pop("report_json", None))
+        return _run(_config(options), report_path)
+    except SystemExit as stop:  # --help
+        return int(stop.code or 0)
+    except UsageError as error:
+        return _fail(error, BAD_INPUT)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(config: Mapping[str, Any], report_path: Path) -> int:
+    try:
+        with _progress() as show:
+            result = _core.run(config, show)
+    except (ValueError, FileNotFoundError) as error:
+        return _fail(error, BAD_INPUT)
+    except RuntimeError as error:
+        return _fail(error, FAILED)
+    for warning in result.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return _present(result.report, report_path)
+
+
+def _present(report: Mapping[str, Any], path: Path) -> int:
+    """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
+    try:
+        reporting.write_report_json(report, path)
+        failure = None
+    except OSError as error:
+        failure = error
+    _print(reporting.format_report_table(report))
+    if failure is not None:
+        return _fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
+    _print(f"Saved full report to: {path}")
+    return 0
+
+
+def _print(text: str) -> None:
+    """Prints text, with question marks where the terminal's encoding lacks a character."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def _fail(message: object, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def _progress() -> Any:
+    """A progress bar on a terminal, nothing otherwise."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        from dynamo.replay.progress import ProgressBar
+
+        return ProgressBar()
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def _report_path(given: str | None) -> Path:
+    try:
+        path = reporting.resolve_report_path(given)
+        files.check_writable("--report-json", path)
+    except ValueError as error:
+        raise UsageError(error) from None
+    return path
+
+
+def _config(options: dict[str, Any]) -> dict[str, Any]:
+    """The run configuration for Go: API names, and only what was given."""
+    trace_files = options.pop("trace_files")
+    kind = "trace" if trace_files else "synthetic"
+    _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
+    if trace_files:
+        _refuse(options, _SYNTHETIC_OPTIONS, "cannot be combined with a trace file")
+        options["trace_files"] = trace_files
+    else:
+        _check_synthetic(options)
+        _refuse(options, _TRACE_OPTIONS, "needs a trace file")
+    if "max_sim_time_seconds" in options:
+        options["max_sim_time_ms"] = options.pop("max_sim_time_seconds") * 1000
+    if "report_jsonl_path" in options:
+        try:
+            files.check_writable("--report-jsonl", options["report_jsonl_path"])
+        except ValueError as error:
+            raise UsageError(error) from None
+    return {"kind": kind, **options}
+
+
+def _check_trace_files(trace_files: Sequence[str], trace_format: str) -> None:
+    if trace_format == "dynamo":
+        if not trace_files:
+            raise UsageError("--trace-format dynamo needs at least one trace file")
+    elif len(trace_files) > 1:
+        raise UsageError(f"--trace-format {trace_format} requires exactly one trace file, got {len(trace_files)}")
+
+
+def _check_synthetic(options: Mapping[str, Any]) -> None:
+    missing = [name for name in _SYNTHETIC_SIZES if name not in options]
+    if len(missing) == len(_SYNTHETIC_SIZES) and not list(_effective(options, _SYNTHETIC_OPTIONS)):
+        raise UsageError(f"give a trace file, or all of {_flags(_SYNTHETIC_SIZES)}")
+    if missing:
+        raise UsageError(f"a synthetic run needs all of {_flags(_SYNTHETIC_SIZES)}; missing: {_flags(missing)}")
+
+
+def _refuse(options: dict[str, Any], foreign: Mapping[str, Any], reason: str) -> None:
+    """Refuses options of the other kind of workload; drops those whose value changes nothing."""
+    for name in _effective(options, foreign):
+        raise UsageError(f"{_flags([name])} {reason}")
+    for name in foreign:
+        options.pop(name, None)
+
+
+def _effective(options: Mapping[str, Any], among: Mapping[str, Any]) -> Iterable[str]:
+    return (name for name, neutral in among.items() if name in options and options[name] != neutral)
+
+
+def _flags(names: Iterable[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake as one line instead of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+Option = tuple[str, Callable[[str], Any], str]
+
+_WORKLOAD: Sequence[Option] = (
+    ("--trace-format", str, "format of the trace (default: mooncake)"),
+    ("--trace-block-size", int, "tokens that one hash_ids entry of the trace stands for (default: 512)"),
+    ("--trace-shared-prefix-ratio", float, "fraction of each trace prompt replaced by a shared prefix (default: 0)"),
+    ("--trace-num-prefix-groups", int, "different shared prefixes among trace prompts (default: 0, off)"),
+    ("--input-tokens", int, "synthetic: prompt tokens of each request"),
+    ("--output-tokens", int, "synthetic: tokens that each request asks for"),
+    ("--request-count", int, "synthetic: requests, or sessions if they have several turns"),
+    ("--arrival-interval-ms", float, "synthetic: time between arrivals (default: 1)"),
+    ("--turns-per-session", int, "synthetic: turns that follow each other in one session (default: 1)"),
+    ("--shared-prefix-ratio", float, "synthetic: fraction of prompt blocks shared in a prefix group (default: 0)"),
+    ("--num-prefix-groups", int, "synthetic: different shared prefixes (default: 0, off)"),
+    ("--inter-turn-delay-ms", float, "synthetic: pause between a turn's end and the next (default: 0)"),
+)
+_DEPLOYMENT: Sequence[Option] = (
+    ("--num-workers", int, "simulated workers (default: 1)"),
+    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment"),
+    ("--num-decode-workers", int, "decode workers of a disaggregated deployment"),
+    ("--extra-engine-args", str, "engine arguments, a JSON object"),
+    ("--prefill-engine-args", str, "engine arguments of prefill workers, a JSON object"),
+    ("--decode-engine-args", str, "engine arguments of decode workers, a JSON object"),
+    ("--router-mode", str, "round_robin (default) or kv_router"),
+    ("--router-config", str, "router settings, a JSON object"),
+    ("--router-policy-config", str, "file with router policy settings"),
+    ("--model-name", str, "name of the served model"),
+    ("--planner-config", str, "planner settings: a JSON object or a file"),
+    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark"),
+)
+_RUN: Sequence[Option] = (
+    ("--replay-mode", str, "offline (default, virtual time) or online"),
+    ("--replay-concurrency", int, "ignore arrival times and keep this many requests in flight"),
+    ("--arrival-speedup-ratio", float, "divide the gaps between arrivals by this (default: 1)"),
+    ("--max-sim-time-seconds", float, "stop at this simulated time"),
+    ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
+    ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),
+    ("--sla-e2e-ms", float, "goodput: bound on the whole request"),
+)
+_AIC: Sequence[Option] = (
+    ("--aic-backend", str, "engine whose prefill time is predicted"),
+    ("--aic-system", str, "GPU system"),
+    ("--aic-backend-version", str, "engine version"),
+    ("--aic-tp-size", int, "tensor parallelism"),
+    ("--aic-model-path", str, "model"),
+    ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
+    ("--aic-moe-ep-size", int, "expert parallelism"),
+    ("--aic-attention-dp-size", int, "data parallelism of attention"),
+    ("--aic-nextn", int, "draft tokens of speculative decoding"),
+    ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
+    ("--aic-gemm-dtype", str, "data type of matrix products"),
+    ("--aic-moe-dtype", str, "data type of experts"),
+    ("--aic-fmha-dtype", str, "data type of attention"),
+    ("--aic-kv-cache-dtype", str, "data type of the KV cache"),
+    ("--aic-comm-dtype", str, "data type of communication"),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m dynamo.replay",
+        usage="%(prog)s [trace_file] [options]",
+        description="Replay a request trace, or a synthetic workload, through simulated LLM inference workers.",
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument(
+        "trace_files",
+        nargs="*",
+        default=[],
+        metavar="trace_file",
+        help="Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
+    )
+    for title, options in (
+        ("workload", _WORKLOAD),
+        ("deployment", _DEPLOYMENT),
+        ("run", _RUN),
+        ("prefill load model of the KV router", _AIC),
+    ):
+        group = parser.add_argument_group(title)
+        for flag, kind, text in options:
+            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
+    output = parser.add_argument_group("output")
+    output.add_argument("--report-json", metavar="PATH", help="report file, or a folder for it (default: here)")
+    output.add_argument(
+        "--report-jsonl", dest="report_jsonl_path", metavar="PATH", help="also write one JSON object per request"
+    )
+    return parser
+
+
+_METAVARS: Mapping[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

@@ -1,0 +1,109 @@
+"""Presenting a report: the AIPerf-style table and the JSON file."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dynamo.replay import files
+
+TITLE = "NVIDIA AIPerf | LLM Metrics"
+_STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
+_DISTRIBUTIONS = {
+    "Time to First Token (ms)": "ttft_ms",
+    "Time to Second Token (ms)": "ttst_ms",
+    "Request Latency (ms)": "e2e_latency_ms",
+    "Inter Token Latency (ms)": "itl_ms",
+    "Output Token Throughput Per User (tokens/sec/user)": "output_token_throughput_per_user",
+}
+_SCALARS = {
+    "Output Token Throughput (tokens/sec)": "output_throughput_tok_s",
+    "Request Throughput (requests/sec)": "request_throughput_rps",
+    "Request Count (requests)": "completed_requests",
+}
+_FOOTER = {
+    "Wall Time (ms)": "wall_time_ms",
+    "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
+    "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
+}
+# Top, header, under the header, body, two unused separators, footer, bottom: rich's notation.
+_BORDERS = "┏━┳┓\n┃ ┃┃\n┡━╇┩\n┃ ┃┃\n├─┼┤\n├─┼┤\n┃ ┃┃\n└━┴┘\n"
+# rich wraps to the width of the terminal, or 80 columns; the table is as wide as its cells.
+_UNLIMITED_WIDTH = 100_000
+
+
+def format_report_table(report: Mapping[str, Any]) -> str:
+    """The report as text: title, table and closing lines, without a final newline.
+
+    The layout does not depend on the terminal. Distributions that the report lacks are left out.
+    """
+    from rich.box import Box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=Box(_BORDERS))
+    for index, heading in enumerate(("Metric", *_STATISTICS)):
+        table.add_column(heading, justify="right" if index else "left", no_wrap=True)
+    for row in _rows(report):
+        table.add_row(*row)
+    # Built at print time and told everything, so that no variable of the environment changes the text.
+    console = Console(
+        file=io.StringIO(), width=_UNLIMITED_WIDTH, color_system=None, force_terminal=False, markup=False, emoji=False
+    )
+    with console.capture() as capture:
+        console.print(table)
+    closing = [f"{label}: {_number(report[key])}" for label, key in _FOOTER.items() if _is_number(report.get(key))]
+    return "\n".join([TITLE, capture.get().rstrip("\n"), *closing])
+
+
+def write_report_json(report: Mapping[str, Any], path: str | os.PathLike[str] | None = None) -> Path:
+    """Writes the report as JSON with sorted keys and returns the path of the file.
+
+    ``path`` may be a folder, which then gets a file named like ``default_report_path()``; without a path that file goes
+    to the current folder. Missing folders are made, an existing file is replaced. Raises OSError.
+    """
+    target = resolve_report_path(path)
+    files.write_whole(target, json.dumps(report, indent=2, sort_keys=True) + "\n")
+    return target
+
+
+def resolve_report_path(path: str | os.PathLike[str] | None) -> Path:
+    """Where ``write_report_json(report, path)`` writes."""
+    if path is None:
+        return default_report_path()
+    if os.path.isdir(path):
+        return Path(path) / default_report_path().name
+    return Path(path)
+
+
+def default_report_path() -> Path:
+    """``dynamo_replay_report_YYYYMMDD_HHMMSS.json`` (local time) in the current folder, as an absolute path."""
+    return Path.cwd() / time.strftime("dynamo_replay_report_%Y%m%d_%H%M%S.json")
+
+
+def _rows(report: Mapping[str, Any]) -> list[list[str]]:
+    rows = [
+        [label, *(_number(report.get(f"{statistic}_{key}")) for statistic in _STATISTICS.values())]
+        for label, key in _DISTRIBUTIONS.items()
+        if f"mean_{key}" in report
+    ]
+    missing = [_number(None)] * (len(_STATISTICS) - 1)
+    for label, key in _SCALARS.items():
+        value = report.get(key, report.get("num_requests") if key == "completed_requests" else None)
+        rows.append([label, _number(value), *missing])
+    return rows
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "N/A"
+    return f"{value:,.2f}" if _is_number(value) else str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,86 @@
+"""Builds the Go core into the extension module dynamo._core._core; everything else is in pyproject.toml."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError
+
+ROOT = Path(__file__).resolve().parent
+# Inside the module, because gopy generates a Go package there; the underscore keeps it out of `./...`.
+SCRATCH = ROOT / "_gopy"
+OLDEST_GO = (1, 26)
+
+
+class MissingTool(BaseError):
+    """A build requirement that pip cannot install. setuptools prints it as one line."""
+
+
+def build_environment() -> dict[str, str]:
+    """The environment for Go: no paths of this machine and no version control stamps in the binary."""
+    flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false"
+    return {**os.environ, "GOFLAGS": flags.strip(), "CGO_ENABLED": "1"}
+
+
+def check_go() -> None:
+    wanted = "Go {}.{} or newer is needed to build dynosim".format(*OLDEST_GO)
+    if shutil.which("go") is None:
+        raise MissingTool(f"{wanted}: `go` was not found on PATH")
+    asked = subprocess.run(["go", "env", "GOVERSION"], cwd=ROOT, capture_output=True, text=True)
+    version = re.match(r"go(\d+)\.(\d+)", asked.stdout)
+    if version is None:
+        reason = (asked.stderr.strip() or "no version given").splitlines()[-1]
+        raise MissingTool(f"{wanted}: `go env GOVERSION` failed: {reason}")
+    if (int(version[1]), int(version[2])) < OLDEST_GO:
+        raise MissingTool(f"{wanted}: found {asked.stdout.strip()}")
+
+
+def check_c_compiler() -> None:
+    compiler = subprocess.run(["go", "env", "CC"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not compiler or shutil.which(compiler[0]) is None:
+        name = compiler[0] if compiler else "gcc"
+        raise MissingTool(f"a C compiler is needed to build dynosim: `{name}` was not found on PATH (or set CC)")
+
+
+def check_python_headers() -> None:
+    folders = {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
+    if not any((Path(folder) / "Python.h").is_file() for folder in folders):
+        raise MissingTool(
+            f"Python's headers are needed to build dynosim: no Python.h for Python {sysconfig.get_python_version()}"
+            " (Debian and Ubuntu: apt-get install python3-dev)"
+        )
+
+
+class GopyExtension(build_ext):
+    """Runs gopy on bindings/ and ships the one file of its output that is needed."""
+
+    def build_extension(self, ext: Extension) -> None:
+        check_go()
+        check_c_compiler()
+        check_python_headers()
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+        environment = build_environment()
+        # gopy calls goimports by name: build the version pinned in go.mod and put it first on PATH.
+        self.go(["build", "-o", f"{SCRATCH / 'bin'}{os.sep}", "golang.org/x/tools/cmd/goimports"], environment)
+        environment["PATH"] = f"{SCRATCH / 'bin'}{os.pathsep}{environment['PATH']}"
+        # dynamic-link leaves Python's own symbols open, so that the extension needs no libpython of the builder.
+        gopy = ["tool", "gopy", "build", "-output=_gopy/core", f"-vm={sys.executable}"]
+        gopy += ["-dynamic-link=true", "-no-make", "-symbols=false", "./bindings"]
+        self.go(gopy, environment)
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (built,) = (SCRATCH / "core").glob("_core*.so")
+        shutil.copy2(built, target)
+
+    def go(self, arguments: list[str], environment: dict[str, str]) -> None:
+        if subprocess.run(["go", *arguments], cwd=ROOT, env=environment).returncode:
+            raise BaseError(f"`go {' '.join(arguments)}` failed; its output is above")
+
+
+setup(ext_modules=[Extension("dynamo._core._core", sources=[])], cmdclass={"build_ext": GopyExtension})
