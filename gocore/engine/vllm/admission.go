@@ -19,6 +19,7 @@ func (s *Scheduler) admitWaiting() {
 			continue
 		}
 		if !s.fits(r, active) {
+			s.headLacksBlocks = true
 			return
 		}
 		if s.serve(r, cached) == blocked {

@@ -31,8 +31,13 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 		s.emittingPasses++
 	}
 	if s.left {
-		s.running = slices.DeleteFunc(s.running, func(r *sequence) bool { return r.status != running })
+		s.removeGone()
 	}
+}
+
+// removeGone takes those that finished or were preempted out of the running list.
+func (s *Scheduler) removeGone() {
+	s.running = slices.DeleteFunc(s.running, func(r *sequence) bool { return r.status != running })
 }
 
 // decodeSeconds is the decode part of this pass, with the blocks that are active after scheduling and before emission.
@@ -49,7 +54,7 @@ func (s *Scheduler) emitToken(r *sequence) {
 	}
 	s.out.Tokens++
 	s.stall.progressed(r)
-	if r.lastTokenPass != s.emittingPasses-1 || r.generated == 1 {
+	if r.lastTokenPass != s.emittingPasses-1 {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
 	}
 	r.lastTokenPass = s.emittingPasses
@@ -62,7 +67,7 @@ func (s *Scheduler) emitToken(r *sequence) {
 // partial one; if none is left the token is taken back and false returned. The last token of a request is no exception.
 func (s *Scheduler) appendToken(r *sequence) bool {
 	r.generated++
-	if (r.tokens()-1)&(s.blockSize-1) != 0 {
+	if (r.tokens()-1)&(s.blockSize-1) != 0 { // it has room in the last block
 		return true
 	}
 	if r.full < r.listed {

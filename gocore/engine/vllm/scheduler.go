@@ -22,10 +22,11 @@ type Scheduler struct {
 	clock      timing.Clock
 	pool       *paged.Pool
 
-	waiting deque.Deque[*sequence]
-	running []*sequence // in admission order
-	added   int         // requests so far
-	private kvcache.BlockID
+	waiting    deque.Deque[*sequence]
+	running    []*sequence // in admission order
+	added      int         // requests so far
+	admissions int         // so far
+	private    kvcache.BlockID
 
 	// The pass being run.
 	passes       int
@@ -36,9 +37,12 @@ type Scheduler struct {
 	prefillStart int
 	left         bool // somebody finished or was preempted during emission
 	out          engine.Pass
+	// headLacksBlocks tells that the pass ended admission because the head of the queue does not fit the pool.
+	headLacksBlocks bool
 
 	emittingPasses int
 	stall          stall
+	steady         steady
 
 	ready  []*sequence       // scratch
 	ids    []kvcache.BlockID // scratch
@@ -79,13 +83,16 @@ func (s *Scheduler) Add(req engine.Request) {
 		full:          req.PromptTokens >> s.blockShift,
 		held:          r.held[:0],
 		share:         share{pass: -1},
-		lastTokenPass: -1,
+		lastTokenPass: neverEmitted,
 	}
 	if s.args.PrefixCaching {
 		r.shareable = r.full
 	}
 	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
 	s.added++
+	if s.waiting.Len() == 0 && len(s.running) < s.args.MaxNumSeqs {
+		s.leaveSteady()
+	}
 	s.waiting.PushBack(r)
 }
 
@@ -95,19 +102,24 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 // RunPass schedules and carries out everything that starts at nowMs. An error means that the engine can never emit
 // another token although it owns requests.
 func (s *Scheduler) RunPass(nowMs float64) (*engine.Pass, error) {
+	if s.runSteady(nowMs) {
+		return &s.out, nil
+	}
 	s.begin(nowMs)
 	s.serveRunning()
 	if !s.preempted {
 		s.admitWaiting()
 	}
 	s.emit(nowMs + s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000)
-	return &s.out, s.watchForStall()
+	err := s.watchForStall()
+	s.enterSteady()
+	return &s.out, err
 }
 
 func (s *Scheduler) begin(nowMs float64) {
 	s.passes++
 	s.budget = s.args.MaxNumBatchedTokens
-	s.preempted, s.left = false, false
+	s.preempted, s.left, s.headLacksBlocks = false, false, false
 	s.prefillCount, s.prefillISL, s.prefillStart = 0, 0, 0
 	s.out = engine.Pass{
 		StartMs:  nowMs,
@@ -137,6 +149,7 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 
 // owned lists all waiting and running requests in order of arrival.
 func (s *Scheduler) owned() []*sequence {
+	s.leaveSteady()
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))

@@ -42,8 +42,13 @@ type sequence struct {
 	held        []paged.Slot    // the first blocks of the list, covering the allocated tokens
 
 	share         share
-	lastTokenPass int // the last emitting pass in which it emitted, -1 before
+	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted
+	place         int       // in running order
+	nextDue       *sequence // the next one that is due in the same pass (steady)
 }
+
+// neverEmitted is not the pass before any emitting pass; they count from 0.
+const neverEmitted = -2
 
 // share is what a sequence got of the pass with number pass.
 type share struct {

@@ -53,6 +53,8 @@ func (s *Scheduler) serve(r *sequence, hit int) outcome {
 	s.count(r, +1)
 	if r.status != running {
 		r.status = running
+		r.place = s.admissions
+		s.admissions++
 		s.running = append(s.running, r)
 		s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: hit})
 	}
