@@ -175,7 +175,12 @@ func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
 
 // tokenGaps lists all inter-token latencies of the run.
 func (c *Collector) tokenGaps() []weighted {
-	all := append([]weighted(nil), c.gaps...)
+	passes := 0
+	for i := range c.workers {
+		passes += len(c.workers[i].endsMs)
+	}
+	all := make([]weighted, len(c.gaps), len(c.gaps)+passes)
+	copy(all, c.gaps)
 	for i := range c.workers {
 		line := &c.workers[i]
 		requests := int64(0)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -23,7 +22,15 @@ func statistics(values []weighted) [len(statNames)]float64 {
 	if len(values) == 0 {
 		return [len(statNames)]float64{}
 	}
-	slices.SortFunc(values, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
+	slices.SortFunc(values, func(a, b weighted) int {
+		switch { // no NaN to care for, unlike cmp.Compare
+		case a.value < b.value:
+			return -1
+		case a.value > b.value:
+			return 1
+		}
+		return 0
+	})
 	total, sum := int64(0), 0.0
 	for _, v := range values {
 		total += v.weight

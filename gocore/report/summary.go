@@ -140,9 +140,9 @@ func (c *Collector) perRequest(has func(*record) bool, metric func(*record) floa
 	return values
 }
 
-// tokenRates turns gaps into tokens per second of one user; gaps of zero have no rate.
+// tokenRates turns gaps, in place, into tokens per second of one user; gaps of zero have no rate.
 func tokenRates(gaps []weighted) []weighted {
-	rates := make([]weighted, 0, len(gaps))
+	rates := gaps[:0]
 	for _, g := range gaps {
 		if g.value > 0 {
 			rates = append(rates, weighted{value: 1000 / g.value, weight: g.weight})

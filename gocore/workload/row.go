@@ -67,8 +67,7 @@ type rowDecoder struct {
 
 func newRowDecoder() *rowDecoder {
 	d := &rowDecoder{text: new(bytes.Buffer)}
-	// Duplicates matter for known keys only, and those are counted here.
-	d.json = jsontext.NewDecoder(d.text, jsontext.AllowDuplicateNames(true))
+	d.json = jsontext.NewDecoder(d.text)
 	return d
 }
 
@@ -79,7 +78,8 @@ func (d *rowDecoder) decode(line []byte) (*row, error) {
 	}
 	d.text.Reset()
 	d.text.Write(line)
-	d.json.Reset(d.text)
+	// Duplicates matter for known keys only, and those are counted here. Reset forgets options given earlier.
+	d.json.Reset(d.text, jsontext.AllowDuplicateNames(true))
 	d.row = row{hashIDs: d.row.hashIDs[:0]}
 	if kind := d.json.PeekKind(); kind != '{' {
 		if _, err := d.json.ReadValue(); err != nil {

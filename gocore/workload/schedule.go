@@ -22,6 +22,12 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 				w.TurnName(s.First), w.SessionName(s.First), s.StartMs)
 		}
 	}
+	for i := range w.Turns {
+		if turn := &w.Turns[i]; !isDuration(turn.DelayMs) { // a tiny speed-up ratio made it infinite
+			return fmt.Errorf("%s (session %q): delay: got %v after the speed-up, want a finite number >= 0",
+				w.TurnName(int32(i)), w.SessionName(int32(i)), turn.DelayMs)
+		}
+	}
 	return nil
 }
 

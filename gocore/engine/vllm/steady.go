@@ -22,11 +22,12 @@ type steady struct {
 
 // enterSteady starts the shortcut if the pass that has just been run was the last interesting one.
 func (s *Scheduler) enterSteady() {
-	if s.steady.off || len(s.running) == 0 || len(s.running) > s.args.MaxNumBatchedTokens || s.stall.alone || !s.admissionClosed() {
+	if s.steady.off || s.stall.alone || s.out.Tokens == 0 || len(s.running) == 0 ||
+		len(s.running) > s.args.MaxNumBatchedTokens || !s.admissionClosed() {
 		return
 	}
 	for _, r := range s.running {
-		if r.lastTokenPass != s.emittingPasses-1 {
+		if r.lastTokenPass != s.emittingPasses-1 { // no token in this pass
 			return
 		}
 	}
