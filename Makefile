@@ -42,7 +42,7 @@ $(TOOLS): tests/requirements.txt | $(INSTALLED)
 
 demo: build ## Replay 400 requests of a real conversation trace on two workers
 	$(BIN)/python -m dynamo.replay examples/traces/conversation_400.jsonl.gz \
-		--trace-block-size 512 --num-workers 2 --report-json build/demo/
+		--trace-block-size 512 --num-workers 2 --report-json build/demo-report.json
 
 test: test-go test-python ## Run all tests, Go and Python
 
@@ -83,8 +83,10 @@ fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME); \
 		done
 
+# Only packages with golden files know the flag.
 golden: ## Rewrite the golden timelines, then look at the difference
-	go test ./gocore/... -run Golden -rewrite
+	go test $$(grep -rl --include='*_test.go' 'func Test.*Golden' gocore | xargs -n 1 dirname | sort -u | sed 's|^|./|') \
+		-run Golden -rewrite
 
 generate: ## Rewrite the generated files
 	go generate $(GO_PACKAGES)

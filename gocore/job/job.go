@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -77,7 +78,9 @@ func Run(config string, m *Monitor) (*Result, error) {
 	}
 	result := &Result{summary: summary, warnings: warnings, rows: outcome.Collector.Rows(w)}
 	if o.Given("report_jsonl_path") {
-		result.writeErr = writeRows(o.Text("report_jsonl_path"), result.rows, m.poll)
+		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
+			return result.rows.WriteJSONL(pollingWriter{file, m.poll})
+		})
 		if errors.Is(result.writeErr, errCancelled) {
 			return nil, errCancelled
 		}

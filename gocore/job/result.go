@@ -3,8 +3,6 @@ package job
 import (
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 
 	"dynosim/gocore/report"
 )
@@ -56,29 +54,6 @@ func (r *Result) Ints(name string) ([]int64, bool) { return r.rows.Ints(name) }
 
 // Strings is a per-request column in row order, "" for none; false if there is no such column.
 func (r *Result) Strings(name string) ([]string, bool) { return r.rows.Strings(name) }
-
-// writeRows writes the per-request file beside its place and moves it there when it is complete.
-func writeRows(path string, rows *report.Rows, poll func() error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // fails once it has been renamed
-	err = rows.WriteJSONL(pollingWriter{file, poll})
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(file.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
 
 // pollingWriter stops writing when poll says so.
 type pollingWriter struct {

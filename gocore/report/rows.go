@@ -3,7 +3,6 @@ package report
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -40,6 +39,7 @@ func (rows *Rows) Len() int { return len(rows.turns) }
 // column is one key of a row. Exactly one of the three functions is set.
 type column struct {
 	name  string
+	given bool                                            // a text that is always there and may be empty
 	float func(rows *Rows, turn int32, r *record) float64 // NaN = none
 	int   func(rows *Rows, turn int32, r *record) int     // -1 = none
 	text  func(rows *Rows, turn int32, r *record) string  // "" = none
@@ -48,7 +48,7 @@ type column struct {
 // columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off are always
 // empty in an aggregated run.
 var columns = []column{
-	{name: "session_id", text: func(rows *Rows, turn int32, _ *record) string { return rows.w.SessionName(turn) }},
+	{name: "session_id", given: true, text: func(rows *Rows, turn int32, _ *record) string { return rows.w.SessionName(turn) }},
 	{name: "turn_index", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Index) }},
 	{name: "uuid", text: func(_ *Rows, turn int32, _ *record) string { return requestUUID(turn) }},
 	{name: "arrival_time_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.arrivalMs }},
@@ -96,7 +96,11 @@ func (r *record) ifTokens(n int, metric func() float64) float64 {
 // requestUUID is the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs write equal
 // files.
 func requestUUID(turn int32) string {
-	return fmt.Sprintf("00000000-0000-4000-8000-%012x", int64(turn)+1)
+	text := []byte("00000000-0000-4000-8000-000000000000")
+	for i, n := len(text)-1, uint32(turn)+1; n > 0; i, n = i-1, n/16 {
+		text[i] = "0123456789abcdef"[n%16]
+	}
+	return string(text)
 }
 
 // ColumnNames lists the columns of numbers with and without fraction, and of text.
@@ -191,7 +195,7 @@ func (rows *Rows) appendJSON(line []byte, turn int32) []byte {
 		case c.int != nil:
 			line = appendInt(line, c.int(rows, turn, r))
 		default:
-			line = appendText(line, c.text(rows, turn, r))
+			line = appendText(line, c.text(rows, turn, r), c.given)
 		}
 	}
 	return append(line, '}', '\n')
@@ -223,8 +227,8 @@ func appendInt(dst []byte, n int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-func appendText(dst []byte, s string) []byte {
-	if s == "" {
+func appendText(dst []byte, s string, given bool) []byte {
+	if s == "" && !given {
 		return append(dst, "null"...)
 	}
 	quoted, err := json.Marshal(s)

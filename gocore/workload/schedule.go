@@ -22,10 +22,20 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 				w.TurnName(s.First), w.SessionName(s.First), s.StartMs)
 		}
 	}
+	return w.checkEnd()
+}
+
+// checkEnd refuses delays that are infinite after acceleration, or that could carry simulated time beyond a double.
+func (w *Workload) checkEnd() error {
+	latestMs := 0.0
+	for i := range w.Sessions {
+		latestMs = max(latestMs, w.Sessions[i].StartMs)
+	}
 	for i := range w.Turns {
-		if turn := &w.Turns[i]; !isDuration(turn.DelayMs) { // a tiny speed-up ratio made it infinite
-			return fmt.Errorf("%s (session %q): delay: got %v after the speed-up, want a finite number >= 0",
-				w.TurnName(int32(i)), w.SessionName(int32(i)), turn.DelayMs)
+		delay := w.Turns[i].DelayMs
+		if latestMs += delay; !isDuration(latestMs) {
+			return fmt.Errorf("%s (session %q): delay: got %v, which makes the times of all turns add up to infinity",
+				w.TurnName(int32(i)), w.SessionName(int32(i)), delay)
 		}
 	}
 	return nil

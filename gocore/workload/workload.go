@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"strconv"
 
 	"dynosim/gocore/kvcache"
 )
@@ -42,7 +43,7 @@ func (w *Workload) SessionName(turn int32) string {
 	if session.Named {
 		return session.Name
 	}
-	return fmt.Sprintf("request_%d", w.Turns[session.First].Row+1)
+	return unnamedPrefix + strconv.Itoa(int(w.Turns[session.First].Row)+1)
 }
 
 // TurnName is how messages call a turn: by file and 1-based line, or by the 0-based number of its generation.

@@ -6,6 +6,9 @@ package vllm
 // There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is used
 // up, at most one in a pass.
 func (s *Scheduler) admitWaiting() {
+	if s.headLacksBlocks {
+		return
+	}
 	for len(s.running) < s.args.MaxNumSeqs && !s.preempted {
 		at := s.candidate()
 		if at < 0 {
@@ -19,7 +22,9 @@ func (s *Scheduler) admitWaiting() {
 			continue
 		}
 		if !s.fits(r, active) {
-			s.headLacksBlocks = true
+			// While requests only generate tokens, the blocks it lacks become ever fewer. Without chunked prefill it might
+			// have to be rejected meanwhile, because its cached prefix is evicted.
+			s.headLacksBlocks = s.args.ChunkedPrefill
 			return
 		}
 		if s.serve(r, cached) == blocked {

@@ -11,33 +11,48 @@ import (
 // of it loses its turn to a preemption, and zero if nobody gets a token.
 func (s *Scheduler) emit(decodeStartMs float64) {
 	s.out.EndMs = decodeStartMs
-	s.ready = s.ready[:0]
-	for _, r := range s.running {
-		if r.ready() {
-			s.ready = append(s.ready, r)
-		}
-	}
-	if len(s.ready) == 0 {
+	s.findReady()
+	if s.calendar.size == 0 && len(s.ready) == 0 {
 		return
 	}
 	decode := s.decodeSeconds()
+	if !s.emitByCalendar() {
+		s.findReady()
+	}
 	for _, r := range s.ready {
 		if r.status == running {
 			s.emitToken(r)
 		}
 	}
+	if s.left {
+		s.removeGone()
+	}
 	if s.out.Tokens > 0 {
 		s.out.EndMs = decodeStartMs + decode*1000
 		s.emittingPasses++
+		s.updateCalendar()
 	}
-	if s.left {
-		s.removeGone()
+}
+
+// findReady collects the requests that are owed a token, in running order; those on the calendar are, all of them.
+func (s *Scheduler) findReady() {
+	s.ready = s.ready[:0]
+	for _, r := range s.running[s.calendar.size:] {
+		if r.ready() {
+			s.ready = append(s.ready, r)
+		}
 	}
 }
 
 // removeGone takes those that finished or were preempted out of the running list.
 func (s *Scheduler) removeGone() {
-	s.running = slices.DeleteFunc(s.running, func(r *sequence) bool { return r.status != running })
+	isGone := func(r *sequence) bool { return r.status != running }
+	for _, r := range s.calendar.due {
+		if isGone(r) {
+			s.calendar.size--
+		}
+	}
+	s.running = slices.DeleteFunc(s.running, isGone)
 }
 
 // decodeSeconds is the decode part of this pass, with the blocks that are active after scheduling and before emission.
@@ -53,7 +68,7 @@ func (s *Scheduler) emitToken(r *sequence) {
 		}
 	}
 	s.out.Tokens++
-	s.stall.progressed(r)
+	s.progressed(r)
 	if r.lastTokenPass != s.emittingPasses-1 {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
 	}
@@ -91,5 +106,6 @@ func (s *Scheduler) finish(r *sequence) {
 	r.held = r.held[:0]
 	s.out.Finished = append(s.out.Finished, r.id)
 	s.left = true
+	s.headLacksBlocks = false
 	s.drop(r)
 }

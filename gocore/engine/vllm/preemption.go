@@ -22,6 +22,7 @@ func (s *Scheduler) victim() (int, *sequence) {
 
 // preemptWhileServing preempts a running request, takes its share of this pass back, and bars admission in this pass.
 func (s *Scheduler) preemptWhileServing() *sequence {
+	s.clearCalendar(true)
 	i, r := s.victim()
 	s.running = slices.Delete(s.running, i, i+1)
 	if r.share.pass == s.passes {
@@ -48,5 +49,6 @@ func (s *Scheduler) preempt(r *sequence) {
 	r.status = preempted
 	r.computed, r.allocated = 0, 0
 	s.waiting.PushFront(r)
+	s.headLacksBlocks = false
 	s.stall.preemptions++
 }

@@ -30,7 +30,7 @@ func (s *Scheduler) cannotEverRun(r *sequence, cached int) string {
 
 func (s *Scheduler) reject(r *sequence, reason string) {
 	s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
-	s.stall.progressed(r)
+	s.progressed(r)
 	s.drop(r)
 }
 

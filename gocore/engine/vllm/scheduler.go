@@ -27,6 +27,8 @@ type Scheduler struct {
 	added      int         // requests so far
 	admissions int         // so far
 	private    kvcache.BlockID
+	// headLacksBlocks tells that the head of the queue does not fit the pool, and will not until somebody releases blocks.
+	headLacksBlocks bool
 
 	// The pass being run.
 	passes       int
@@ -37,12 +39,10 @@ type Scheduler struct {
 	prefillStart int
 	left         bool // somebody finished or was preempted during emission
 	out          engine.Pass
-	// headLacksBlocks tells that the pass ended admission because the head of the queue does not fit the pool.
-	headLacksBlocks bool
 
 	emittingPasses int
 	stall          stall
-	steady         steady
+	calendar       calendar
 
 	ready  []*sequence       // scratch
 	ids    []kvcache.BlockID // scratch
@@ -90,9 +90,6 @@ func (s *Scheduler) Add(req engine.Request) {
 	}
 	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
 	s.added++
-	if s.waiting.Len() == 0 && len(s.running) < s.args.MaxNumSeqs {
-		s.leaveSteady()
-	}
 	s.waiting.PushBack(r)
 }
 
@@ -102,24 +99,19 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 // RunPass schedules and carries out everything that starts at nowMs. An error means that the engine can never emit
 // another token although it owns requests.
 func (s *Scheduler) RunPass(nowMs float64) (*engine.Pass, error) {
-	if s.runSteady(nowMs) {
-		return &s.out, nil
-	}
 	s.begin(nowMs)
 	s.serveRunning()
 	if !s.preempted {
 		s.admitWaiting()
 	}
 	s.emit(nowMs + s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000)
-	err := s.watchForStall()
-	s.enterSteady()
-	return &s.out, err
+	return &s.out, s.watchForStall()
 }
 
 func (s *Scheduler) begin(nowMs float64) {
 	s.passes++
 	s.budget = s.args.MaxNumBatchedTokens
-	s.preempted, s.left, s.headLacksBlocks = false, false, false
+	s.preempted, s.left = false, false
 	s.prefillCount, s.prefillISL, s.prefillStart = 0, 0, 0
 	s.out = engine.Pass{
 		StartMs:  nowMs,
@@ -149,7 +141,7 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 
 // owned lists all waiting and running requests in order of arrival.
 func (s *Scheduler) owned() []*sequence {
-	s.leaveSteady()
+	s.clearCalendar(false)
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))

@@ -36,6 +36,7 @@ func (s *Scheduler) watchForStall() error {
 	w.passes++
 	if w.passes == stallLimit {
 		w.alone, w.first = true, s.owned()[0].order
+		s.headLacksBlocks = false
 	}
 	if w.passes > 2*stallLimit {
 		return errStalled
@@ -44,9 +45,10 @@ func (s *Scheduler) watchForStall() error {
 }
 
 // progressed ends the exclusive turn of r, if it has one: it emitted a token or left.
-func (w *stall) progressed(r *sequence) {
-	if w.alone && r.order == w.first {
-		w.alone = false
+func (s *Scheduler) progressed(r *sequence) {
+	if s.stall.alone && r.order == s.stall.first {
+		s.stall.alone = false
+		s.headLacksBlocks = false
 	}
 }
 

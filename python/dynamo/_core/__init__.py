@@ -6,6 +6,7 @@ survive ``fork``. A forked child that inherits a loaded runtime gets an error in
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import threading
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 POLL_SECONDS = 0.05
+# Stands before every row of a text column; rows that contain it travel as JSON.
+_SEPARATOR = "\x1e"
 
 
 class Progress(NamedTuple):
@@ -38,6 +41,8 @@ class RunResult:
         outcome = json.loads(text)
         self.report: dict[str, Any] = outcome["report"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
+        # Why the per-request file could not be written, "" if it could or was not asked for.
+        self.write_error: str = outcome["write_error"]
         columns: dict[str, list[str]] = outcome["columns"]
         self.float_columns: Sequence[str] = tuple(columns["float"])
         self.int_columns: Sequence[str] = tuple(columns["int"])
@@ -64,9 +69,11 @@ class RunResult:
     def column_strings(self, name: str) -> list[str]:
         """A text column, one string per row."""
         try:
-            text = load().core_Strings(self._run_id, name)
+            text: str = load().core_Strings(self._run_id, name)
         except RuntimeError as error:
             raise map_error(error) from None
+        if text.startswith(_SEPARATOR):
+            return text[1:].split(_SEPARATOR)
         strings: list[str] = json.loads(text)
         return strings
 
@@ -95,26 +102,32 @@ def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | Non
 
 
 class _Task:
-    """One Go call in a thread of its own, so that the calling thread can be interrupted while it waits."""
+    """One Go call in a thread of its own, so that the calling thread can be interrupted while it waits.
+
+    Bare thread and lock instead of Thread and Event: an interrupt at the wrong moment inside those ends in "release
+    unlocked lock", or marks a thread as finished while it still runs. A lock's acquire is one step.
+    """
 
     def __init__(self, core: ModuleType, run_id: int) -> None:
         self.run_id = run_id
         self._core = core
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
-        # An event, not Thread.join: an interrupt inside join can mark a thread as finished while it still runs.
-        self._done = threading.Event()
+        self._ended = False
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
 
     def wait(self, config: str, on_progress: Callable[[Progress], None] | None) -> str:
         try:
-            threading.Thread(target=self._call, args=(config,), name="dynamo-replay", daemon=True).start()
-            while not self._done.wait(POLL_SECONDS):
+            _thread.start_new_thread(self._call, (config,))
+            while not self._running.acquire(timeout=POLL_SECONDS):
                 if on_progress is not None:
                     self._show(on_progress)
         except BaseException:
             self._core.core_Cancel(self.run_id, False)
-            # Go answers at once; the limit is for a thread that could not be started at all.
-            self._done.wait(1.0)
+            if not self._ended:
+                # Go answers at once; the limit is for a thread that could not be started at all.
+                self._running.acquire(timeout=1.0)
             raise
         if self._error is not None:
             raise map_error(self._error)
@@ -127,7 +140,8 @@ class _Task:
         except RuntimeError as error:
             self._error = error
         finally:
-            self._done.set()
+            self._ended = True
+            self._running.release()
 
     def _show(self, on_progress: Callable[[Progress], None]) -> None:
         text = self._core.core_Progress(self.run_id)

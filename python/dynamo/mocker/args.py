@@ -214,6 +214,9 @@ class MockEngineArgs(FieldSet):
             return self._legacy_worker_type() or field.default
         return value
 
+    def _meaning(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._meaning().items() if name not in _JSON_ONLY}
+
     def _pool_size(self) -> int:
         sizes = (self._given.get(name) for name in _POOL_SIZE)
         default: int = self._fields()["num_gpu_blocks"].default

@@ -117,7 +117,12 @@ class FieldSet:
         """Whether both mean the same, written out or by default."""
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self._fields())
+        assert isinstance(other, FieldSet)
+        return self._meaning() == other._meaning()
+
+    def _meaning(self) -> dict[str, Any]:
+        """Every field with its value, given or by default."""
+        return {field.name: self._read(field) for field in self._fields().values()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"

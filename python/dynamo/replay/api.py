@@ -80,6 +80,7 @@ def run_trace_replay(
         ValueError: An argument, an engine argument or the trace breaks a rule. Nothing has run.
         FileNotFoundError: A trace file is missing.
         RuntimeError: The run failed after it began.
+        OSError: The per-request file could not be written after the run.
     """
     return _replay("trace", locals())
 
@@ -145,6 +146,8 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     result = _core.run(config)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=3)
+    if result.write_error:
+        raise OSError(f"report_jsonl_path: {result.write_error}")
     return Report(result.report, Requests(result))
 
 

@@ -68,7 +68,10 @@ def _run(config: Mapping[str, Any], report_path: Path) -> int:
         return _fail(error, FAILED)
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    return _present(result.report, report_path)
+    status = _present(result.report, report_path)
+    if result.write_error:
+        return _fail(f"--report-jsonl: {result.write_error}", FAILED)
+    return status
 
 
 def _present(report: Mapping[str, Any], path: Path) -> int:

@@ -1,0 +1,181 @@
+package core
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const tiny = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5}`
+
+func open(t *testing.T) int64 {
+	t.Helper()
+	id := Open()
+	t.Cleanup(func() { Close(id) })
+	return id
+}
+
+func wantKind(t *testing.T, err error, kind string) {
+	t.Helper()
+	if err == nil || !strings.HasPrefix(err.Error(), kind+"\x1f") {
+		t.Fatalf("got error %v, want one of kind %q", err, kind)
+	}
+}
+
+func TestRunGivesReportAndColumns(t *testing.T) {
+	id := open(t)
+	text, err := Run(id, tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result struct {
+		Report map[string]any
+		Rows   int
+	}
+	if err := json.Unmarshal([]byte(text), &result); err != nil {
+		t.Fatal(err)
+	}
+	if result.Rows != 5 || result.Report["num_requests"] != 5.0 {
+		t.Errorf("got %d rows, report %v", result.Rows, result.Report)
+	}
+	arrivals, err := Column(id, "arrival_time_ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if got := math.Float64frombits(binary.LittleEndian.Uint64(arrivals[8*i:])); got != float64(i) {
+			t.Errorf("arrival %d: got %v", i, got)
+		}
+	}
+	statuses, err := Strings(id, "terminal_status")
+	if want := strings.Repeat(separator+"completed", 5); err != nil || statuses != want {
+		t.Errorf("got %q, %v, want %q", statuses, err, want)
+	}
+}
+
+func TestOddTextTravelsAsJSON(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain":         separator + "plain" + separator + "plain",
+		"a" + separator: `["a\u001e","a\u001e"]`,
+		"a\x00":         `["a\u0000","a\u0000"]`,
+	} {
+		trace := filepath.Join(t.TempDir(), "trace.jsonl")
+		row, _ := json.Marshal(map[string]any{
+			"session_id": name, "timestamp": 0, "input_length": 4, "output_length": 1, "hash_ids": []int{1},
+		})
+		if err := os.WriteFile(trace, []byte(string(row)+"\n"+string(row)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config, _ := json.Marshal(map[string]any{"kind": "trace", "trace_files": []string{trace}})
+		id := open(t)
+		if _, err := Run(id, string(config)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Strings(id, "session_id"); err != nil || got != want {
+			t.Errorf("session %q: got %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestMisuseIsAnError(t *testing.T) {
+	id := open(t)
+	_, err := Column(id, "ttft_ms")
+	wantKind(t, err, kindInternal)
+	if _, err := Run(id, tiny); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(id, tiny)
+	wantKind(t, err, kindInternal)
+	_, err = Column(id, "nonsense")
+	wantKind(t, err, kindInternal)
+	_, err = Strings(id, "ttft_ms")
+	wantKind(t, err, kindInternal)
+
+	Close(id)
+	_, err = Run(id, tiny)
+	wantKind(t, err, kindInternal)
+	if got := Progress(id); got != "" {
+		t.Errorf("progress of a closed run: %q", got)
+	}
+	Cancel(id)
+	Close(id)
+}
+
+func TestBadInputHasItsKind(t *testing.T) {
+	_, err := Run(open(t), `{"kind":"synthetic"}`)
+	wantKind(t, err, "usage")
+	_, err = Run(open(t), `{"kind":"trace","trace_files":["nowhere.jsonl"]}`)
+	wantKind(t, err, "notfound")
+}
+
+func TestCancelBeforeRun(t *testing.T) {
+	id := open(t)
+	Cancel(id)
+	Cancel(id)
+	_, err := Run(id, tiny)
+	wantKind(t, err, kindCancelled)
+}
+
+// A pipe that nobody writes blocks the reader where no poll can reach it.
+func TestCancelWhileBlockedOnInput(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	id := open(t)
+	config, _ := json.Marshal(map[string]any{"kind": "trace", "trace_files": []string{pipe}})
+	failed := make(chan error)
+	go func() {
+		_, err := Run(id, string(config))
+		failed <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	began := time.Now()
+	Cancel(id)
+	wantKind(t, <-failed, kindCancelled)
+	if taken := time.Since(began); taken > 2*time.Second {
+		t.Errorf("cancelling took %v", taken)
+	}
+}
+
+func TestRunsAtOnce(t *testing.T) {
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			id := Open()
+			defer Close(id)
+			Progress(id)
+			if _, err := Run(id, tiny); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestPanicBecomesAnError(t *testing.T) {
+	panics := func() (err error) {
+		defer guard(&err)
+		var nobody *run
+		nobody.started = true
+		return nil
+	}
+	err := panics()
+	wantKind(t, err, kindInternal)
+	if !strings.Contains(err.Error(), "nil pointer") {
+		t.Errorf("got %q, want the cause in it", err)
+	}
+}
+
+func TestTextIsSafeForC(t *testing.T) {
+	if got, want := clean("a\x00b\xffc"), "a\uFFFDb\uFFFDc"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,43 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// writeWhole writes a file so that it is there completely or not at all: beside its place first, then moved there.
+// Missing folders are made and a link is followed. What exists and is no ordinary file, a pipe or a device, is written
+// directly, since moving a file there would replace it.
+func writeWhole(path string, write func(io.Writer) error) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeInto(path, os.O_WRONLY, write)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
+	}
+	name := filepath.Join(folder, fmt.Sprintf(".dynamo-%016x.tmp", rand.Uint64()))
+	defer os.Remove(name) // fails, as it should, once the file has been moved
+	if err := writeInto(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, write); err != nil {
+		return err
+	}
+	return os.Rename(name, path)
+}
+
+func writeInto(path string, flags int, write func(io.Writer) error) error {
+	file, err := os.OpenFile(path, flags, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}

@@ -1,0 +1,84 @@
+"""Shared by the tests of what a user touches: the command line in processes of its own, and small traces."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "5"]
+# Billions of passes, so that whatever happens to such a run happens in the middle of it, however fast the engine is.
+ENDLESS = ["--input-tokens", "8", "--output-tokens", "200000", "--request-count", "300000"]
+ENDLESS += ["--extra-engine-args", '{"max_num_seqs": 1}']
+WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "dynamo.replay", *arguments]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, far from the sources."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cli(folder: Path) -> Cli:
+    """Runs ``python -m dynamo.replay`` to its end in the empty folder."""
+
+    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, **options)
+
+    return run
+
+
+def write_trace(path: Path, rows: Iterable[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def row(timestamp: float, input_length: int, output_length: int, hash_ids: Sequence[int]) -> dict[str, Any]:
+    return {
+        "timestamp": timestamp,
+        "input_length": input_length,
+        "output_length": output_length,
+        "hash_ids": list(hash_ids),
+    }
+
+
+def interrupt(process: subprocess.Popen[Any]) -> float:
+    """Sends Ctrl-C in the middle of a run; returns how long the process took to end, in seconds."""
+    wait_until_running(process)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    return time.monotonic() - began
+
+
+def wait_until_running(process: subprocess.Popen[Any]) -> None:
+    """Returns half a second after the Go runtime has started its threads."""
+    until = time.monotonic() + 30
+    while len(list(Path(f"/proc/{process.pid}/task").iterdir())) < 3:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.5)
+    assert process.poll() is None, f"the run was over before the interrupt: {process.communicate()}"
+
+
+def script(text: str, *, cwd: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs Python source in a fresh interpreter, from a file, as spawned processes import it again."""
+    path = cwd / "script.py"
+    path.write_text(text)
+    return subprocess.run([sys.executable, str(path)], cwd=cwd, capture_output=True, text=True, timeout=timeout)

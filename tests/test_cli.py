@@ -1,0 +1,272 @@
+"""The command line: its rules, exit codes, and the files it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import TINY, WALL_CLOCK, Cli, command, row, write_trace
+
+NAME = re.compile(r"dynamo_replay_report_\d{8}_\d{6}\.json")
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The message of a run that was refused: exit code 2, one line, no output."""
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert re.fullmatch(r"error: [^\n]+\n", done.stderr), done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def trace(folder: Path) -> str:
+    return write_trace(folder / "trace.jsonl", [row(0, 8, 2, [1, 2]), row(3, 8, 2, [1, 3])])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "--input-tokens"),
+        (["--num-workers", "2"], "a trace file"),
+        (["--bad-flag"], "--bad-flag"),
+        (["--num-workers", "x"], "--num-workers"),
+        (["--num-workers", "1.5"], "--num-workers"),
+        (["--arrival-speedup-ratio", "fast"], "--arrival-speedup-ratio"),
+        (["--trace-format", "dynamo"], "needs at least one trace file"),
+        (["a", "b"], "mooncake requires exactly one trace file, got 2"),
+        (["a", "b", "--trace-format", "mooncake-delta"], "mooncake-delta requires exactly one trace file"),
+        (["a", "--input-tokens", "3"], "--input-tokens cannot be combined with a trace file"),
+        (["a", "--turns-per-session", "2"], "--turns-per-session"),
+        (["a", "--shared-prefix-ratio", "0.5"], "--shared-prefix-ratio"),
+        (["a", "--num-prefix-groups", "2"], "--num-prefix-groups"),
+        (["a", "--inter-turn-delay-ms", "1"], "--inter-turn-delay-ms"),
+        (["a", "--arrival-interval-ms", "1"], "--arrival-interval-ms"),
+        (["--input-tokens", "3"], "missing: --output-tokens, --request-count"),
+        (["--turns-per-session", "2"], "missing: --input-tokens, --output-tokens, --request-count"),
+        ([*TINY, "--trace-block-size", "512"], "--trace-block-size needs a trace file"),
+        ([*TINY, "--trace-num-prefix-groups", "2"], "--trace-num-prefix-groups needs a trace file"),
+    ],
+)
+def test_rules_of_the_command_line(cli: Cli, arguments: list[str], named: str) -> None:
+    assert named in refused(cli(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--num-workers", "0"], "num_workers"),
+        (["--num-workers", "-3"], "num_workers"),
+        (["--replay-concurrency", "0"], "replay_concurrency"),
+        (["--arrival-speedup-ratio", "nan"], "arrival_speedup_ratio: got nan"),
+        (["--arrival-interval-ms", "-1"], "arrival_interval_ms"),
+        (["--max-sim-time-seconds", "inf"], "max_sim_time_ms: got inf"),
+        (["--router-mode", "random"], "router_mode"),
+        (["--replay-mode", "dreaming"], "replay_mode"),
+        (["--sla-ttft-ms", "-1"], "sla_ttft_ms"),
+        (["--model-name", ""], "model_name"),
+        (["--extra-engine-args", '{"blok_size": 64}'], 'did you mean "block_size"?'),
+        (["--extra-engine-args", '{"block_size": 64, "block_size": 64}'], "duplicate"),
+        (["--extra-engine-args", "[]"], "object"),
+        (["--extra-engine-args", '{"max_num_seqs": 0}'], "max_num_seqs: got 0, want an integer >= 1"),
+    ],
+)
+def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
+    assert named in refused(cli(*TINY, *arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--router-mode", "kv_router", "--num-workers", "2"],
+        ["--router-config", "{}"],
+        ["--router-policy-config", "policy.yaml"],
+        ["--replay-mode", "online"],
+        ["--extra-engine-args", '{"engine_type": "sglang"}'],
+        ["--extra-engine-args", '{"aic_backend": "vllm", "aic_model_path": "m"}'],
+        ["--prefill-engine-args", "{}", "--decode-engine-args", "{}"],
+        ["--planner-config", "{}"],
+        ["--aic-backend", "vllm"],
+        ["--aic-nextn", "2"],
+    ],
+)
+def test_what_is_not_built_yet_says_so(cli: Cli, arguments: list[str]) -> None:
+    assert "not built yet" in refused(cli(*TINY, *arguments))
+
+
+def test_options_that_change_nothing_pass_with_either_workload(cli: Cli, trace: str) -> None:
+    neutral = ["--turns-per-session", "1", "--shared-prefix-ratio", "0", "--num-prefix-groups", "0"]
+    assert cli(trace, *neutral, "--inter-turn-delay-ms", "0.0").returncode == 0
+    assert cli(*TINY, "--trace-format", "mooncake", "--trace-num-prefix-groups", "0").returncode == 0
+
+
+def test_a_missing_trace_is_bad_input(cli: Cli, folder: Path) -> None:
+    assert "nowhere.jsonl" in refused(cli("nowhere.jsonl"))
+    assert list(folder.iterdir()) == []
+
+
+def test_a_bad_row_is_named_by_file_and_line(cli: Cli, folder: Path, trace: str) -> None:
+    with Path(trace).open("a") as file:
+        file.write('{"timestamp": 4}\n')
+    message = refused(cli(trace))
+    assert "trace.jsonl line 3" in message
+
+
+def test_help(cli: Cli) -> None:
+    done = cli("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--report-jsonl" in done.stdout
+
+
+def test_the_report_file(cli: Cli, folder: Path) -> None:
+    done = cli(*TINY, "--report-json", "deep/er/report.json")
+    assert done.returncode == 0
+    assert done.stdout.endswith("\nSaved full report to: deep/er/report.json\n")
+    text = (folder / "deep/er/report.json").read_text()
+    report = json.loads(text)
+    assert text == json.dumps(report, indent=2, sort_keys=True) + "\n"
+    assert report["num_requests"] == report["completed_requests"] == 5
+    assert report["total_input_tokens"] == 100
+    assert os.listdir(folder / "deep/er") == ["report.json"]
+
+
+def test_the_report_goes_to_the_current_folder_by_default(cli: Cli, folder: Path) -> None:
+    done = cli(*TINY)
+    (path,) = folder.iterdir()
+    assert NAME.fullmatch(path.name)
+    assert done.stdout.endswith(f"\nSaved full report to: {path}\n")
+
+
+def test_a_folder_gets_a_report_of_the_default_name(cli: Cli, folder: Path) -> None:
+    (folder / "reports").mkdir()
+    done = cli(*TINY, "--report-json", "reports")
+    (path,) = (folder / "reports").iterdir()
+    assert NAME.fullmatch(path.name)
+    assert done.stdout.endswith(f"\nSaved full report to: reports/{path.name}\n")
+
+
+def test_an_existing_report_is_replaced(cli: Cli, folder: Path) -> None:
+    path = folder / "report.json"
+    path.write_text("old")
+    assert cli(*TINY, "--report-json", "report.json").returncode == 0
+    assert json.loads(path.read_text())["num_requests"] == 5
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_link_is_followed(cli: Cli, folder: Path) -> None:
+    (folder / "link.json").symlink_to("real.json")
+    assert cli(*TINY, "--report-json", "link.json").returncode == 0
+    assert (folder / "link.json").is_symlink()
+    assert json.loads((folder / "real.json").read_text())["num_requests"] == 5
+
+
+@pytest.mark.parametrize("flag", ["--report-json", "--report-jsonl"])
+def test_pipes_are_written_not_replaced(cli: Cli, folder: Path, flag: str) -> None:
+    """As are devices: a rename would put a file in the place of /dev/null."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert cli(*TINY, "--report-json", "report.json", flag, str(pipe)).returncode == 0
+        assert pipe.is_fifo()
+        assert "ttft_ms" in reader.communicate(timeout=10)[0]
+    finally:
+        reader.kill()
+
+
+@pytest.mark.parametrize("flag", ["--report-json", "--report-jsonl"])
+@pytest.mark.parametrize("path", ["/proc/report", "file/report", "file/deep/report", "x" * 300, ""])
+def test_unwritable_paths_are_refused_before_the_run(cli: Cli, folder: Path, flag: str, path: str) -> None:
+    (folder / "file").write_text("in the way")
+    assert flag in refused(cli(*TINY, flag, path))
+    assert [found.name for found in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused(cli: Cli, folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0o555)
+    assert "Permission denied" in refused(cli(*TINY, "--report-json", "closed/report.json"))
+
+
+def test_rows_cannot_go_to_a_folder(cli: Cli, folder: Path) -> None:
+    assert "Is a directory" in refused(cli(*TINY, "--report-jsonl", str(folder)))
+
+
+def test_the_check_of_a_path_leaves_nothing_behind(cli: Cli, folder: Path) -> None:
+    refused(cli(*TINY, "--num-workers", "0", "--report-json", "new/report.json", "--report-jsonl", "other/rows.jsonl"))
+    assert list(folder.iterdir()) == []
+
+
+def test_rows_of_a_synthetic_run(cli: Cli, folder: Path) -> None:
+    assert cli(*TINY, "--report-jsonl", "rows/out.jsonl").returncode == 0
+    rows = [json.loads(line) for line in (folder / "rows/out.jsonl").read_text().splitlines()]
+    assert [row["trace_row"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {row["terminal_status"] for row in rows} == {"completed"}
+    assert os.listdir(folder / "rows") == ["out.jsonl"]
+
+
+def test_a_warning_goes_to_standard_error(cli: Cli) -> None:
+    done = cli(*TINY, "--extra-engine-args", '{"startup_time": 5}')
+    assert done.returncode == 0
+    assert re.fullmatch(r"warning: .*startup_time.*\n", done.stderr)
+
+
+def test_two_runs_write_the_same_file_but_for_wall_clock_keys(cli: Cli, folder: Path) -> None:
+    reports = []
+    for name in ("a.json", "b.json"):
+        assert cli(*TINY, "--num-workers", "2", "--report-json", name).returncode == 0
+        reports.append(json.loads((folder / name).read_text()))
+    assert {key: reports[0][key] for key in reports[0].keys() - WALL_CLOCK} == {
+        key: reports[1][key] for key in reports[1].keys() - WALL_CLOCK
+    }
+
+
+def test_standard_input_is_a_trace(cli: Cli, trace: str) -> None:
+    text = Path(trace).read_text()
+    done = cli("-", input=text)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "┃   2.00 ┃" in done.stdout or "┃  2.00 ┃" in done.stdout
+
+
+def test_a_reader_that_stops_early(folder: Path) -> None:
+    shell = f'{" ".join(command(*TINY, "--report-json", "report.json"))} | head -n 1; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "NVIDIA AIPerf | LLM Metrics\n0\n"
+    assert done.stderr == ""
+    assert (folder / "report.json").exists()
+
+
+def test_a_full_standard_output_is_a_failure(folder: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command(*TINY), cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write to standard output: No space left on device\n"
+
+
+def test_an_encoding_without_box_characters(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "? Metric" in done.stdout
+
+
+def test_numpy_is_never_imported(folder: Path) -> None:
+    check = (
+        "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]); assert 'numpy' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", check, *TINY], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_live_workers_are_not_built_yet(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "dynamo.mocker"], cwd=folder, capture_output=True, text=True)
+    assert "not built yet" in refused(done)

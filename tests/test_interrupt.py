@@ -1,0 +1,107 @@
+"""Ctrl-C and the progress bar: long runs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ENDLESS, command, interrupt, wait_until_running
+
+TRIALS = 4
+LIMIT_S = 0.2
+
+
+def test_ctrl_c_stops_at_once_and_leaves_no_file(folder: Path) -> None:
+    taken = []
+    for _ in range(TRIALS):
+        process = subprocess.Popen(
+            command(*ENDLESS, "--report-json", "report.json", "--report-jsonl", "rows.jsonl"),
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        taken.append(interrupt(process))
+        stdout, stderr = process.communicate()
+        assert (process.returncode, stdout, stderr) == (130, "", "interrupted\n")
+        assert list(folder.iterdir()) == []
+    assert min(taken) < LIMIT_S, taken
+
+
+@pytest.mark.parametrize("workers", ["1", "4"])
+def test_ctrl_c_on_closed_loop_runs(folder: Path, workers: str) -> None:
+    process = subprocess.Popen(
+        command(*ENDLESS, "--num-workers", workers, "--replay-concurrency", "64"), cwd=folder, stderr=subprocess.PIPE
+    )
+    assert interrupt(process) < 1.0
+    assert process.communicate()[1] == b"interrupted\n"
+    assert process.returncode == 130
+
+
+def test_ctrl_c_while_waiting_for_standard_input(folder: Path) -> None:
+    process = subprocess.Popen(
+        command("-"), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    taken = interrupt(process)
+    assert process.returncode == 130
+    assert taken < 1.0
+    process.communicate()
+
+
+API_RUN = """
+import sys, time
+from dynamo.replay import run_synthetic_trace_replay
+print("running", flush=True)
+try:
+    run_synthetic_trace_replay(8, 200000, 300000, extra_engine_args={"max_num_seqs": 1})
+except KeyboardInterrupt:
+    print(time.monotonic())
+report = run_synthetic_trace_replay(8, 2, 3)
+print(report["completed_requests"])
+"""
+
+
+def test_keyboard_interrupt_in_the_api(folder: Path) -> None:
+    """The exception arrives within the limit, and the interpreter can run the next replay."""
+    taken = []
+    for _ in range(TRIALS):
+        process = subprocess.Popen([sys.executable, "-c", API_RUN], cwd=folder, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        wait_until_running(process)
+        sent = time.monotonic()
+        process.send_signal(2)
+        stdout, _ = process.communicate(timeout=30)
+        caught, completed = stdout.split()
+        taken.append(float(caught) - sent)
+        assert (process.returncode, completed) == (0, "3")
+    assert min(taken) < LIMIT_S, taken
+
+
+def test_the_progress_bar_needs_a_terminal(folder: Path) -> None:
+    """On a terminal it shows requests and simulated time; standard output stays clean."""
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(command(*ENDLESS), cwd=folder, stdout=subprocess.PIPE, stderr=terminal, text=True)
+    os.close(terminal)
+    shown = _read_until(controller, b"real time", seconds=20)
+    process.send_signal(2)
+    stdout, _ = process.communicate(timeout=30)
+    os.close(controller)
+    assert b"/300,000 requests" in shown
+    assert b"s simulated" in shown
+    assert (process.returncode, stdout) == (130, "")
+
+
+def _read_until(terminal: int, wanted: bytes, seconds: float) -> bytes:
+    seen = b""
+    until = time.monotonic() + seconds
+    while wanted not in seen and time.monotonic() < until:
+        if select.select([terminal], [], [], 0.1)[0]:
+            seen += os.read(terminal, 65536)
+    return seen

@@ -1,0 +1,184 @@
+"""Threads, forks, spawned processes, and what importing the package does."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import importlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import TINY, WALL_CLOCK, script
+
+from dynamo.mocker import MockEngineArgs
+from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay.main import main
+from dynamo.replay.report import Report
+
+
+def replay(workers: int) -> Report:
+    """Runs in worker processes too."""
+    return run_synthetic_trace_replay(100, 8, 40, num_workers=workers, extra_engine_args=MockEngineArgs(block_size=16))
+
+
+def simulated(report: Report) -> dict[str, float]:
+    return {key: value for key, value in report.items() if key not in WALL_CLOCK}
+
+
+def test_runs_in_threads_agree_with_runs_in_turn() -> None:
+    wanted = [simulated(replay(workers)) for workers in (1, 2, 3, 4)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            assert [simulated(report) for report in pool.map(replay, (1, 2, 3, 4))] == wanted
+
+
+BESIDE_A_LONG_RUN = """
+import threading, time
+from dynamo.replay import run_synthetic_trace_replay
+engine = {"max_num_seqs": 1}
+arguments = {"input_tokens": 8, "output_tokens": 200000, "request_count": 300000, "extra_engine_args": engine}
+long = threading.Thread(target=run_synthetic_trace_replay, kwargs=arguments, daemon=True)
+long.start()
+time.sleep(0.5)
+print(run_synthetic_trace_replay(8, 2, 3)["completed_requests"], long.is_alive())
+"""
+
+
+def test_a_run_does_not_wait_for_another(folder: Path) -> None:
+    """And a process may end while a run goes on in a daemon thread."""
+    done = script(BESIDE_A_LONG_RUN, cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3 True\n", "")
+
+
+def test_main_outside_the_main_thread(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = []
+    for arguments in ([*TINY, "--report-json", "report.json"], ["--bad"]):
+        thread = threading.Thread(target=lambda given=arguments: codes.append(main(given)))
+        thread.start()
+        thread.join(timeout=60)
+    assert codes == [0, 2]
+    assert json.loads((folder / "report.json").read_text())["num_requests"] == 5
+    assert capsys.readouterr().err == "error: unrecognized arguments: --bad\n"
+
+
+def test_a_fork_after_a_run_is_told_to_spawn() -> None:
+    replay(1)  # the Go runtime is loaded now
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        began = time.monotonic()
+        with pytest.raises(RuntimeError, match="spawn start method"):
+            pool.submit(replay, 1).result(timeout=30)
+        assert time.monotonic() - began < 5
+
+
+def test_a_forked_child_can_drop_its_parents_report() -> None:
+    """Collecting the copy of a report must not call into the Go runtime, which would hang."""
+    report = replay(1)
+    child = os.fork()
+    if child == 0:
+        del report
+        os._exit(7)
+    assert os.waitpid(child, 0)[1] >> 8 == 7
+    assert len(report.requests["ttft_ms"]) == 40
+
+
+FORK_FIRST = """
+import multiprocessing
+from dynamo.mocker import MockEngineArgs
+from dynamo.replay import run_synthetic_trace_replay
+
+ARGS = MockEngineArgs(block_size=16)
+
+def work(count):
+    return run_synthetic_trace_replay(100, 8, count, extra_engine_args=ARGS)
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print([report["completed_requests"] for report in pool.map(work, [1, 2, 3])])
+"""
+
+
+def test_a_fork_before_the_first_run_works(folder: Path) -> None:
+    done = script(FORK_FIRST, cwd=folder)
+    assert (done.stdout, done.stderr) == ("[1, 2, 3]\n", "")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_sweeps_in_worker_processes(method: str) -> None:
+    """Reports come back with their rows."""
+    wanted = replay(2)
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+        reports = list(pool.map(replay, (1, 2)))
+    assert simulated(reports[1]) == simulated(wanted)
+    assert type(reports[1]) is Report
+    assert list(reports[1].requests["ttft_ms"]) == list(wanted.requests["ttft_ms"])
+
+
+XDIST_TESTS = """
+import pytest
+from dynamo.replay import run_synthetic_trace_replay
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_replay(count):
+    assert run_synthetic_trace_replay(100, 8, count)["completed_requests"] == count
+"""
+
+
+def test_pytest_xdist(folder: Path) -> None:
+    (folder / "test_inner.py").write_text(XDIST_TESTS)
+    pytest_run = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "test_inner.py"]
+    done = subprocess.run(pytest_run, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_importing_does_no_work(folder: Path) -> None:
+    done = script(
+        "import sys\n"
+        "import dynamo.replay, dynamo.replay.main, dynamo.replay.reporting, dynamo.mocker, dynamo.llm\n"
+        "dynamo.mocker.MockEngineArgs(block_size=16, num_gpu_blocks=10)\n"
+        "print([name for name in ('numpy', 'rich', 'dynamo._core._core') if name in sys.modules])\n",
+        cwd=folder,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_dynamo_is_a_namespace(folder: Path) -> None:
+    """Another distribution may add packages beside ours."""
+    other = folder / "other" / "dynamo" / "neighbour"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("NAME = 'neighbour'")
+    done = script(
+        "import sys; sys.path.insert(0, 'other')\n"
+        "import dynamo.neighbour, dynamo.replay\n"
+        "print(dynamo.neighbour.NAME, dynamo.replay.run_synthetic_trace_replay(8, 2, 3)['num_requests'])\n",
+        cwd=folder,
+    )
+    assert (done.stdout, done.stderr) == ("neighbour 3\n", "")
+
+
+@pytest.mark.parametrize("name", ["_core", "llm", "mocker", "replay"])
+def test_every_package_is_typed_and_installed(name: str) -> None:
+    package = importlib.import_module(f"dynamo.{name}")
+    assert package.__file__ is not None
+    here = Path(package.__file__).parent
+    assert (here / "py.typed").exists()
+    assert "site-packages" in here.parts
+
+
+def test_start_up_is_quick(folder: Path) -> None:
+    taken = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "dynamo.replay", *TINY, "--report-json", "report.json"],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        taken.append(time.monotonic() - began)
+    assert min(taken) < 0.5, taken

@@ -1,0 +1,78 @@
+"""The printed table, character by character."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Cli, row, write_trace
+
+from dynamo.replay.reporting import format_report_table
+
+ENGINE = '{"block_size":4,"num_gpu_blocks":1000}'
+THREE_REQUESTS = [row(1000, 10, 3, [1, 2, 3]), row(1005.5, 12, 1, [1, 2, 4]), row(1003, 8, 2, [7, 8])]
+TABLE_OF_THREE = """\
+NVIDIA AIPerf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━┓
+┃ Metric                                             ┃    avg ┃   min ┃    max ┃    p99 ┃    p90 ┃    p75 ┃   std ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━┩
+┃ Time to First Token (ms)                           ┃  34.89 ┃ 22.56 ┃  42.30 ┃  42.30 ┃  42.30 ┃  42.30 ┃  8.78 ┃
+┃ Time to Second Token (ms)                          ┃  14.40 ┃  6.06 ┃  22.75 ┃  22.75 ┃  22.75 ┃  22.75 ┃  8.34 ┃
+┃ Request Latency (ms)                               ┃  46.51 ┃ 39.80 ┃  51.37 ┃  51.37 ┃  51.37 ┃  51.37 ┃  4.90 ┃
+┃ Inter Token Latency (ms)                           ┃  11.62 ┃  6.06 ┃  22.75 ┃  22.75 ┃  22.75 ┃  22.75 ┃  7.86 ┃
+┃ Output Token Throughput Per User (tokens/sec/user) ┃ 124.61 ┃ 43.96 ┃ 164.93 ┃ 164.93 ┃ 164.93 ┃ 164.93 ┃ 57.03 ┃
+┃ Output Token Throughput (tokens/sec)               ┃ 116.81 ┃   N/A ┃    N/A ┃    N/A ┃    N/A ┃    N/A ┃   N/A ┃
+┃ Request Throughput (requests/sec)                  ┃  58.41 ┃   N/A ┃    N/A ┃    N/A ┃    N/A ┃    N/A ┃   N/A ┃
+┃ Request Count (requests)                           ┃   3.00 ┃   N/A ┃    N/A ┃    N/A ┃    N/A ┃    N/A ┃   N/A ┃
+└━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┴━━━━━━━━┴━━━━━━━┴━━━━━━━━┴━━━━━━━━┴━━━━━━━━┴━━━━━━━━┴━━━━━━━┘
+Wall Time (ms): #
+Prefix Cache Reused Ratio: 0.27
+First Admission Prefix Cache Reused Ratio: 0.27
+Saved full report to: sub/dir/out.json
+"""
+# What the reference prints for such a report.
+PARTIAL = {"mean_ttft_ms": 1.5, "min_ttft_ms": 1, "wall_time_ms": 0.39, "prefix_cache_reused_ratio": 0.5}
+PARTIAL_TABLE = """\
+NVIDIA AIPerf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━┳━━━━━━┳━━━━━┳━━━━━┳━━━━━┳━━━━━┳━━━━━┓
+┃ Metric                               ┃  avg ┃  min ┃ max ┃ p99 ┃ p90 ┃ p75 ┃ std ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━╇━━━━━━╇━━━━━╇━━━━━╇━━━━━╇━━━━━╇━━━━━┩
+┃ Time to First Token (ms)             ┃ 1.50 ┃ 1.00 ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃
+┃ Output Token Throughput (tokens/sec) ┃  N/A ┃  N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃
+┃ Request Throughput (requests/sec)    ┃  N/A ┃  N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃
+┃ Request Count (requests)             ┃ 4.00 ┃  N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃ N/A ┃
+└━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┴━━━━━━┴━━━━━━┴━━━━━┴━━━━━┴━━━━━┴━━━━━┴━━━━━┘
+Wall Time (ms): 0.39
+Prefix Cache Reused Ratio: 0.50"""
+
+
+def test_the_command_prints_the_whole_table_when_piped(cli: Cli, folder: Path) -> None:
+    trace = write_trace(folder / "three.jsonl", THREE_REQUESTS)
+    done = cli(trace, "--trace-block-size", "4", "--extra-engine-args", ENGINE, "--report-json", "sub/dir/out.json")
+    assert re.sub(r"(Wall Time \(ms\): )[\d.,]+", r"\1#", done.stdout) == TABLE_OF_THREE
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_missing_values() -> None:
+    assert format_report_table({**PARTIAL, "num_requests": 4}) == PARTIAL_TABLE
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(2000, "2,000.00"), (1234567.891, "1,234,567.89"), ("many", "many"), (0, "0.00"), ("[red]", "[red]")],
+)
+def test_numbers_and_texts(value: Any, shown: str) -> None:
+    count = next(line for line in format_report_table({"completed_requests": value}).splitlines() if "Count" in line)
+    assert count.split("┃")[2].strip() == shown
+
+
+def test_closing_lines_need_numbers() -> None:
+    assert "Wall Time" not in format_report_table({"wall_time_ms": "unknown"})
+
+
+def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "COLUMNS": "20", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    assert format_report_table({**PARTIAL, "num_requests": 4}) == PARTIAL_TABLE
