@@ -1,0 +1,68 @@
+// Package gocore_test keeps the structure of the core honest: who may import whom, and that the simulation itself never
+// sees a clock, a file, a network or a goroutine.
+package gocore_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "dynosim/gocore/"
+
+// mayImport lists, for each package, the packages of the core it may import. A new package needs a row here.
+var mayImport = map[string][]string{
+	"strictjson":    {},
+	"engineargs":    {"strictjson"},
+	"timing":        {},
+	"kvcache":       {},
+	"kvcache/paged": {"kvcache"},
+	"engine":        {"kvcache"},
+	"engine/vllm":   {"engine", "engineargs", "kvcache", "kvcache/paged", "timing"},
+	"eventheap":     {},
+	"workload":      {"eventheap", "kvcache"},
+	"router":        {},
+	"report":        {"engine", "workload"},
+	"replay":        {"engine", "engine/vllm", "engineargs", "eventheap", "report", "router", "workload"},
+	"job":           {"engineargs", "replay", "report", "strictjson", "workload"},
+}
+
+// impure are what the simulation must not see. The shells may: job, and workload for reading streams.
+var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
+
+var shells = []string{"job"}
+
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name, found := strings.CutPrefix(words[0], module)
+		if !found {
+			continue // this folder itself
+		}
+		allowed, known := mayImport[name]
+		if !known {
+			t.Errorf("package %s has no row in mayImport", name)
+		}
+		for _, imported := range words[1:] {
+			if ours, found := strings.CutPrefix(imported, module); found && !slices.Contains(allowed, ours) {
+				t.Errorf("package %s must not import %s", name, ours)
+			}
+			if slices.Contains(impure, imported) && !slices.Contains(shells, name) {
+				t.Errorf("package %s must not import %s", name, imported)
+			}
+		}
+	}
+}
+
+// TestNoGoroutines looks for go statements: the core computes, its shells wait.
+func TestNoGoroutines(t *testing.T) {
+	out, err := exec.Command("grep", "-rnE", `^\s*(go func|go [a-zA-Z.]+\(|select \{)`, "--include=*.go", "--exclude=*_test.go", ".").Output()
+	if err == nil && len(out) > 0 {
+		t.Errorf("the core starts goroutines:\n%s", out)
+	}
+}
