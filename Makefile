@@ -69,8 +69,11 @@ fmt: $(TOOLS) ## Format all sources
 
 check: lint test ## All that must be green before a commit
 
-bench: build ## Run the benchmarks
+# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it.
+bench: build ## Run the benchmarks, the table of whole replays and the scaling table
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
+	$(BIN)/python benchmarks/speed.py $(if $(REFERENCE),--reference $(REFERENCE))
+	$(BIN)/python benchmarks/speed.py --scaling -n 1
 
 conformance: build ## Compare with the recorded runs of the reference
 	@status=0; for cases in tests/conformance/*.jsonl.gz; do \
@@ -80,7 +83,7 @@ fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \
 		while read -r file target; do \
 			echo "$$(dirname $$file) $$target"; \
-			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME); \
+			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) -fuzzminimizetime 20x; \
 		done
 
 # Only packages with golden files know the flag.

@@ -26,6 +26,7 @@ func loadWorkload(o *strictjson.Object, args engineargs.Args, poll func() error)
 			NumPrefixGroups:   o.Int("num_prefix_groups"),
 			InterTurnDelayMs:  o.Float("inter_turn_delay_ms"),
 			EngineBlockSize:   args.BlockSize,
+			Poll:              poll,
 		})
 	} else {
 		w, err = loadTrace(o.List("trace_files")[0], workload.TraceSpec{
@@ -47,7 +48,7 @@ func loadTrace(path string, spec workload.TraceSpec) (*workload.Workload, error)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trace_files: %s: no such file: %w", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("trace_files: %s: %w", path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trace_files: cannot open: %w", err)

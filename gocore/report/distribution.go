@@ -34,13 +34,13 @@ func statistics(values []weighted) [len(statNames)]float64 {
 	total, sum := int64(0), 0.0
 	for _, v := range values {
 		total += v.weight
-		sum += float64(v.weight) * v.value
+		sum += float64(float64(v.weight) * v.value)
 	}
 	mean := sum / float64(total)
 	squares := 0.0
 	for _, v := range values {
 		d := v.value - mean
-		squares += float64(v.weight) * float64(d*d)
+		squares += float64(float64(v.weight) * float64(d*d))
 	}
 	p := percentiles(values, total, 50, 75, 90, 95, 99)
 	return [...]float64{

@@ -2,10 +2,11 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/workload"
@@ -231,9 +232,9 @@ func appendText(dst []byte, s string, given bool) []byte {
 	if s == "" && !given {
 		return append(dst, "null"...)
 	}
-	quoted, err := json.Marshal(s)
+	quoted, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
-		panic("report: a string does not marshal: " + err.Error())
+		panic("report: a string is not valid UTF-8: " + err.Error())
 	}
-	return append(dst, quoted...)
+	return quoted
 }

@@ -163,3 +163,17 @@ func TestUUIDsDiffer(t *testing.T) {
 		}
 	}
 }
+
+func TestEmptySessionNameIsAName(t *testing.T) {
+	w, err := workload.LoadMooncake(strings.NewReader(`{"session_id":"","hash_ids":[1],"output_length":1}`), "t",
+		workload.TraceSpec{TraceBlockSize: 4, EngineBlockSize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCollector(1, 1)
+	c.Terminal(0, "x")
+	var text strings.Builder
+	if err := c.Rows(w).WriteJSONL(&text); err != nil || !strings.HasPrefix(text.String(), `{"session_id":"",`) {
+		t.Errorf("got %s (%v)", text.String(), err)
+	}
+}

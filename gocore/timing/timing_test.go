@@ -90,7 +90,7 @@ func TestClockScaling(t *testing.T) {
 		{"huge", Clock{Speedup: 1e9, DecodeSpeedup: 1}, 0, 0},
 	} {
 		decode := c.clock.DecodeSeconds(16*64, 16384*64)
-		first := c.clock.PrefillSeconds(1, 1000, 0)*1000 + decode*1000
+		first := float64(c.clock.PrefillSeconds(1, 1000, 0)*1000) + float64(decode*1000)
 		if first != c.first || decode*1000 != c.lastGap {
 			t.Errorf("%s: got first %v gap %v, want %v %v", c.name, first, decode*1000, c.first, c.lastGap)
 		}

@@ -58,14 +58,13 @@ func (l *lineReader) next() ([]byte, error) {
 		return part[:len(part)-1], nil
 	}
 	l.line = append(l.line[:0], part...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		if len(l.line) > MaxLineBytes {
-			return nil, fmt.Errorf("longer than %d bytes, the limit for one line", MaxLineBytes)
-		}
+	for errors.Is(err, bufio.ErrBufferFull) && len(l.line) <= MaxLineBytes {
 		part, err = l.r.ReadSlice('\n')
 		l.line = append(l.line, part...)
 	}
 	switch {
+	case len(l.line) > MaxLineBytes:
+		return nil, fmt.Errorf("longer than %d bytes, the limit for one line", MaxLineBytes)
 	case err == nil:
 		return l.line[:len(l.line)-1], nil
 	case errors.Is(err, io.EOF) && len(l.line) > 0:

@@ -19,7 +19,7 @@ type TraceSpec struct {
 	Poll func() error
 }
 
-// pollEvery is the number of lines between two calls of TraceSpec.Poll.
+// pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
 // LoadMooncake reads a Mooncake JSONL trace: one request a line, its prompt given as block ids, its output as a length.

@@ -19,6 +19,8 @@ type SyntheticSpec struct {
 	NumPrefixGroups   int     // 0 = nothing is shared
 	InterTurnDelayMs  float64
 	EngineBlockSize   int
+	// Poll is called now and then; an error it returns ends the generation and is passed on.
+	Poll func() error
 }
 
 // prefixGroupSeed draws the prefix group of each session.
@@ -42,6 +44,11 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 		Sessions: make([]Session, 0, spec.RequestCount),
 	}
 	for s := range spec.RequestCount {
+		if spec.Poll != nil && s%pollEvery == 0 {
+			if err := spec.Poll(); err != nil {
+				return nil, err
+			}
+		}
 		first := len(w.Turns)
 		group := g.nextGroup()
 		for t := range spec.TurnsPerSession {

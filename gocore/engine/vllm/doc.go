@@ -27,7 +27,7 @@
 // the run (reject.go), requests that keep preempting each other are run one at a time (stall.go), and a watermark can
 // keep blocks back for running requests.
 //
-// Read scheduler.go, then admission.go, serve.go and emission.go in the order of a pass. sequence.go is the state of one
-// request. steady.go is a shortcut through passes in which everybody merely decodes; the tests run every workload with
-// and without it.
+// Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of one
+// request. calendar.go is a shortcut for requests that merely decode, which is what most requests do in most passes; the
+// tests run every workload with and without it.
 package vllm

@@ -28,7 +28,7 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 		s.removeGone()
 	}
 	if s.out.Tokens > 0 {
-		s.out.EndMs = decodeStartMs + decode*1000
+		s.out.EndMs = decodeStartMs + float64(decode*1000)
 		s.emittingPasses++
 		s.updateCalendar()
 	}

@@ -101,10 +101,8 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 func (s *Scheduler) RunPass(nowMs float64) (*engine.Pass, error) {
 	s.begin(nowMs)
 	s.serveRunning()
-	if !s.preempted {
-		s.admitWaiting()
-	}
-	s.emit(nowMs + s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000)
+	s.admitWaiting()
+	s.emit(nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000))
 	return &s.out, s.watchForStall()
 }
 

@@ -44,7 +44,7 @@ type sequence struct {
 	share         share
 	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted
 	place         int       // in running order
-	nextDue       *sequence // the next one that is due in the same pass (steady)
+	nextDue       *sequence // on the calendar: the next one that is due in the same pass
 }
 
 // neverEmitted is not the pass before any emitting pass; they count from 0.

@@ -1,0 +1,104 @@
+package vllm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+)
+
+// BenchmarkPass measures one pass of an engine that always owns the same number of requests: whoever finishes is replaced
+// by a new one. "tokens/s" is what matters to a user who waits for a simulation.
+func BenchmarkPass(b *testing.B) {
+	for _, c := range []struct {
+		name           string
+		args           string
+		requests       int
+		prompt, output int // means
+	}{
+		{"decode-1", `{"num_gpu_blocks": 65536}`, 1, 512, 2000},
+		{"decode-64", `{"num_gpu_blocks": 65536}`, 64, 512, 2000},
+		{"decode-256", `{"num_gpu_blocks": 65536}`, 256, 512, 2000},
+		{"chunked-prefill", `{"num_gpu_blocks": 65536, "max_num_batched_tokens": 2048}`, 64, 8192, 16},
+		{"preemption", `{"block_size": 16, "num_gpu_blocks": 1024}`, 64, 256, 512},
+		{"preemption-fifo", `{"block_size": 16, "num_gpu_blocks": 1024, "preemption_mode": "fifo"}`, 64, 256, 512},
+	} {
+		for _, calendar := range []bool{true, false} {
+			name := c.name
+			if !calendar {
+				name += "-no-calendar"
+			}
+			b.Run(name, func(b *testing.B) {
+				s := New(parseArgs(b, c.args))
+				s.calendar.off = !calendar
+				rng := rand.New(rand.NewPCG(1, 2))
+				added := 0
+				add := func() {
+					s.Add(engine.Request{
+						ID:           engine.RequestID(added),
+						Prompt:       kvcache.Prompt{Segments: []uint32{uint32(added)}, PerSegment: 4096},
+						PromptTokens: around(rng, c.prompt),
+						OutputTokens: around(rng, c.output),
+					})
+					added++
+				}
+				for range c.requests {
+					add()
+				}
+				now, tokens := 0.0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					pass, err := s.RunPass(now)
+					if err != nil {
+						b.Fatal(err)
+					}
+					now = pass.EndMs
+					tokens += pass.Tokens
+					for range pass.Finished {
+						add()
+					}
+				}
+				b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+	}
+}
+
+// around is a number from mean/2 to 3*mean/2.
+func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
+
+// BenchmarkLongQueue measures a pass when thousands wait behind a head that does not fit: they must cost nothing.
+func BenchmarkLongQueue(b *testing.B) {
+	for _, waiting := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
+			s := New(parseArgs(b, `{"block_size": 16, "num_gpu_blocks": 256}`))
+			b.ReportAllocs()
+			now := 0.0
+			for id := range waiting {
+				s.Add(engine.Request{
+					ID:           engine.RequestID(id),
+					Prompt:       kvcache.Prompt{Segments: []uint32{uint32(id)}, PerSegment: 256},
+					PromptTokens: 2048,
+					OutputTokens: 2000,
+				})
+			}
+			for b.Loop() {
+				pass, err := s.RunPass(now)
+				if err != nil {
+					b.Fatal(err)
+				}
+				now = pass.EndMs
+				for _, id := range pass.Finished {
+					s.Add(engine.Request{
+						ID:           id,
+						Prompt:       kvcache.Prompt{Segments: []uint32{uint32(id)}, PerSegment: 256},
+						PromptTokens: 2048,
+						OutputTokens: 2000,
+					})
+				}
+			}
+		})
+	}
+}

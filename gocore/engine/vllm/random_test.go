@@ -1,0 +1,251 @@
+package vllm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/kvcache/paged"
+)
+
+// TestRandomWorkloads checks many small workloads, most of them on tight pools, against what must always hold.
+func TestRandomWorkloads(t *testing.T) {
+	runs := 4000
+	if testing.Short() {
+		runs = 400
+	}
+	rng := rand.New(rand.NewPCG(3, 5))
+	for range runs {
+		data := make([]byte, 12+rng.IntN(60))
+		for i := range data {
+			data[i] = byte(rng.Uint32())
+		}
+		if err := checkWorkload(data); err != nil {
+			args, workload := workloadFrom(data)
+			t.Fatalf("%v\nargs %+v\nworkload %+v\ndata %#v", err, args, workload, data)
+		}
+	}
+}
+
+// FuzzScheduler looks for a workload that breaks one of the same rules.
+func FuzzScheduler(f *testing.F) {
+	f.Add([]byte{})
+	// Engine, then requests of five bytes: see workloadFrom.
+	f.Add([]byte{1, 4, 0, 30, 0, 0, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})        // preemption
+	f.Add([]byte{1, 4, 0, 30, 1, 0, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})        // the same under FIFO
+	f.Add([]byte{1, 9, 3, 11, 2, 0, 0, 0, 23, 1, 1, 3, 9, 17, 8, 1, 4})      // chunking off
+	f.Add([]byte{1, 4, 0, 30, 5, 0, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})        // FIFO, no prefix caching
+	f.Add([]byte{0, 20, 5, 200, 0, 128, 0, 0, 31, 1, 1, 7, 0, 31, 3, 1, 31}) // watermark
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := checkWorkload(data); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// workloadFrom turns any bytes into a small engine and at most eight requests. Each request is arrival, prompt, output,
+// a family of prompts, and the block at which it leaves the prompts of its family.
+func workloadFrom(data []byte) (engineargs.Args, []arrival) {
+	next := func() int {
+		if len(data) == 0 {
+			return 0
+		}
+		b := data[0]
+		data = data[1:]
+		return int(b)
+	}
+	args := engineargs.Default()
+	args.BlockSize = 2 << (next() % 3)
+	args.NumGPUBlocks = 1 + next()%24
+	args.MaxNumSeqs = math.MaxInt
+	if seqs := next() % 6; seqs > 0 {
+		args.MaxNumSeqs = seqs
+	}
+	args.MaxNumBatchedTokens = 1 + next()%64
+	switches := next()
+	args.Preemption = engineargs.PreemptionMode(switches & 1)
+	args.ChunkedPrefill = switches>>1&1 == 0
+	args.PrefixCaching = switches>>2&1 == 0
+	args.Eviction = engineargs.EvictionBackend(switches >> 3 % 3)
+	args.Watermark = []float64{0, 0, 0.1, 0.3, 0.6}[next()/32%5]
+	var workload []arrival
+	for len(data) > 0 && len(workload) < 8 {
+		a := arrival{
+			name:   string(rune('A' + len(workload))),
+			atMs:   float64(next() % 64 * 8),
+			prompt: 1 + next()%40,
+			output: 1 + next()%20,
+		}
+		family, leaves := uint64(1+next()%3), next()%20
+		for block := range a.prompt/args.BlockSize + 1 {
+			id := family
+			if block >= leaves {
+				id = uint64(10 + len(workload))
+			}
+			a.ids = append(a.ids, id)
+		}
+		workload = append(workload, a)
+	}
+	return args, workload
+}
+
+// checkWorkload runs a workload step by step and checks every pass; then again, as a user's run does it, and with other
+// numbers for the same blocks: nothing may differ.
+func checkWorkload(data []byte) error {
+	args, workload := workloadFrom(data)
+	m := newSimulation(args, workload)
+	m.plain = true
+	notes := newRecorder(len(m.arrivals))
+	var seen []passRecord
+	limit := passLimit(args, workload)
+	err := m.run(func(p *engine.Pass) error {
+		seen = append(seen, record(m.s, p))
+		if len(seen) > limit {
+			return fmt.Errorf("no end after %d passes", limit)
+		}
+		if p.Idle() {
+			return errors.New("a pass without any effect")
+		}
+		return errors.Join(notes.see(p), checkState(m.s), checkPass(m.s, p))
+	})
+	if err == nil {
+		err = checkEnd(m, notes)
+	}
+	if err != nil {
+		return err
+	}
+	for _, plain := range []bool{true, false} {
+		if err := sameRun(args, workload, plain, seen); err != nil {
+			return fmt.Errorf("again, plain %t: %w", plain, err)
+		}
+	}
+	return checkRenamed(args, workload, notes)
+}
+
+// passLimit is a number of passes in which every run must end: each token and each rejection costs the prompt's chunks of
+// everybody at most, or as many passes as it takes to be called a stall.
+func passLimit(args engineargs.Args, workload []arrival) int {
+	steps, chunks := 0, 1
+	for _, a := range workload {
+		steps += a.output + 1
+		chunks += a.prompt + a.output
+	}
+	return min(steps*(2*stallLimit+chunks), 500_000) // records of more would not fit memory; the longest runs take 20,000
+}
+
+// checkState checks the books of an engine between two passes, without shortcuts.
+func checkState(s *Scheduler) error {
+	holders := map[paged.Slot]bool{}
+	for i, r := range s.running {
+		if r.status != running {
+			return fmt.Errorf("request %d is %v in the running list", r.id, r.status)
+		}
+		if i > 0 && r.place <= s.running[i-1].place {
+			return fmt.Errorf("request %d is out of order in the running list", r.id)
+		}
+		if r.computed > r.tokens() || r.allocated < r.computed || r.generated >= r.maxOutput {
+			return fmt.Errorf("request %d: %d computed, %d allocated, %d + %d of %d tokens",
+				r.id, r.computed, r.allocated, r.promptTokens, r.generated, r.maxOutput)
+		}
+		if len(r.held) != s.blocksFor(r, r.allocated) {
+			return fmt.Errorf("request %d holds %d blocks for %d tokens", r.id, len(r.held), r.allocated)
+		}
+		for _, slot := range r.held {
+			holders[slot] = true
+		}
+	}
+	for i := range s.waiting.Len() {
+		r := s.waiting.At(i)
+		if r.status != waiting && r.status != preempted || len(r.held) > 0 || r.computed > 0 || r.allocated > 0 {
+			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.held), r.computed, r.allocated)
+		}
+	}
+	if s.pool.Active() != len(holders) {
+		return fmt.Errorf("%d blocks are active, %d are held", s.pool.Active(), len(holders))
+	}
+	if free, available := s.pool.Free(), s.pool.Available(); free < 0 || free > available || available+s.pool.Active() != s.pool.Capacity() {
+		return fmt.Errorf("%d blocks free, %d available, %d active of %d", free, available, s.pool.Active(), s.pool.Capacity())
+	}
+	if len(s.running) > s.args.MaxNumSeqs {
+		return fmt.Errorf("%d run, max_num_seqs is %d", len(s.running), s.args.MaxNumSeqs)
+	}
+	return nil
+}
+
+// checkPass checks that a pass kept to the budget.
+func checkPass(s *Scheduler, p *engine.Pass) error {
+	if s.budget < 0 || s.budget > s.args.MaxNumBatchedTokens {
+		return fmt.Errorf("%d of the budget of %d are left", s.budget, s.args.MaxNumBatchedTokens)
+	}
+	if p.Tokens > p.Scheduled {
+		return fmt.Errorf("%d tokens from %d scheduled requests", p.Tokens, p.Scheduled)
+	}
+	if s.prefillCount < 0 || s.prefillStart < 0 || s.prefillISL < s.prefillStart {
+		return fmt.Errorf("prefill of %d requests from %d to %d", s.prefillCount, s.prefillStart, s.prefillISL)
+	}
+	return nil
+}
+
+// checkEnd checks that nothing is left and that exactly those were rejected that can never run.
+func checkEnd(m *simulation, notes *recorder) error {
+	if m.s.Requests() != 0 || m.s.pool.Active() != 0 || len(m.s.Stuck()) != 0 {
+		return fmt.Errorf("at the end %d requests are owned and %d blocks active", m.s.Requests(), m.s.pool.Active())
+	}
+	rejectedLate := false
+	for i, a := range m.arrivals {
+		o := &notes.fates[i]
+		switch never, unlessCached := m.hopeless(a); {
+		case !o.over():
+			return fmt.Errorf("%s never ends", a.name)
+		case never && o.Finished:
+			return fmt.Errorf("%s finishes although it cannot run", a.name)
+		case !never && !unlessCached && !o.Finished:
+			return fmt.Errorf("%s is rejected: %s", a.name, o.Rejected)
+		case o.Finished && len(o.TokenMs) != a.output:
+			return fmt.Errorf("%s got %d of %d tokens", a.name, len(o.TokenMs), a.output)
+		case o.Finished && (o.AdmitMs < a.atMs || o.TokenMs[0] <= o.AdmitMs):
+			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
+		case o.maxReused() > a.prompt || !m.s.args.PrefixCaching && o.maxReused() > 0:
+			return fmt.Errorf("%s reused %d of %d prompt tokens", a.name, o.maxReused(), a.prompt)
+		}
+		rejectedLate = rejectedLate || o.Rejected != "" && o.Reused != nil
+	}
+	if rejectedLate {
+		return nil
+	}
+	return notes.unclaimed()
+}
+
+// hopeless tells whether a request can never run, or only if enough of its prompt is cached at the right time.
+func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
+	s := m.s
+	never = s.ceilBlocks(a.prompt+a.output) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.reserve > s.pool.Capacity()
+	return never, !s.args.ChunkedPrefill && a.prompt > s.args.MaxNumBatchedTokens
+}
+
+// checkRenamed runs the workload with other numbers for the same prefixes. MultiLRU is left out: it counts uses in a
+// sketch, where numbers may collide.
+func checkRenamed(args engineargs.Args, workload []arrival, want *recorder) error {
+	if args.Eviction == engineargs.MultiLRU {
+		return nil
+	}
+	m := newSimulation(args, workload)
+	for _, r := range m.requests {
+		for i, segment := range r.Prompt.Segments {
+			r.Prompt.Segments[i] = 1<<20 - 3*segment
+		}
+	}
+	got := newRecorder(len(m.arrivals))
+	if err := m.run(got.see); err != nil {
+		return fmt.Errorf("renamed: %w", err)
+	}
+	if !reflect.DeepEqual(got.fates, want.fates) {
+		return fmt.Errorf("renamed blocks change the run\n got %+v\nwant %+v", got.fates, want.fates)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package job
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// synthetic completes a description of a small synthetic run with more members.
+func synthetic(members string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return `{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":3` + members + `}`
+}
+
+// traced completes a description of a replay of the file that must stand in for TRACE.
+func traced(members string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return `{"kind":"trace","trace_files":["TRACE"]` + members + `}`
+}
+
+func TestRefusedDescriptions(t *testing.T) {
+	for _, c := range []struct{ name, config, want string }{
+		{"not JSON", `{"kind":`, "line 1 column 9: unexpected end of text"},
+		{"not an object", `[]`, "got [], want a JSON object"},
+		{"no kind", `{}`, "kind: got nothing, want one of trace, synthetic"},
+		{"other kind", `{"kind":"live"}`, `kind: got "live", want one of trace, synthetic`},
+		{"unknown key", synthetic(`"num_worker":2`), `unknown field "num_worker", did you mean "num_workers"?`},
+		{"duplicate key", synthetic(`"num_workers":2,"num_workers":2`), "num_workers: got a duplicate key, want the key once"},
+
+		{"key of a trace run", synthetic(`"trace_block_size":4`), "trace_block_size: got 4, want it left out: it is for trace runs only"},
+		{"files in a synthetic run", synthetic(`"trace_files":["x"]`), `trace_files: got ["x"], want it left out: it is for trace runs only`},
+		{"key of a synthetic run", traced(`"turns_per_session":2`), "turns_per_session: got 2, want it left out: it is for synthetic runs only"},
+		{"no files", `{"kind":"trace"}`, "trace_files: got nothing, want a list of strings"},
+		{"empty list of files", `{"kind":"trace","trace_files":[]}`, "trace_files: got 0 files, want exactly one for trace_format mooncake"},
+		{"two files", `{"kind":"trace","trace_files":["a","b"]}`, "trace_files: got 2 files, want exactly one for trace_format mooncake"},
+		{"files of another type", `{"kind":"trace","trace_files":"a"}`, `trace_files: got "a", want a list of strings`},
+		{"no input_tokens", `{"kind":"synthetic","output_tokens":1,"request_count":1}`, "input_tokens: got nothing, want an integer from 1 to 2147483647"},
+		{"no output_tokens", `{"kind":"synthetic","input_tokens":1,"request_count":1}`, "output_tokens: got nothing, want an integer from 1 to 2147483647"},
+		{"no request_count", `{"kind":"synthetic","input_tokens":1,"output_tokens":1}`, "request_count: got nothing, want an integer from 1 to 2147483647"},
+
+		{"input_tokens", `{"kind":"synthetic","input_tokens":0,"output_tokens":1,"request_count":1}`, "input_tokens: got 0, want an integer from 1 to 2147483647"},
+		{"output_tokens", `{"kind":"synthetic","input_tokens":1,"output_tokens":0,"request_count":1}`, "output_tokens: got 0, want an integer from 1 to 2147483647"},
+		{"request_count", `{"kind":"synthetic","input_tokens":1,"output_tokens":1,"request_count":-1}`, "request_count: got -1, want an integer from 1 to 2147483647"},
+		{"input_tokens with fraction", `{"kind":"synthetic","input_tokens":1.0,"output_tokens":1,"request_count":1}`, "input_tokens: got 1.0, want an integer from 1 to 2147483647"},
+		{"too many requests", synthetic(`"turns_per_session":1000000000`), "request_count: got 3 with turns_per_session 1000000000, want at most 2147483647 requests in all"},
+		{"num_workers 0", synthetic(`"num_workers":0`), "num_workers: got 0, want an integer from 1 to 1048576"},
+		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 1 to 1048576`},
+		{"replay_concurrency 0", synthetic(`"replay_concurrency":0`), "replay_concurrency: got 0, want an integer >= 1"},
+		{"replay_concurrency negative", synthetic(`"replay_concurrency":-1`), "replay_concurrency: got -1, want an integer >= 1"},
+		{"arrival_speedup_ratio 0", synthetic(`"arrival_speedup_ratio":0`), "arrival_speedup_ratio: got 0, want a finite number > 0"},
+		{"arrival_speedup_ratio nan", synthetic(`"arrival_speedup_ratio":"nan"`), "arrival_speedup_ratio: got nan, want a finite number > 0"},
+		{"arrival_speedup_ratio with a concurrency", synthetic(`"replay_concurrency":1,"arrival_speedup_ratio":-1`), "arrival_speedup_ratio: got -1, want a finite number > 0"},
+		{"arrival_interval_ms", synthetic(`"arrival_interval_ms":-1`), "arrival_interval_ms: got -1, want a finite number >= 0"},
+		{"arrival_interval_ms inf", synthetic(`"arrival_interval_ms":"inf"`), "arrival_interval_ms: got inf, want a finite number >= 0"},
+		{"turns_per_session", synthetic(`"turns_per_session":0`), "turns_per_session: got 0, want an integer from 1 to 2147483647"},
+		{"shared_prefix_ratio", synthetic(`"shared_prefix_ratio":1.5`), "shared_prefix_ratio: got 1.5, want a finite number from 0 to 1"},
+		{"shared_prefix_ratio negative", synthetic(`"shared_prefix_ratio":-0.5`), "shared_prefix_ratio: got -0.5, want a finite number from 0 to 1"},
+		{"num_prefix_groups", synthetic(`"num_prefix_groups":-1`), "num_prefix_groups: got -1, want an integer from 0 to 2147483647"},
+		{"inter_turn_delay_ms", synthetic(`"inter_turn_delay_ms":-1`), "inter_turn_delay_ms: got -1, want a finite number >= 0"},
+		{"max_sim_time_ms", synthetic(`"max_sim_time_ms":"nan"`), "max_sim_time_ms: got nan, want a finite number >= 0"},
+		{"sla_ttft_ms", synthetic(`"sla_ttft_ms":-1`), "sla_ttft_ms: got -1, want a finite number >= 0"},
+		{"sla_itl_ms", synthetic(`"sla_itl_ms":"inf"`), "sla_itl_ms: got inf, want a finite number >= 0"},
+		{"sla_e2e_ms", synthetic(`"sla_e2e_ms":"-inf"`), "sla_e2e_ms: got -inf, want a finite number >= 0"},
+		{"report_jsonl_path", synthetic(`"report_jsonl_path":""`), `report_jsonl_path: got "", want a string that is not empty`},
+		{"trace_block_size", traced(`"trace_block_size":0`), "trace_block_size: got 0, want an integer from 1 to 2147483647"},
+		{"trace_format", traced(`"trace_format":"csv"`), `trace_format: got "csv", want one of mooncake, `},
+		{"router_mode", synthetic(`"router_mode":"random"`), `router_mode: got "random", want one of round_robin, kv_router`},
+		{"replay_mode", synthetic(`"replay_mode":"live"`), `replay_mode: got "live", want one of offline, online`},
+		{"several at once", synthetic(`"num_workers":0,"sla_ttft_ms":-1`), "num_workers: got 0, want an integer from 1 to 1048576; sla_ttft_ms: got -1, want a finite number >= 0"},
+
+		{"engine arguments", synthetic(`"extra_engine_args":"{\"block_size\":3}"`), "extra_engine_args: block_size: got 3, want "},
+		{"engine arguments as object", synthetic(`"extra_engine_args":{}`), "extra_engine_args: got {}, want a string"},
+
+		{"a directory", `{"kind":"trace","trace_files":["DIR"]}`, "trace_files: DIR is a directory, want a file"},
+		{"a bad row", traced(`"trace_block_size":4`), "TRACE line 2: output_length: got 0, want an integer >= 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) { checkRefusal(t, c.config, c.want, "usage") })
+	}
+	checkRefusal(t, `{"kind":"trace","trace_files":["DIR/none"]}`, "trace_files: DIR/none: file does not exist", "notfound")
+}
+
+// checkRefusal runs a description that must be refused. TRACE is a file whose second row is bad, DIR its directory.
+func checkRefusal(t *testing.T, config, want, kind string) {
+	t.Helper()
+	trace := writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1]}`+"\n"+`{"timestamp":0,"output_length":0,"hash_ids":[1]}`)
+	places := strings.NewReplacer("TRACE", trace, "DIR", filepath.Dir(trace))
+	_, err := Run(places.Replace(config), new(Monitor))
+	if err == nil {
+		t.Fatalf("%s: accepted", config)
+	}
+	if !strings.HasPrefix(err.Error(), places.Replace(want)) || strings.Contains(err.Error(), "\n") || Kind(err) != kind {
+		t.Errorf("got  %s: %v\nwant %s: %s", Kind(err), err, kind, places.Replace(want))
+	}
+}
+
+// TestNotBuiltYet gives every option whose feature is missing another value than its default.
+func TestNotBuiltYet(t *testing.T) {
+	for _, later := range notBuilt {
+		for _, value := range []string{"7", "0.25", `"x"`, "{}"} {
+			_, err := Run(synthetic(`"`+later.Name+`":`+value), new(Monitor))
+			if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), later.Name+": ") {
+				t.Errorf("%s: %s: got %v", later.Name, value, err)
+			} else if want := later.Name + ": " + value + " is not built yet (" + later.feature + ")"; err.Error() == want {
+				goto next
+			}
+		}
+		t.Errorf("%s: no value was refused because the feature is missing", later.Name)
+	next:
+		if _, err := Run(synthetic(`"`+later.Name+`":null`), new(Monitor)); err != nil {
+			t.Errorf("%s: null: %v", later.Name, err)
+		}
+	}
+	for config, want := range map[string]string{
+		synthetic(`"replay_mode":"online"`):         `replay_mode: "online" is not built yet`,
+		synthetic(`"router_mode":"kv_router"`):      `router_mode: "kv_router" is not built yet`,
+		traced(`"trace_format":"dynamo"`):           `trace_format: "dynamo" is not built yet`,
+		traced(`"trace_format":"mooncake-delta"`):   `trace_format: "mooncake-delta" is not built yet`,
+		traced(`"trace_format":"agentic_mooncake"`): `trace_format: "agentic_mooncake" is not built yet`,
+	} {
+		checkRefusal(t, config, want, "usage")
+	}
+	defaults := `"num_prefill_workers":1,"num_decode_workers":1,"trace_shared_prefix_ratio":0,"trace_num_prefix_groups":0,` +
+		`"benchmark_granularity":8,"replay_mode":"offline","router_mode":"round_robin"`
+	if _, err := Run(synthetic(defaults), new(Monitor)); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+}
+
+func TestStandardInput(t *testing.T) {
+	file, err := os.Open(writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1]}`+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	old := os.Stdin
+	defer func() { os.Stdin = old }()
+	os.Stdin = file
+	result, err := Run(`{"kind":"trace","trace_files":["-"]}`, new(Monitor))
+	if err != nil || result.rows.Len() != 1 {
+		t.Fatalf("got %v", err)
+	}
+	_, err = Run(`{"kind":"trace","trace_files":["-"]}`, new(Monitor)) // it is at its end
+	if err == nil || err.Error() != "standard input: holds no requests" {
+		t.Errorf("got %v", err)
+	}
+}
