@@ -3,10 +3,10 @@
 
 usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--scaling]
 
-Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of the
-whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are then
-run in turn and the ratios are printed (higher is better for us). --scaling shows instead how the cost grows with the
-number of requests, output tokens, blocks and waiting requests. Quote ratios rather than seconds: machines differ.
+Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of
+the whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are
+then run in turn and the ratios are printed (higher is better for us). --scaling shows instead how the cost grows with
+the number of requests, output tokens, blocks and waiting requests. Quote ratios rather than seconds: machines differ.
 """
 
 from __future__ import annotations

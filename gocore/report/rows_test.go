@@ -46,7 +46,7 @@ func TestRowsText(t *testing.T) {
 	const handoff = `"prefill_admit_ms":null,"source_held_ms":null,"destination_reserved_ms":null,"destination_activated_ms":null,` +
 		`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
 		`"prefill_route_overlap_tokens":null,"decode_route_overlap_tokens":null,`
-	want := `{"session_id":"\u003ca\u003e é","turn_index":0,"uuid":"00000000-0000-4000-8000-000000000001",` +
+	want := `{"session_id":"<a> é","turn_index":0,"uuid":"00000000-0000-4000-8000-000000000001",` +
 		`"arrival_time_ms":0.5,"first_admit_ms":1.0,"first_token_ms":10.0,"last_token_ms":15.25,"ttft_ms":9.5,"ttst_ms":5.25,` +
 		`"e2e_latency_ms":14.75,"itl_ms":5.25,"input_length":4,"output_length":2,"reused_input_tokens":4,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":0,` + handoff +
