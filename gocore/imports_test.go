@@ -28,7 +28,8 @@ var mayImport = map[string][]string{
 	"job":           {"engineargs", "replay", "report", "strictjson", "workload"},
 }
 
-// impure are what the simulation must not see. The shells may: job, and workload for reading streams.
+// impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
+// that is passed in.
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{"job"}

@@ -77,6 +77,7 @@ func (p *Pass) Idle() bool {
 // Stuck describes a request that an engine owns but cannot advance.
 type Stuck struct {
 	ID           RequestID
+	Name         string // as messages call the request
 	State        string // "waiting", "running" or "preempted"
 	PromptTokens int
 	OutputTokens int
@@ -90,13 +91,12 @@ type DeadEnd struct {
 	Requests  []Stuck
 	BlockSize int
 	Capacity  int // blocks in the pool
-	Names     func(RequestID) string
 }
 
 func (e *DeadEnd) Error() string {
 	const shown = 5
 	var b strings.Builder
-	fmt.Fprintf(&b, "dead end at %v ms of simulated time: %d requests can neither run nor be rejected; the pool has %d blocks of %d tokens",
+	fmt.Fprintf(&b, "dead end at %v ms of simulated time, requests left: %d; num_gpu_blocks is %d of %d tokens, a larger pool may help",
 		e.AtMs, len(e.Requests), e.Capacity, e.BlockSize)
 	for i, r := range e.Requests {
 		if i == shown {
@@ -104,7 +104,7 @@ func (e *DeadEnd) Error() string {
 			break
 		}
 		fmt.Fprintf(&b, "; %s is %s (prompt %d + output %d tokens, %d emitted, needs %d blocks)",
-			e.Names(r.ID), r.State, r.PromptTokens, r.OutputTokens, r.Generated, r.BlocksNeeded)
+			r.Name, r.State, r.PromptTokens, r.OutputTokens, r.Generated, r.BlocksNeeded)
 	}
 	return b.String()
 }

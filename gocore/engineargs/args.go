@@ -81,13 +81,10 @@ func Default() Args {
 	return args
 }
 
-// Parse reads one object; the empty string stands for an empty object. The warnings are for the user, one
+// Parse reads one object. The warnings are for the user, one
 // line each. Errors are those of package strictjson, joined when there are several; none of them says
 // which argument held the object.
 func Parse(text string) (args Args, warnings []string, err error) {
-	if text == "" {
-		text = "{}"
-	}
 	o, err := strictjson.Decode(text, schema())
 	if err != nil {
 		return Args{}, nil, err

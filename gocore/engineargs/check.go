@@ -67,6 +67,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkTRTLLM,
 	checkSGLang,
 	checkPoolSpellings,
+	checkFrequencySketch,
 	checkRanks,
 }
 
@@ -126,6 +127,19 @@ func checkSGLang(o *strictjson.Object) error {
 			Field: "sglang.chunked_prefill_size",
 			Got:   nested.Shown("chunked_prefill_size"),
 			Want:  fmt.Sprintf("a multiple of block_size, %d", size),
+		}
+	}
+	return nil
+}
+
+// checkFrequencySketch bounds the one table that is as large as the pool from the start.
+func checkFrequencySketch(o *strictjson.Object) error {
+	const limit = 1 << 26
+	if blocks := numGPUBlocks(o); o.Text("eviction_backend") == evictionNames[MultiLRU] && blocks > limit {
+		return &strictjson.FieldError{
+			Field: "num_gpu_blocks",
+			Got:   fmt.Sprint(blocks),
+			Want:  fmt.Sprintf("at most %d with eviction_backend multi_lru", limit),
 		}
 	}
 	return nil

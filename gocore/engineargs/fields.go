@@ -25,11 +25,14 @@ type field struct {
 	zeroIsUnset bool
 }
 
+// maxBlocks keeps slot numbers within 32 bits and token counts of a pool within an int.
+const maxBlocks = 1 << 30
+
 // table holds every accepted key, in the order of the Python constructor where it has the key.
 var table = []field{
 	row("engine_type", word(engineTypeNames...), "vllm"),
-	row("num_gpu_blocks", atLeast(1), 16384).orNull(),
-	row("num_gpu_blocks_override", atLeast(1), nil),
+	row("num_gpu_blocks", between(1, maxBlocks), 16384).orNull(),
+	row("num_gpu_blocks_override", between(1, maxBlocks), nil),
 	row("block_size", atLeast(0), 0),
 	row("max_num_seqs", atLeast(1), 256).orNull(),
 	row("max_num_batched_tokens", atLeast(1), 8192).orNull(),

@@ -29,7 +29,6 @@ func TestAccepted(t *testing.T) {
 		in   string
 		want Args
 	}{
-		{``, defaults},
 		{`{}`, defaults},
 		{` {"engine_type": "VLLM"} `, defaults},
 		{`{"num_gpu_blocks": null}`, defaults},
@@ -115,10 +114,12 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "tensorrt"}`, `engine_type: got "tensorrt", want one of vllm, sglang, trtllm`},
 		{`{"engine_type": " vllm"}`, `engine_type: got " vllm", want one of vllm, sglang, trtllm`},
 		{`{"engine_type": null}`, `engine_type: got null, want one of vllm, sglang, trtllm`},
-		{`{"num_gpu_blocks": 0}`, `num_gpu_blocks: got 0, want an integer >= 1`},
-		{`{"num_gpu_blocks": -1}`, `num_gpu_blocks: got -1, want an integer >= 1`},
-		{`{"num_gpu_blocks": 16.0}`, `num_gpu_blocks: got 16.0, want an integer >= 1`},
-		{`{"num_gpu_blocks": "16"}`, `num_gpu_blocks: got "16", want an integer >= 1`},
+		{`{"num_gpu_blocks": 1073741825}`, `num_gpu_blocks: got 1073741825, want an integer from 1 to 1073741824`},
+		{`{"num_gpu_blocks": 100000000, "eviction_backend": "multi_lru"}`, `num_gpu_blocks: got 100000000, want at most 67108864 with eviction_backend multi_lru`},
+		{`{"num_gpu_blocks": 0}`, `num_gpu_blocks: got 0, want an integer from 1 to 1073741824`},
+		{`{"num_gpu_blocks": -1}`, `num_gpu_blocks: got -1, want an integer from 1 to 1073741824`},
+		{`{"num_gpu_blocks": 16.0}`, `num_gpu_blocks: got 16.0, want an integer from 1 to 1073741824`},
+		{`{"num_gpu_blocks": "16"}`, `num_gpu_blocks: got "16", want an integer from 1 to 1073741824`},
 		{`{"block_size": null}`, `block_size: got null, want an integer >= 0`},
 		{`{"max_num_seqs": 0}`, `max_num_seqs: got 0, want an integer >= 1`},
 		{`{"max_num_batched_tokens": 0}`, `max_num_batched_tokens: got 0, want an integer >= 1`},

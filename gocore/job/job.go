@@ -42,7 +42,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, warnings, err := engineargs.Parse(o.Text("extra_engine_args"))
+	args, warnings, err := parseEngineArgs(o)
 	if err != nil {
 		return nil, fmt.Errorf("extra_engine_args: %w", err)
 	}
@@ -50,7 +50,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, ineffective(o, w)...)
+	warnings = append(warnings, ineffective(o, args, w)...)
 
 	m.total.Store(int64(len(w.Turns)))
 	if err := m.enter(running); err != nil {
@@ -88,11 +88,38 @@ func Run(config string, m *Monitor) (*Result, error) {
 	return result, nil
 }
 
+// parseEngineArgs reads the engine arguments; without any, an engine has its defaults.
+func parseEngineArgs(o *strictjson.Object) (engineargs.Args, []string, error) {
+	text := "{}"
+	if o.Given("extra_engine_args") {
+		text = o.Text("extra_engine_args")
+	}
+	return engineargs.Parse(text)
+}
+
 // ineffective warns of input that is valid but changes nothing in this run.
-func ineffective(o *strictjson.Object, w *workload.Workload) []string {
+func ineffective(o *strictjson.Object, args engineargs.Args, w *workload.Workload) []string {
 	var warnings []string
-	if o.Given("replay_concurrency") && o.Float("arrival_speedup_ratio") != 1 {
-		warnings = append(warnings, fmt.Sprintf("arrival_speedup_ratio %v has no effect with replay_concurrency", o.Float("arrival_speedup_ratio")))
+	warn := func(name, because string) {
+		if !o.AtDefault(name) {
+			warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", name, o.Shown(name), because))
+		}
+	}
+	if o.Given("replay_concurrency") {
+		warn("arrival_speedup_ratio", "with replay_concurrency")
+		warn("arrival_interval_ms", "with replay_concurrency")
+	}
+	if o.Int("turns_per_session") == 1 {
+		warn("inter_turn_delay_ms", "with one turn per session")
+	}
+	if o.Float("shared_prefix_ratio") == 0 {
+		warn("num_prefix_groups", "with shared_prefix_ratio 0")
+	}
+	if o.Int("num_prefix_groups") == 0 {
+		warn("shared_prefix_ratio", "without num_prefix_groups")
+	}
+	if !args.PrefixCaching && args.Eviction == engineargs.LRU {
+		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
 	if w.RouterHints {
 		warnings = append(warnings, w.File+": priority, strict_priority and policy_class have no effect without the KV-aware router")

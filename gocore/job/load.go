@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
+	"unicode"
 
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
@@ -46,16 +49,29 @@ func loadTrace(path string, spec workload.TraceSpec) (*workload.Workload, error)
 	if path == "-" {
 		return workload.LoadMooncake(os.Stdin, "standard input", spec)
 	}
+	name := shownPath(path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trace_files: %s: %w", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("trace_files: %s: %w", name, fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("trace_files: cannot open: %w", err)
+		var cause *fs.PathError // repeats the path
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("trace_files: cannot open %s: %w", name, err)
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("trace_files: %s is a directory, want a file", path)
+		return nil, fmt.Errorf("trace_files: %s is a directory, want a file", name)
 	}
-	return workload.LoadMooncake(file, path, spec)
+	return workload.LoadMooncake(file, name, spec)
+}
+
+// shownPath is a path as messages show it: on one line, and visible even if it is empty.
+func shownPath(path string) string {
+	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
+		return strconv.Quote(path)
+	}
+	return path
 }

@@ -29,19 +29,20 @@ type option struct {
 var options = []option{
 	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}},
 	{Field: strictjson.Field{Name: "extra_engine_args", Type: strictjson.Text{}}},
-	{Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 1}},
+	{Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: 1 << 16}, Default: 1}},
 	{Field: strictjson.Field{Name: "replay_concurrency", Type: strictjson.Integer{Min: 1}}},
 	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{"offline", "online"}}, Default: "offline"}},
 	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
 	{Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0}},
 	{Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}}},
+	{Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}}}, // as the command line has it
 	{Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_itl_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_e2e_ms", Type: strictjson.Number{}}},
 
 	{kind: kindTrace, required: true, Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}}},
-	{kind: kindTrace, Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: maxTokens}, Default: 512}},
+	{kind: kindTrace, Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512}},
 	{kind: kindTrace, Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"}},
 
 	{kind: kindSynthetic, required: true, Field: strictjson.Field{Name: "input_tokens", Type: strictjson.Integer{Min: 1, Max: maxTokens}}},
@@ -123,6 +124,9 @@ func runConfig(o *strictjson.Object) replay.Config {
 	}
 	if o.Given("max_sim_time_ms") {
 		cfg.MaxSimTimeMs = o.Float("max_sim_time_ms")
+	}
+	if o.Given("max_sim_time_seconds") {
+		cfg.MaxSimTimeMs = o.Float("max_sim_time_seconds") * 1000
 	}
 	return cfg
 }

@@ -47,9 +47,9 @@ func TestRefusedDescriptions(t *testing.T) {
 		{"output_tokens", `{"kind":"synthetic","input_tokens":1,"output_tokens":0,"request_count":1}`, "output_tokens: got 0, want an integer from 1 to 2147483647"},
 		{"request_count", `{"kind":"synthetic","input_tokens":1,"output_tokens":1,"request_count":-1}`, "request_count: got -1, want an integer from 1 to 2147483647"},
 		{"input_tokens with fraction", `{"kind":"synthetic","input_tokens":1.0,"output_tokens":1,"request_count":1}`, "input_tokens: got 1.0, want an integer from 1 to 2147483647"},
-		{"too many requests", synthetic(`"turns_per_session":1000000000`), "request_count: got 3 with turns_per_session 1000000000, want at most 2147483647 requests in all"},
-		{"num_workers 0", synthetic(`"num_workers":0`), "num_workers: got 0, want an integer from 1 to 1048576"},
-		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 1 to 1048576`},
+		{"too many requests", synthetic(`"turns_per_session":1000000000`), "request_count: got 3 with turns_per_session 1000000000, want at most 33554432 requests in all"},
+		{"num_workers 0", synthetic(`"num_workers":0`), "num_workers: got 0, want an integer from 1 to 65536"},
+		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 1 to 65536`},
 		{"replay_concurrency 0", synthetic(`"replay_concurrency":0`), "replay_concurrency: got 0, want an integer >= 1"},
 		{"replay_concurrency negative", synthetic(`"replay_concurrency":-1`), "replay_concurrency: got -1, want an integer >= 1"},
 		{"arrival_speedup_ratio 0", synthetic(`"arrival_speedup_ratio":0`), "arrival_speedup_ratio: got 0, want a finite number > 0"},
@@ -67,13 +67,14 @@ func TestRefusedDescriptions(t *testing.T) {
 		{"sla_itl_ms", synthetic(`"sla_itl_ms":"inf"`), "sla_itl_ms: got inf, want a finite number >= 0"},
 		{"sla_e2e_ms", synthetic(`"sla_e2e_ms":"-inf"`), "sla_e2e_ms: got -inf, want a finite number >= 0"},
 		{"report_jsonl_path", synthetic(`"report_jsonl_path":""`), `report_jsonl_path: got "", want a string that is not empty`},
-		{"trace_block_size", traced(`"trace_block_size":0`), "trace_block_size: got 0, want an integer from 1 to 2147483647"},
+		{"trace_block_size", traced(`"trace_block_size":0`), "trace_block_size: got 0, want an integer from 1 to 1048576"},
 		{"trace_format", traced(`"trace_format":"csv"`), `trace_format: got "csv", want one of mooncake, `},
 		{"router_mode", synthetic(`"router_mode":"random"`), `router_mode: got "random", want one of round_robin, kv_router`},
 		{"replay_mode", synthetic(`"replay_mode":"live"`), `replay_mode: got "live", want one of offline, online`},
-		{"several at once", synthetic(`"num_workers":0,"sla_ttft_ms":-1`), "num_workers: got 0, want an integer from 1 to 1048576; sla_ttft_ms: got -1, want a finite number >= 0"},
+		{"several at once", synthetic(`"num_workers":0,"sla_ttft_ms":-1`), "num_workers: got 0, want an integer from 1 to 65536; sla_ttft_ms: got -1, want a finite number >= 0"},
 
 		{"engine arguments", synthetic(`"extra_engine_args":"{\"block_size\":3}"`), "extra_engine_args: block_size: got 3, want "},
+		{"engine arguments empty", synthetic(`"extra_engine_args":""`), "extra_engine_args: line 1 column 1: unexpected end of text"},
 		{"engine arguments as object", synthetic(`"extra_engine_args":{}`), "extra_engine_args: got {}, want a string"},
 
 		{"a directory", `{"kind":"trace","trace_files":["DIR"]}`, "trace_files: DIR is a directory, want a file"},
@@ -82,6 +83,8 @@ func TestRefusedDescriptions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { checkRefusal(t, c.config, c.want, "usage") })
 	}
 	checkRefusal(t, `{"kind":"trace","trace_files":["DIR/none"]}`, "trace_files: DIR/none: file does not exist", "notfound")
+	checkRefusal(t, `{"kind":"trace","trace_files":[""]}`, `trace_files: "": file does not exist`, "notfound")
+	checkRefusal(t, `{"kind":"trace","trace_files":["a\nb"]}`, `trace_files: "a\nb": file does not exist`, "notfound")
 }
 
 // checkRefusal runs a description that must be refused. TRACE is a file whose second row is bad, DIR its directory.

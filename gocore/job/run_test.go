@@ -29,7 +29,7 @@ func TestKinds(t *testing.T) {
 	for want, err := range map[string]error{
 		"usage":     errors.New("x"),
 		"notfound":  fmt.Errorf("x: %w", os.ErrNotExist),
-		"failed":    runError{&engine.DeadEnd{Names: func(engine.RequestID) string { return "" }}},
+		"failed":    runError{&engine.DeadEnd{}},
 		"cancelled": runError{fmt.Errorf("x: %w", errCancelled)},
 	} {
 		if got := Kind(err); got != want {

@@ -31,6 +31,11 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	if err := writeInto(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, write); err != nil {
 		return err
 	}
+	if info, err := os.Stat(path); err == nil {
+		if err := os.Chmod(name, info.Mode().Perm()); err != nil { // a file keeps its permissions when it is replaced
+			return err
+		}
+	}
 	return os.Rename(name, path)
 }
 

@@ -50,7 +50,7 @@ func Run(cfg Config) (Outcome, error) {
 	}
 	r.cut()
 	if cfg.Workers == 1 {
-		r.workerSeconds = max(r.collector.DurationMs()/1000, 1e-9)
+		r.workerSeconds = report.Seconds(r.collector.DurationMs())
 	}
 	return Outcome{Collector: r.collector, WorkerSeconds: r.workerSeconds}, nil
 }
@@ -74,7 +74,7 @@ type worker struct {
 	pass *engine.Pass
 }
 
-// pollEvery is the number of passes between two calls of Config.Poll, a power of two.
+// pollEvery is the number of passes between two calls of Config.Poll.
 const pollEvery = 16
 
 // arrive hands a turn to a worker.
@@ -99,8 +99,8 @@ func (r *run) runPass(i int) (*engine.Pass, error) {
 			return nil, err
 		}
 	}
-	pass, err := r.workers[i].engine.RunPass(r.nowMs)
-	if err != nil {
+	pass, alive := r.workers[i].engine.RunPass(r.nowMs)
+	if !alive {
 		return nil, r.deadEnd()
 	}
 	r.collector.Pass(i, pass)
@@ -133,10 +133,12 @@ func (r *run) deadEnd() error {
 		AtMs:      r.nowMs,
 		BlockSize: r.Args.BlockSize,
 		Capacity:  r.Args.NumGPUBlocks,
-		Names:     func(id engine.RequestID) string { return r.Workload.TurnName(int32(id)) },
 	}
 	for i := range r.workers {
 		e.Requests = append(e.Requests, r.workers[i].engine.Stuck()...)
+	}
+	for i := range e.Requests {
+		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))
 	}
 	return e
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -355,7 +356,7 @@ func TestDeadEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.deadEnd()
-	const want = "dead end at 12.5 ms of simulated time: 7 requests can neither run nor be rejected; the pool has 9 blocks of 4 tokens" +
+	const want = "dead end at 12.5 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger pool may help" +
 		"; t.jsonl line 1 is waiting (prompt 8 + output 1 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 3 is waiting (prompt 8 + output 3 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 5 is waiting (prompt 8 + output 5 tokens, 0 emitted, needs 4 blocks)" +
@@ -391,4 +392,32 @@ func TestWorkerSet(t *testing.T) {
 	if !s.empty() {
 		t.Error("not empty")
 	}
+}
+
+// TestCrowdedWorkersEnd runs what once looked like a stall and is none: requests that make room for each other again and
+// again, and prompts of thousands of passes that take no time.
+func TestCrowdedWorkersEnd(t *testing.T) {
+	const row = `{"timestamp":0,"input_length":%d,"output_length":%d,"hash_ids":[%s]}` + "\n"
+	crowd := fmt.Sprintf(row, 64, 45000, "1") + fmt.Sprintf(row, 64, 1, "1") + fmt.Sprintf(row, 64, 45000, "2")
+	cfg := config(t, `{"num_gpu_blocks": 1400, "max_num_batched_tokens": 2}`, crowd, 2, 0)
+	got := mustRun(t, cfg).Collector
+	if ms := got.DurationMs(); got.Finished() != 3 || math.Abs(ms-1099409.44) > 0.01 {
+		t.Errorf("crowd: %d requests finished after %v ms, want 3 after 1099409.44", got.Finished(), ms)
+	}
+	long := fmt.Sprintf(row, 30000, 2, numbers(30000/64+1))
+	for _, workers := range []int{1, 2} {
+		cfg := config(t, `{"max_num_batched_tokens": 1, "speedup_ratio": 1e9}`, long, workers, 0)
+		if got := mustRun(t, cfg).Collector; got.Finished() != 1 || len(got.Rejected()) != 0 {
+			t.Errorf("long prompt on %d workers: %d finished, %d rejected", workers, got.Finished(), len(got.Rejected()))
+		}
+	}
+}
+
+// numbers is the list 0, 1, ... n-1.
+func numbers(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = strconv.Itoa(i)
+	}
+	return strings.Join(list, ",")
 }

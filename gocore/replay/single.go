@@ -1,12 +1,8 @@
 package replay
 
-// maxIdlePasses is the number of passes without any effect, in a row, after which one worker is at a dead end.
-const maxIdlePasses = 1024
-
 // single runs one worker. Requests that arrive during a pass enter at its end.
 func (r *run) single() error {
 	only := &r.workers[0]
-	idle := 0
 	for r.nowMs <= r.MaxSimTimeMs && (only.engine.Requests() > 0 || r.driver.Unreleased() > 0) {
 		r.releaseSingle()
 		if only.engine.Requests() == 0 {
@@ -28,11 +24,6 @@ func (r *run) single() error {
 		r.apply(pass)
 		if r.Concurrency == 0 {
 			r.releaseSingle()
-		}
-		if !pass.Idle() {
-			idle = 0
-		} else if idle++; idle == maxIdlePasses {
-			return r.deadEnd()
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Package report turns what happened to each request into the metrics that users read.
 //
-//	shell --Arrival, Pass, Terminal--> Collector --Summarise--> Summary (the report's numbers)
-//	                                             --Rows-------> Rows    (one per request)
+//	shell --Arrival, Pass, Terminal--> Collector --Summarise--> []Value (the report's keys)
+//	                                             --Rows-------> Rows     (one per request)
 //
 // A Collector does not store the time of every token. All requests of a worker that emit in one pass get the same time,
 // so it keeps the end of each emitting pass once, and for each request the runs of passes in which it emitted:

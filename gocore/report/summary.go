@@ -47,10 +47,11 @@ type Value struct {
 
 // Summarise computes the report, in the order in which its keys are shown.
 //
-// Rates divide by the simulated time from 0 to the last token, at least a nanosecond.
+// Rates divide by the simulated time from 0 to the last token.
 func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	t := c.totals(sla)
-	seconds := max(t.lastMs/1000, 1e-9)
+	durationMs := c.DurationMs()
+	seconds := Seconds(durationMs)
 	rate := func(n int) float64 { return float64(n) / seconds }
 	processed := t.input + t.output
 
@@ -60,7 +61,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.int("rejected_requests", len(c.rejected))
 	s.int("total_input_tokens", t.input)
 	s.int("total_output_tokens", t.output)
-	s.float("duration_ms", t.lastMs)
+	s.float("duration_ms", durationMs)
 	s.float("wall_time_ms", used.WallMs)
 	s.float("request_throughput_rps", rate(t.requests))
 	s.float("input_throughput_tok_s", rate(t.input))
@@ -90,7 +91,6 @@ type totals struct {
 	requests, input, output int
 	reused, firstReused     int
 	good, goodOutput        int
-	lastMs                  float64
 }
 
 func (c *Collector) totals(sla SLA) totals {
@@ -105,7 +105,6 @@ func (c *Collector) totals(sla SLA) totals {
 		t.output += r.outputTokens
 		t.reused += r.reusedTokens
 		t.firstReused += r.firstAdmitReusedTokens
-		t.lastMs = max(t.lastMs, r.lastMs)
 		if sla.met(r) {
 			t.good++
 			t.goodOutput += r.outputTokens
@@ -115,7 +114,18 @@ func (c *Collector) totals(sla SLA) totals {
 }
 
 // DurationMs is the time of the last token of any request that counts, 0 if there is none.
-func (c *Collector) DurationMs() float64 { return c.totals(NoSLA()).lastMs }
+func (c *Collector) DurationMs() float64 {
+	last := 0.0
+	for i := range c.records {
+		if r := &c.records[i]; r.counts() {
+			last = max(last, r.lastMs)
+		}
+	}
+	return last
+}
+
+// Seconds is the length of a run in seconds, at least a nanosecond, so that rates stay finite.
+func Seconds(durationMs float64) float64 { return max(durationMs/1000, 1e-9) }
 
 func (c *Collector) distributions(s *summary) {
 	several := func(r *record) bool { return r.tokens >= 2 }

@@ -78,7 +78,7 @@ func (l *lineReader) next() ([]byte, error) {
 // readFault words an error of the file or of its compression.
 func readFault(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("cannot be read: the compressed data is truncated")
+		return errors.New("cannot be read: the compressed data is truncated or followed by something else")
 	}
 	return fmt.Errorf("cannot be read: %w", err)
 }

@@ -135,7 +135,7 @@ func TestMooncakeRefuses(t *testing.T) {
 		{"only blank lines", "\n \r\n\n", "t.jsonl: holds no requests"},
 		{"broken JSON", good + "\n{bad", "t.jsonl line 3: broken JSON at byte 2: "},
 		{"cut off", `{"output_length":1`, "t.jsonl line 1: broken JSON"},
-		{"byte order mark", "\ufeff" + good, "t.jsonl line 1: broken JSON at byte 1"},
+		{"byte order mark", "\ufeff" + good, "t.jsonl line 1: begins with a byte order mark, remove it"},
 		{"list", "[1]", "t.jsonl line 1: got a list, want a JSON object"},
 		{"number", "12", "t.jsonl line 1: got a number, want a JSON object"},
 		{"text", `"x"`, "t.jsonl line 1: got a string, want a JSON object"},

@@ -76,6 +76,9 @@ func (d *rowDecoder) decode(line []byte) (*row, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not valid UTF-8")
 	}
+	if bytes.HasPrefix(line, []byte("\ufeff")) {
+		return nil, errors.New("begins with a byte order mark, remove it")
+	}
 	d.text.Reset()
 	d.text.Write(line)
 	// Duplicates matter for known keys only, and those are counted here. Reset forgets options given earlier.
@@ -163,7 +166,7 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 		_, err = unsigned(value, math.MaxUint32)
 		r.routerHints = true
 	case fieldOutputTokenIDs:
-		err = errors.New("planned output tokens are not built yet")
+		err = errors.New("planned output tokens are not built yet, leave the key out")
 	}
 	return err
 }

@@ -9,7 +9,9 @@ import "fmt"
 func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	if !concurrency {
 		w.normalise()
-		w.accelerate(speedup)
+		if err := w.accelerate(speedup); err != nil {
+			return err
+		}
 	}
 	for i := range w.Sessions {
 		s := &w.Sessions[i]
@@ -53,13 +55,25 @@ func (w *Workload) normalise() {
 	}
 }
 
-func (w *Workload) accelerate(speedup float64) {
+// accelerate divides all times by speedup, which must leave them finite.
+func (w *Workload) accelerate(speedup float64) error {
 	for i := range w.Sessions {
-		w.Sessions[i].StartMs /= speedup
+		s := &w.Sessions[i]
+		if isDuration(s.StartMs) && !isDuration(s.StartMs/speedup) {
+			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s starts at %v ms",
+				speedup, w.TurnName(s.First), s.StartMs)
+		}
+		s.StartMs /= speedup
 	}
 	for i := range w.Turns {
-		w.Turns[i].DelayMs /= speedup
+		t := &w.Turns[i]
+		if isDuration(t.DelayMs) && !isDuration(t.DelayMs/speedup) {
+			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s has a delay of %v ms",
+				speedup, w.TurnName(int32(i)), t.DelayMs)
+		}
+		t.DelayMs /= speedup
 	}
+	return nil
 }
 
 // isDuration reports whether ms is finite and not negative.

@@ -63,8 +63,10 @@ func TestScheduleRefuses(t *testing.T) {
 			`t.jsonl line 1 (session "s"): timestamp: missing`},
 		{"negative time, though ignored", twoSessions, true, 1, `t.jsonl line 2 (session "b"): timestamp: got -5.5, want a finite number >= 0`},
 		{"start beyond a double", `{"timestamp":0,"output_length":1,"hash_ids":[1]}
-{"timestamp":1e10,"output_length":1,"hash_ids":[1]}`, false, 1e-300, `t.jsonl line 2 (session "request_2"): timestamp: got +Inf`},
-		{"delay beyond a double", huge, false, 1e-300, `t.jsonl line 2 (session "a"): delay: got +Inf, which makes the times of all turns add up to infinity`},
+{"timestamp":1e10,"output_length":1,"hash_ids":[1]}`, false, 1e-300,
+			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl line 2 starts at 1e+10 ms`},
+		{"delay beyond a double", huge, false, 1e-300,
+			`arrival_speedup_ratio: got 1e-300, want a number that leaves all times finite: t.jsonl line 2 has a delay of 1e+10 ms`},
 		{"delays that add up beyond a double", strings.Replace(huge, "1e10", "1.5e308", 1) + "\n" +
 			`{"delay":1.5e308,"session_id":"a","output_length":1,"hash_ids":[1]}`, true, 1,
 			`t.jsonl line 3 (session "a"): delay: got 1.5e+308, which makes`},

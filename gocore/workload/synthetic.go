@@ -23,6 +23,9 @@ type SyntheticSpec struct {
 	Poll func() error
 }
 
+// maxTurns bounds the memory of a generated workload to a few gigabytes.
+const maxTurns = 1 << 25
+
 // prefixGroupSeed draws the prefix group of each session.
 const prefixGroupSeed = 42
 
@@ -31,9 +34,9 @@ const prefixGroupSeed = 42
 // With any of the options that need sessions (several turns, sharing, a delay) arrival times are running sums of the
 // interval, otherwise products with it: the reference has two generators, and their times differ in the last bits.
 func Synthetic(spec SyntheticSpec) (*Workload, error) {
-	if total := float64(spec.RequestCount) * float64(spec.TurnsPerSession); total > math.MaxInt32 {
+	if total := float64(spec.RequestCount) * float64(spec.TurnsPerSession); total > maxTurns {
 		return nil, fmt.Errorf("request_count: got %d with turns_per_session %d, want at most %d requests in all",
-			spec.RequestCount, spec.TurnsPerSession, math.MaxInt32)
+			spec.RequestCount, spec.TurnsPerSession, maxTurns)
 	}
 	g, err := newGenerator(spec)
 	if err != nil {
@@ -67,6 +70,10 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 			w.Turns = append(w.Turns, turn)
 		}
 		w.Sessions = append(w.Sessions, Session{First: int32(first), StartMs: g.start(s), Timed: true})
+	}
+	if last := w.Sessions[len(w.Sessions)-1].StartMs; !isDuration(last) {
+		return nil, fmt.Errorf("arrival_interval_ms: got %v, want a number that leaves the arrivals of %d requests finite",
+			spec.ArrivalIntervalMs, spec.RequestCount)
 	}
 	return w, nil
 }
@@ -102,8 +109,9 @@ func newGenerator(spec SyntheticSpec) (*generator, error) {
 	}
 	perTurn := float64(spec.RequestCount) * float64(spec.TurnsPerSession) * float64(g.blocks)
 	if perTurn+float64(spec.NumPrefixGroups)*float64(g.shared) > math.MaxUint32 {
-		return nil, fmt.Errorf("num_prefix_groups: got %d, prompts of %d tokens in blocks of %d need more than %d distinct blocks",
-			spec.NumPrefixGroups, spec.InputTokens, spec.EngineBlockSize, uint32(math.MaxUint32))
+		return nil, fmt.Errorf("request_count: got %d, with turns_per_session %d, num_prefix_groups %d and prompts of %d tokens in blocks of %d "+
+			"the workload has more than %d distinct blocks, the limit",
+			spec.RequestCount, spec.TurnsPerSession, spec.NumPrefixGroups, spec.InputTokens, spec.EngineBlockSize, uint32(math.MaxUint32))
 	}
 	g.fresh = uint32(spec.NumPrefixGroups * g.shared)
 	return g, nil

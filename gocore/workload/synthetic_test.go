@@ -162,8 +162,8 @@ func TestSyntheticLimits(t *testing.T) {
 	blocks := smallSpec()
 	blocks.SharedPrefixRatio, blocks.NumPrefixGroups = 0.5, math.MaxInt32
 	for want, spec := range map[string]SyntheticSpec{
-		"request_count: got 2147483647 with turns_per_session 2, want at most 2147483647 requests in all":                  many,
-		"num_prefix_groups: got 2147483647, prompts of 20 tokens in blocks of 4 need more than 4294967295 distinct blocks": blocks,
+		"request_count: got 2147483647 with turns_per_session 2, want at most 33554432 requests in all":                                                                                         many,
+		"request_count: got 6, with turns_per_session 1, num_prefix_groups 2147483647 and prompts of 20 tokens in blocks of 4 the workload has more than 4294967295 distinct blocks, the limit": blocks,
 	} {
 		if _, err := Synthetic(spec); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)

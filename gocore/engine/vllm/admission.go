@@ -22,8 +22,9 @@ func (s *Scheduler) admitWaiting() {
 			continue
 		}
 		if !s.fits(r, active) {
-			// While requests only generate tokens, the blocks it lacks become ever fewer. Without chunked prefill it might
-			// have to be rejected meanwhile, because its cached prefix is evicted.
+			// It lacks them until somebody releases blocks: a block that others take makes one less available, and at best
+			// saves r one if it belongs to its prefix. Without chunked prefill r might have to be rejected meanwhile, when
+			// its cached prefix is evicted.
 			s.headLacksBlocks = s.args.ChunkedPrefill
 			return
 		}

@@ -131,11 +131,9 @@ func newTimeline(t *testing.T, args engineargs.Args, workload []arrival) *timeli
 	l.plain = true
 	var seen []passRecord
 	for l.release() {
-		pass, err := l.runPass()
-		if err == nil {
-			err = l.notes.see(pass)
-		}
-		if err == nil && len(seen) == 100_000 {
+		pass, alive := l.runPass()
+		err := l.notes.see(pass)
+		if !alive || len(seen) == 100_000 {
 			err = errors.New("no end in sight")
 		}
 		if err != nil {
@@ -175,7 +173,7 @@ func sameRun(args engineargs.Args, workload []arrival, plain bool, want []passRe
 }
 
 // runPass does what Scheduler.RunPass does, and writes down what it sees.
-func (l *timeline) runPass() (*engine.Pass, error) {
+func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	s := l.s
 	before := append([]*sequence(nil), s.running...)
 	s.begin(l.nowMs)

@@ -27,7 +27,8 @@ type Scheduler struct {
 	added      int         // requests so far
 	admissions int         // so far
 	private    kvcache.BlockID
-	// headLacksBlocks tells that the head of the queue does not fit the pool, and will not until somebody releases blocks.
+	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until somebody
+	// releases blocks (see admitWaiting).
 	headLacksBlocks bool
 
 	// The pass being run.
@@ -96,9 +97,9 @@ func (s *Scheduler) Add(req engine.Request) {
 // Requests is the number of requests the engine owns, waiting or running.
 func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 
-// RunPass schedules and carries out everything that starts at nowMs. An error means that the engine can never emit
-// another token although it owns requests.
-func (s *Scheduler) RunPass(nowMs float64) (*engine.Pass, error) {
+// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine can never emit another
+// token although it owns requests.
+func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
 	s.serveRunning()
 	s.admitWaiting()

@@ -76,11 +76,11 @@ func (m *simulation) release() bool {
 // run runs all passes and shows each to see.
 func (m *simulation) run(see func(*engine.Pass) error) error {
 	for m.release() {
-		pass, err := m.s.RunPass(m.nowMs)
-		if err == nil {
-			err = see(pass)
+		pass, alive := m.s.RunPass(m.nowMs)
+		if !alive {
+			return fmt.Errorf("at %v ms: stalled", m.nowMs)
 		}
-		if err != nil {
+		if err := see(pass); err != nil {
 			return fmt.Errorf("at %v ms: %w", m.nowMs, err)
 		}
 		m.nowMs = pass.EndMs

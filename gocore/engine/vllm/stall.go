@@ -1,14 +1,9 @@
 package vllm
 
-import "errors"
-
-// stallLimit is the number of passes without a token, in a row, after which requests are taken to be preempting each
-// other for ever. Runs that end by themselves stay far below: among thousands of random runs with tight pools none had
-// more than five preemptions between two tokens.
+// stallLimit is the number of fruitless passes in a row after which requests are taken to be preempting each other for
+// ever. Runs that end by themselves stay far below: among thousands of random runs with tight pools none had more than
+// five preemptions between two tokens.
 const stallLimit = 10_000
-
-// errStalled means that not even one request alone gets a token; no valid configuration is known to lead here.
-var errStalled = errors.New("no request can emit a token any more")
 
 // stall notices two requests that each fit the pool alone but not together and evict each other for ever, at one instant
 // of simulated time or, without prefix caching, recomputing for ever. Then only the request that arrived first may be
@@ -21,27 +16,25 @@ type stall struct {
 }
 
 // watchForStall looks at the pass that has just been run. A pass is fruitless if it emits nothing and either preempts or
-// takes no time; long prompts that are merely computed chunk by chunk do neither.
-func (s *Scheduler) watchForStall() error {
+// has no effect at all. Computing a long prompt chunk by chunk is neither, even where it takes no time. It reports false
+// when not even one request alone gets a token; no valid configuration is known to lead there.
+func (s *Scheduler) watchForStall() (alive bool) {
 	w := &s.stall
 	preemptions := w.preemptions
 	w.preemptions = 0
 	if s.out.Tokens > 0 || len(s.out.Rejected) > 0 {
 		w.passes = 0
-		return nil
+		return true
 	}
-	if preemptions == 0 && s.out.EndMs > s.out.StartMs {
-		return nil
+	if preemptions == 0 && !s.out.Idle() {
+		return true
 	}
 	w.passes++
 	if w.passes == stallLimit {
 		w.alone, w.first = true, s.owned()[0].order
 		s.headLacksBlocks = false
 	}
-	if w.passes > 2*stallLimit {
-		return errStalled
-	}
-	return nil
+	return w.passes <= 2*stallLimit
 }
 
 // progressed ends the exclusive turn of r, if it has one: it emitted a token or left.

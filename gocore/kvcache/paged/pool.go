@@ -46,7 +46,7 @@ type Event struct {
 func New(capacity int, policy Policy, prefixCaching bool) *Pool {
 	p := &Pool{
 		capacity: capacity,
-		blocks:   make([]block, numQueues, numQueues+min(capacity, 1024)),
+		blocks:   make([]block, numQueues),
 		// A group that is put back goes root first. Lineage evicts leaves first, so the group leaves deepest first; an LRU
 		// has no such rule, and without prefix caching every block is a root of its own.
 		restoreDeepestFirst: policy == Lineage && prefixCaching,
