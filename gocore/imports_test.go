@@ -20,11 +20,12 @@ var mayImport = map[string][]string{
 	"kvcache/paged": {"kvcache"},
 	"engine":        {"kvcache"},
 	"engine/vllm":   {"engine", "engineargs", "kvcache", "kvcache/paged", "timing"},
+	"worker":        {"engine", "engine/vllm", "engineargs"},
 	"eventheap":     {},
 	"workload":      {"eventheap", "kvcache"},
 	"router":        {},
 	"report":        {"engine", "workload"},
-	"replay":        {"engine", "engine/vllm", "engineargs", "eventheap", "report", "router", "workload"},
+	"replay":        {"engine", "engineargs", "eventheap", "report", "router", "worker", "workload"},
 	"job":           {"engineargs", "replay", "report", "strictjson", "workload"},
 }
 

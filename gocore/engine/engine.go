@@ -8,7 +8,7 @@
 //	                  ^                  |
 //	                  +---- preempt -----+        rejected: can never run
 //
-// Package engine/vllm is the one engine built so far.
+// Package engine/vllm is the one engine built so far; package worker makes engines from their arguments.
 package engine
 
 import (
@@ -29,6 +29,26 @@ type Request struct {
 	OutputTokens int // >= 1
 }
 
+// Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
+type Engine interface {
+	// Add puts a request at the back of the waiting queue; the next pass sees it first. Its id must differ from those of
+	// all requests the engine still owns.
+	Add(Request)
+
+	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine can never emit
+	// another token although it owns requests.
+	RunPass(nowMs float64) (pass *Pass, alive bool)
+
+	// Requests is the number of requests the engine owns, waiting or running.
+	Requests() int
+
+	// Stuck describes what the engine owns, oldest first, for the error of a run that cannot go on.
+	Stuck() []Stuck
+
+	// Observe makes every pass from now on report KVEvents and Signals.
+	Observe()
+}
+
 // Pass is everything one pass did. Its slices are valid until the next pass of the same engine.
 type Pass struct {
 	StartMs, EndMs float64
@@ -47,6 +67,12 @@ type Pass struct {
 	// Rejected requests can never run and have left the engine; visible at EndMs.
 	Rejected []Rejection
 
+	// KVEvents and Signals are what a router needs to know, and empty unless Observe was called. The events are visible at
+	// KVEventsAtMs, the signals at EndMs.
+	KVEvents     []kvcache.Event
+	KVEventsAtMs float64
+	Signals      []Signal
+
 	// Scheduled is the number of requests that got a share of the pass.
 	Scheduled int
 }
@@ -61,6 +87,13 @@ type Admission struct {
 type TokenRun struct {
 	ID    RequestID
 	Index int // of the run's first token in the request's output, from 0
+}
+
+// Signal is a request that emitted its first token or, Final, its last one. A pass lists them in running order; one whose
+// first token is its last is listed once.
+type Signal struct {
+	ID    RequestID
+	Final bool
 }
 
 // Rejection is a request that can never run, and why.

@@ -82,8 +82,8 @@ func (c *cluster) endPasses() bool {
 		}
 		i := c.ends.Pop()
 		w := &c.workers[i]
-		c.apply(w.pass)
-		w.pass = nil
+		c.apply(w.Pass)
+		w.Pass = nil
 		c.noteReady(i)
 		changed = true
 	}
@@ -113,7 +113,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 				return changed, err
 			}
 			if pass.EndMs > c.nowMs {
-				c.workers[i].pass = pass
+				c.workers[i].Pass = pass
 				c.ends.Push(pass.EndMs, c.started, i)
 				c.started++
 				c.ready.remove(i)
@@ -133,7 +133,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 
 // noteReady updates whether worker i can start a pass.
 func (c *cluster) noteReady(i int) {
-	if w := &c.workers[i]; w.pass == nil && w.engine.Requests() > 0 {
+	if w := &c.workers[i]; w.Pass == nil && w.Engine.Requests() > 0 {
 		c.ready.add(i)
 	} else {
 		c.ready.remove(i)

@@ -2,9 +2,9 @@ package replay
 
 import (
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engine/vllm"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
+	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -34,10 +34,10 @@ func Run(cfg Config) (Outcome, error) {
 		Config:    cfg,
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
-		workers:   make([]worker, cfg.Workers),
+		workers:   make([]worker.Worker, cfg.Workers),
 	}
 	for i := range r.workers {
-		r.workers[i].engine = vllm.New(cfg.Args)
+		r.workers[i] = worker.New(cfg.Args)
 	}
 	var err error
 	if cfg.Workers == 1 {
@@ -60,18 +60,11 @@ type run struct {
 	Config
 	driver    *workload.Driver
 	collector *report.Collector
-	workers   []worker
+	workers   []worker.Worker
 
 	nowMs         float64
 	workerSeconds float64
 	passes        int
-}
-
-// worker is one engine and what the harness knows of it.
-type worker struct {
-	engine *vllm.Scheduler
-	// pass is the pass being run, until its end is applied; nil if the worker is idle.
-	pass *engine.Pass
 }
 
 // pollEvery is the number of passes between two calls of Config.Poll.
@@ -86,7 +79,7 @@ func (r *run) arrive(turn int32, arrivalMs float64, to int) {
 		PromptTokens: t.InputTokens,
 		OutputTokens: t.OutputTokens,
 	}
-	r.workers[to].engine.Add(req)
+	r.workers[to].Engine.Add(req)
 	r.collector.Arrival(req, to, arrivalMs)
 }
 
@@ -99,7 +92,7 @@ func (r *run) runPass(i int) (*engine.Pass, error) {
 			return nil, err
 		}
 	}
-	pass, alive := r.workers[i].engine.RunPass(r.nowMs)
+	pass, alive := r.workers[i].Engine.RunPass(r.nowMs)
 	if !alive {
 		return nil, r.deadEnd()
 	}
@@ -122,7 +115,7 @@ func (r *run) apply(pass *engine.Pass) {
 // cut records what requests have emitted that are not finished when the run ends.
 func (r *run) cut() {
 	for i := range r.workers {
-		for _, request := range r.workers[i].engine.Stuck() {
+		for _, request := range r.workers[i].Engine.Stuck() {
 			r.collector.Cut(request.ID, request.Generated)
 		}
 	}
@@ -135,7 +128,7 @@ func (r *run) deadEnd() error {
 		Capacity:  r.Args.NumGPUBlocks,
 	}
 	for i := range r.workers {
-		e.Requests = append(e.Requests, r.workers[i].engine.Stuck()...)
+		e.Requests = append(e.Requests, r.workers[i].Engine.Stuck()...)
 	}
 	for i := range e.Requests {
 		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))

@@ -3,9 +3,9 @@ package replay
 // single runs one worker. Requests that arrive during a pass enter at its end.
 func (r *run) single() error {
 	only := &r.workers[0]
-	for r.nowMs <= r.MaxSimTimeMs && (only.engine.Requests() > 0 || r.driver.Unreleased() > 0) {
+	for r.nowMs <= r.MaxSimTimeMs && (only.Engine.Requests() > 0 || r.driver.Unreleased() > 0) {
 		r.releaseSingle()
-		if only.engine.Requests() == 0 {
+		if only.Engine.Requests() == 0 {
 			next, ok := r.driver.NextMs()
 			if !ok {
 				return r.deadEnd()
@@ -32,7 +32,7 @@ func (r *run) single() error {
 // releaseSingle hands over everything that is ready, in concurrency mode as long as the worker owns fewer requests than
 // sessions may be active.
 func (r *run) releaseSingle() {
-	for r.Concurrency == 0 || r.workers[0].engine.Requests() < r.Concurrency {
+	for r.Concurrency == 0 || r.workers[0].Engine.Requests() < r.Concurrency {
 		turn, arrivalMs, ok := r.driver.Next(r.nowMs)
 		if !ok {
 			return

@@ -73,6 +73,9 @@ func (s *Scheduler) emitToken(r *sequence) {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
 	}
 	r.lastTokenPass = s.emittingPasses
+	if s.observed && (r.generated == 1 || r.generated == r.maxOutput) {
+		s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: r.generated == r.maxOutput})
+	}
 	if r.generated == r.maxOutput {
 		s.finish(r)
 	}

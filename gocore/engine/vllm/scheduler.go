@@ -40,6 +40,7 @@ type Scheduler struct {
 	prefillStart int
 	left         bool // somebody finished or was preempted during emission
 	out          engine.Pass
+	observed     bool
 
 	emittingPasses int
 	stall          stall
@@ -69,8 +70,17 @@ var evictionPolicies = map[engineargs.EvictionBackend]paged.Policy{
 	engineargs.MultiLRU: paged.MultiLRU,
 }
 
-// Add puts a request at the back of the waiting queue; the next pass sees it first. Its id must differ from those of all
-// requests the engine still owns.
+var _ engine.Engine = (*Scheduler)(nil)
+
+// Observe implements [engine.Engine]. Without prefix caching there is nothing that another request could find.
+func (s *Scheduler) Observe() {
+	s.observed = true
+	if s.args.PrefixCaching {
+		s.pool.Record()
+	}
+}
+
+// Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
 	r := s.spare()
 	*r = sequence{
@@ -94,16 +104,18 @@ func (s *Scheduler) Add(req engine.Request) {
 	s.waiting.PushBack(r)
 }
 
-// Requests is the number of requests the engine owns, waiting or running.
+// Requests implements [engine.Engine].
 func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 
-// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine can never emit another
-// token although it owns requests.
+// RunPass implements [engine.Engine].
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
 	s.serveRunning()
 	s.admitWaiting()
 	s.emit(nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000))
+	if s.observed {
+		s.takeEvents()
+	}
 	return &s.out, s.watchForStall()
 }
 
@@ -118,10 +130,20 @@ func (s *Scheduler) begin(nowMs float64) {
 		Started:  s.out.Started[:0],
 		Finished: s.out.Finished[:0],
 		Rejected: s.out.Rejected[:0],
+		KVEvents: s.out.KVEvents[:0],
+		Signals:  s.out.Signals[:0],
 	}
 }
 
-// Stuck describes what the engine owns, oldest first, for the error of a run that cannot go on.
+// takeEvents reports what happened to the pool; a block can be hit from the moment it is allocated.
+func (s *Scheduler) takeEvents() {
+	s.out.KVEventsAtMs = s.out.StartMs
+	for _, e := range s.pool.TakeEvents() {
+		s.out.KVEvents = append(s.out.KVEvents, e.Event)
+	}
+}
+
+// Stuck implements [engine.Engine].
 func (s *Scheduler) Stuck() []engine.Stuck {
 	owned := s.owned()
 	stuck := make([]engine.Stuck, len(owned))
