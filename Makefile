@@ -11,10 +11,15 @@ SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	$(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
 	$(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name py.typed)
 
-# Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint.
+# Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint. The first
+# names its interpreter: without it, or with another, the environment is made anew.
 ENVIRONMENT := $(VENV)/.environment
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])')
+ifneq ($(shell cat $(ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
+$(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(TOOLS))
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-go test-python lint fmt check bench conformance fuzz golden generate clean
@@ -25,9 +30,9 @@ help: ## List these targets
 build: $(INSTALLED) ## Create .venv with the package installed
 
 $(ENVIRONMENT):
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22'
-	@touch $@
+	@echo '$(INTERPRETER)' > $@
 
 # Without isolation, because the build requirements are in the environment already: seconds instead of half a minute.
 # What an earlier build left in build/ goes first, or modules deleted since would be installed again.

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -42,19 +43,44 @@ def check_go() -> None:
 
 
 def check_c_compiler() -> None:
-    compiler = subprocess.run(["go", "env", "CC"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    compiler = c_compiler()
     if not compiler or shutil.which(compiler[0]) is None:
         name = compiler[0] if compiler else "gcc"
         raise MissingTool(f"a C compiler is needed to build dynosim: `{name}` was not found on PATH (or set CC)")
+    if reason := fault_of_program("#include <stdlib.h>"):
+        raise MissingTool(
+            f"a C compiler is needed to build dynosim: `{' '.join(compiler)}` cannot build a program: {reason}"
+            " (Debian and Ubuntu: apt-get install gcc libc6-dev)"
+        )
 
 
 def check_python_headers() -> None:
     folders = {sysconfig.get_path("include"), sysconfig.get_path("platinclude")}
-    if not any((Path(folder) / "Python.h").is_file() for folder in folders):
+    if reason := fault_of_program("#include <Python.h>", *(f"-I{folder}" for folder in sorted(folders))):
         raise MissingTool(
-            f"Python's headers are needed to build dynosim: no Python.h for Python {sysconfig.get_python_version()}"
+            f"the headers of Python {sysconfig.get_python_version()} are needed to build dynosim: {reason}"
             " (Debian and Ubuntu: apt-get install python3-dev)"
         )
+
+
+def c_compiler() -> list[str]:
+    return subprocess.run(["go", "env", "CC"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+
+
+def fault_of_program(head: str, *flags: str) -> str:
+    """Why a C program that does nothing, with these first lines, cannot be built; "" if it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "try.c")
+        source.write_text(f"{head}\nint main(void) {{ return 0; }}\n")
+        command = [*c_compiler(), *flags, "-o", str(source.with_suffix("")), str(source)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except OSError as error:
+            return str(error)
+    if done.returncode == 0:
+        return ""
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), f"exit code {done.returncode}").replace(f"{folder}/", "")
 
 
 class GopyExtension(build_ext):

@@ -8,7 +8,11 @@ import json
 import math
 import os
 import pickle
+import re
+import subprocess
+import sys
 import time
+import typing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -48,6 +52,8 @@ SCALARS = [
     "prefix_cache_reused_ratio",
     "first_admission_prefix_cache_reused_ratio",
 ]
+CYCLE: dict[str, Any] = {}
+CYCLE["trtllm"] = CYCLE
 GROUPS = ["ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms", "output_token_throughput_per_user"]
 STATISTICS = ["mean", "min", "max", "median", "p75", "p90", "p95", "p99", "std"]
 
@@ -222,7 +228,21 @@ def test_numpy_scalars_and_fractions_are_numbers() -> None:
         ({"sla_e2e_ms": -1.0}, "sla_e2e_ms: got -1"),
         ({"model_name": ""}, "model_name"),
         ({"router_mode": "random"}, "router_mode"),
-        ({"extra_engine_args": {"speedup_ratio": math.inf}}, "speedup_ratio: got inf"),
+        ({"num_workers": 10**5000}, "num_workers: got an integer of 16610 bits"),
+        ({"arrival_interval_ms": 10**5000}, "arrival_interval_ms: got an integer of 16610 bits"),
+        ({"model_name": "\udcff"}, "model_name: .*UTF-8"),
+        (
+            {"extra_engine_args": {"speedup_ratio": math.nan}},
+            "^extra_engine_args: speedup_ratio: got nan, want a finite",
+        ),
+        ({"extra_engine_args": {"sglang": {"page_size": math.inf}}}, "^extra_engine_args: sglang.page_size: got inf"),
+        (
+            {"extra_engine_args": {"block_size": 10**5000}},
+            "^extra_engine_args: block_size: got an integer of 16610 bits",
+        ),
+        ({"extra_engine_args": {"aic_backend": "\udcff"}}, "^extra_engine_args: aic_backend: .*UTF-8"),
+        ({"extra_engine_args": CYCLE}, "extra_engine_args: .*contains itself"),
+        ({"router_config": CYCLE}, "router_config: .*contains itself"),
         ({"extra_engine_args": {"blok_size": 1}}, 'did you mean "block_size"'),
         ({"extra_engine_args": {"sglang": SglangArgs(page_size=4), "block_size": 3}}, "block_size: got 3"),
         ({"report_jsonl_path": "/proc/rows.jsonl"}, "report_jsonl_path: cannot write"),
@@ -264,7 +284,7 @@ def test_a_file_name_that_is_not_utf_8() -> None:
         run_trace_replay(os.fsdecode(b"\xff.jsonl"))
 
 
-def test_a_run_that_fails_names_the_cause(folder: Path) -> None:
+def test_rejected_requests_are_a_warning() -> None:
     with pytest.warns(UserWarning, match="rejected"):
         report = run_synthetic_trace_replay(1000, 3, 2, extra_engine_args={"num_gpu_blocks": 2})
     assert report["rejected_requests"] == 2
@@ -281,6 +301,33 @@ def test_both_functions_are_documented_and_typed() -> None:
     for function in (run_trace_replay, run_synthetic_trace_replay):
         assert "Raises" in (function.__doc__ or "") or "raises" in (function.__doc__ or "")
         assert all(parameter.annotation for parameter in inspect.signature(function).parameters.values())
+        assert typing.get_type_hints(function)["return"] is Report
+
+
+USER_CODE = """
+from dynamo.replay import run_trace_replay
+report = run_trace_replay("trace.jsonl")
+reveal_type(report.requests["ttft_ms"].max())
+reveal_type(report.requests["uuid"])
+reveal_type(report["mean_ttft_ms"])
+"""
+
+
+def test_columns_are_typed_for_users(folder: Path) -> None:
+    (folder / "user.py").write_text(USER_CODE)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "user.py"], capture_output=True, text=True)
+    assert re.findall(r'type is "([^"]*)"', done.stdout) == ["Any", "list[str]", "Any"], done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("output", ["trace.jsonl", "./trace.jsonl"])
+def test_rows_over_the_trace_are_refused(trace: str, output: str) -> None:
+    before = Path(trace).read_text()
+    with pytest.raises(ValueError, match=r"report_jsonl_path: .* trace_files"):
+        run_trace_replay(trace, report_jsonl_path=output)
+    with pytest.raises(ValueError, match="use /dev/stdout"):
+        run_trace_replay(trace, report_jsonl_path="-")
+    assert Path(trace).read_text() == before
 
 
 def test_writing_a_report(folder: Path, report: Report) -> None:
@@ -289,6 +336,21 @@ def test_writing_a_report(folder: Path, report: Report) -> None:
     text = path.read_text()
     assert text == json.dumps(dict(report), indent=2, sort_keys=True) + "\n"
     assert write_report_json({"név": "ű"}, folder / "escaped.json").read_text() == '{\n  "n\\u00e9v": "\\u0171"\n}\n'
+
+
+def test_writing_numbers_that_json_lacks(folder: Path) -> None:
+    given = {"a": np.int64(3), "b": np.float32(0.5), "c": math.nan, "d": [np.float64("inf"), np.True_]}
+    text = write_report_json(given, folder / "report.json").read_text()
+    assert json.loads(text) == {"a": 3, "b": 0.5, "c": None, "d": [None, True]}
+    assert "NaN" not in text
+
+
+def test_a_replaced_report_keeps_its_permissions(folder: Path, report: Report) -> None:
+    path = folder / "report.json"
+    path.touch()
+    path.chmod(0o640)
+    write_report_json(report, path)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_default_names(folder: Path, report: Report) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import TINY, WALL_CLOCK, Cli, command, row, write_trace
@@ -63,7 +66,7 @@ def test_rules_of_the_command_line(cli: Cli, arguments: list[str], named: str) -
         (["--replay-concurrency", "0"], "replay_concurrency"),
         (["--arrival-speedup-ratio", "nan"], "arrival_speedup_ratio: got nan"),
         (["--arrival-interval-ms", "-1"], "arrival_interval_ms"),
-        (["--max-sim-time-seconds", "inf"], "max_sim_time_ms: got inf"),
+        (["--max-sim-time-seconds", "inf"], "max_sim_time_seconds: got inf"),
         (["--router-mode", "random"], "router_mode"),
         (["--replay-mode", "dreaming"], "replay_mode"),
         (["--sla-ttft-ms", "-1"], "sla_ttft_ms"),
@@ -71,6 +74,7 @@ def test_rules_of_the_command_line(cli: Cli, arguments: list[str], named: str) -
         (["--extra-engine-args", '{"blok_size": 64}'], 'did you mean "block_size"?'),
         (["--extra-engine-args", '{"block_size": 64, "block_size": 64}'], "duplicate"),
         (["--extra-engine-args", "[]"], "object"),
+        (["--extra-engine-args", ""], "extra_engine_args: line 1 column 1"),
         (["--extra-engine-args", '{"max_num_seqs": 0}'], "max_num_seqs: got 0, want an integer >= 1"),
     ],
 )
@@ -197,6 +201,42 @@ def test_a_folder_without_permission_is_refused(cli: Cli, folder: Path) -> None:
     assert "Permission denied" in refused(cli(*TINY, "--report-json", "closed/report.json"))
 
 
+@pytest.mark.parametrize(
+    ("outputs", "named"),
+    [
+        (["--report-json", "trace.jsonl"], ["--report-json", "trace_files"]),
+        (["--report-jsonl", "./trace.jsonl"], ["--report-jsonl", "trace_files"]),
+        (["--report-json", "link.jsonl"], ["--report-json", "trace_files"]),
+        (["--report-json", "new/a", "--report-jsonl", "new/../new/a"], ["--report-json", "--report-jsonl"]),
+    ],
+)
+def test_files_that_coincide_are_refused(
+    cli: Cli, folder: Path, trace: str, outputs: list[str], named: list[str]
+) -> None:
+    (folder / "link.jsonl").symlink_to("trace.jsonl")
+    before = Path(trace).read_text()
+    message = refused(cli("trace.jsonl", *outputs))
+    assert all(name in message for name in named)
+    with Path(trace).open() as file:
+        if "trace_files" in named:
+            assert "trace_files" in refused(cli("-", *outputs, stdin=file))
+    assert Path(trace).read_text() == before
+
+
+def test_a_device_may_serve_twice(cli: Cli) -> None:
+    assert cli(*TINY, "--report-json", "/dev/null", "--report-jsonl", "/dev/null").returncode == 0
+
+
+def test_standard_output_goes_by_its_device_name(cli: Cli, folder: Path) -> None:
+    done = cli(*TINY, "--report-json", "/dev/stdout", "--report-jsonl", "/dev/stdout")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count('"uuid"') == 5
+    assert '\n  "num_requests": 5,\n' in done.stdout
+    for flag in ("--report-json", "--report-jsonl"):
+        assert f"{flag}: cannot write '-': for standard output use /dev/stdout" in refused(cli(*TINY, flag, "-"))
+    assert list(folder.iterdir()) == []
+
+
 def test_rows_cannot_go_to_a_folder(cli: Cli, folder: Path) -> None:
     assert "Is a directory" in refused(cli(*TINY, "--report-jsonl", str(folder)))
 
@@ -237,6 +277,102 @@ def test_standard_input_is_a_trace(cli: Cli, trace: str) -> None:
     assert "┃   2.00 ┃" in done.stdout or "┃  2.00 ┃" in done.stdout
 
 
+# Four requests whose numbers are known.
+ROWS = [row(0, 8, 3, [1, 2]), row(10, 8, 2, [3, 4]), row(60, 8, 1, [5, 6]), row(120, 8, 4, [1, 2])]
+ROWS_TEXT = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+ROWS_OPTIONS = ["--trace-block-size", "4", "--extra-engine-args", '{"block_size": 4, "num_gpu_blocks": 1000}']
+ROWS_DURATION_MS = 143.55331099999995
+
+
+def report_of(cli: Cli, *arguments: str) -> dict[str, Any]:
+    """The report of a run that must succeed without a message."""
+    done = cli(*arguments, "--report-json", "report.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    report: dict[str, Any] = json.loads(Path("report.json").read_text())
+    return report
+
+
+def test_a_limit_of_simulated_time(cli: Cli, folder: Path) -> None:
+    Path("rows.jsonl").write_bytes(ROWS_TEXT)
+    assert report_of(cli, "rows.jsonl", *ROWS_OPTIONS)["duration_ms"] == ROWS_DURATION_MS
+    assert report_of(cli, "rows.jsonl", *ROWS_OPTIONS, "--max-sim-time-seconds", "143")["num_requests"] == 4
+    report = report_of(cli, "rows.jsonl", *ROWS_OPTIONS, "--max-sim-time-seconds", "0.07")
+    assert (report["duration_ms"], report["completed_requests"]) == (82.47083099999999, 3)
+
+
+def test_goodput(cli: Cli, folder: Path) -> None:
+    Path("rows.jsonl").write_bytes(ROWS_TEXT)
+    bounds = ["--sla-ttft-ms", "22.47083099999999", "--sla-itl-ms", "6.0"]
+    report = report_of(cli, "rows.jsonl", *ROWS_OPTIONS, *bounds)
+    assert report["goodput_completed_requests"] == 2
+    assert report["goodput_output_throughput_tok_s"] == pytest.approx(34.8302659490731, rel=1e-12)
+    report = report_of(cli, "rows.jsonl", *ROWS_OPTIONS, *bounds, "--sla-e2e-ms", "22.48")
+    assert report["goodput_completed_requests"] == 1
+
+
+def zstd_frame(content: bytes) -> bytes:
+    """A zstd file of one uncompressed block: magic number, flags, size; last block of that size."""
+    size = len(content)
+    return b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + (size << 3 | 1).to_bytes(3, "little") + content
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd_frame])
+def test_compressed_traces(cli: Cli, folder: Path, compress: Callable[[bytes], bytes]) -> None:
+    """They are told by what they hold, so that the name and standard input do not matter."""
+    compressed = compress(ROWS_TEXT)
+    for name in ("rows.jsonl.gz", "rows.jsonl.zst", "rows"):
+        Path(name).write_bytes(compressed)
+        assert report_of(cli, name, *ROWS_OPTIONS)["duration_ms"] == ROWS_DURATION_MS
+    with Path("rows").open() as file:
+        assert cli("-", *ROWS_OPTIONS, stdin=file).returncode == 0
+    Path("cut").write_bytes(compressed[:-20])
+    assert "cut line" in refused(cli("cut", *ROWS_OPTIONS))
+
+
+def test_a_line_of_100_megabytes(cli: Cli, folder: Path) -> None:
+    Path("long").write_bytes(b'{"a": "' + b"x" * 100_000_000)
+    assert "long line 1: longer than" in refused(cli("long"))
+
+
+PRESSED = ["--input-tokens", "200", "--output-tokens", "40", "--request-count", "20"]
+
+
+@pytest.mark.parametrize(
+    ("options", "engine", "same"),
+    [
+        ([], {"watermark": 0.0}, True),
+        ([], {"watermark": 0.3}, False),
+        ([], {"eviction_backend": "lineage"}, True),
+        ([], {"eviction_backend": "multi_lru"}, False),
+        (["--num-prefix-groups", "3"], {}, True),
+        (["--num-prefix-groups", "1"], {}, False),
+        (["--num-prefix-groups", "2"], {}, False),
+    ],
+)
+def test_what_matters_when_the_pool_is_small(
+    cli: Cli, folder: Path, options: list[str], engine: dict[str, Any], same: bool
+) -> None:
+    sessions = ["--shared-prefix-ratio", "0.5", "--num-prefix-groups", "3", "--turns-per-session", "3"]
+    small = {"num_gpu_blocks": 40, "block_size": 16}
+    plain = report_of(cli, *PRESSED, *sessions, "--extra-engine-args", json.dumps(small))
+    other = report_of(cli, *PRESSED, *sessions, *options, "--extra-engine-args", json.dumps({**small, **engine}))
+    assert (plain["duration_ms"] == other["duration_ms"]) is same
+
+
+def test_different_numbers_of_prefix_groups_differ(cli: Cli, folder: Path) -> None:
+    shared = [*PRESSED, "--shared-prefix-ratio", "0.5", "--extra-engine-args", '{"block_size": 16}']
+    one, two = (report_of(cli, *shared, "--num-prefix-groups", groups) for groups in ("1", "2"))
+    assert 0 < two["prefix_cache_reused_ratio"] < one["prefix_cache_reused_ratio"]
+
+
+def test_two_runs_write_the_same_rows(cli: Cli, folder: Path) -> None:
+    Path("rows.jsonl").write_bytes(ROWS_TEXT)
+    for workload in (["rows.jsonl", *ROWS_OPTIONS], PRESSED):
+        for name in ("a.jsonl", "b.jsonl"):
+            assert cli(*workload, "--num-workers", "2", "--report-jsonl", name).returncode == 0
+        assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
+
+
 def test_a_reader_that_stops_early(folder: Path) -> None:
     shell = f'{" ".join(command(*TINY, "--report-json", "report.json"))} | head -n 1; echo "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
@@ -252,6 +388,65 @@ def test_a_full_standard_output_is_a_failure(folder: Path) -> None:
     assert done.stderr == "error: cannot write to standard output: No space left on device\n"
 
 
+def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Runs text in bash, where $REPLAY is the command."""
+    environment = {**os.environ, "REPLAY": " ".join(command())}
+    return subprocess.run(["bash", "-c", text], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_input_is_no_trace(folder: Path, closed: str) -> None:
+    done = shell(folder, f"$REPLAY - --report-json r.json {closed}")
+    wanted = "" if "2>" in closed else "error: trace_files: standard input is closed\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", wanted)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_swallow_what_goes_to_them(folder: Path, closed: str) -> None:
+    engine = """--extra-engine-args '{"startup_time": 5}'"""
+    done = shell(folder, f"$REPLAY {' '.join(TINY)} {engine} --report-json r.json --report-jsonl rows.jsonl {closed}")
+    assert done.returncode == 0
+    assert ("Metric" in done.stdout) == (closed == "2>&-")
+    assert "warning" not in done.stdout
+    assert ("warning" in done.stderr) == (closed == ">&-")
+    assert json.loads((folder / "r.json").read_text())["num_requests"] == 5
+    assert (folder / "rows.jsonl").read_text().count("\n") == 5
+
+
+@pytest.mark.parametrize("full", ["2>&-", "2>/dev/full"])
+def test_a_message_that_nobody_can_read(folder: Path, full: str) -> None:
+    done = shell(folder, f"$REPLAY --bad {full}")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def test_a_deleted_working_directory(folder: Path) -> None:
+    gone = f"mkdir gone; cd gone; rmdir ../gone; $REPLAY {' '.join(TINY)}"
+    message = refused(shell(folder, gone))
+    assert message == "error: --report-json: cannot write to the current folder: No such file or directory\n"
+    assert "--report-json" in refused(shell(folder, f"{gone} --report-json here.json"))
+    assert shell(folder, f"{gone} --report-json {folder}/there.json").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--model-name", "--extra-engine-args", "--report-jsonl", "--trace-format"])
+def test_text_that_is_not_utf_8(cli: Cli, option: str) -> None:
+    name = "report_jsonl_path" if option == "--report-jsonl" else option[2:].replace("-", "_")
+    assert f"{name}: got" in refused(cli(*TINY, option, os.fsdecode(b"\xff")))
+    assert "trace_files: got" in refused(cli(os.fsdecode(b"\xff")))
+
+
+def test_a_message_stays_one_line(cli: Cli) -> None:
+    assert "a\\nb\\x1b[31m" in refused(cli("--a\nb\x1b[31m"))
+
+
+def test_a_missing_core_says_what_to_do(folder: Path) -> None:
+    sources = Path(__file__).parents[1] / "python"
+    done = subprocess.run(
+        command(*TINY, "--report-json", str(folder / "r.json")), cwd=sources, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: the compiled core is missing \(.*\); .*outside the source folder\n", done.stderr)
+
+
 def test_an_encoding_without_box_characters(folder: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
@@ -263,8 +458,12 @@ def test_numpy_is_never_imported(folder: Path) -> None:
     check = (
         "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]); assert 'numpy' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", check, *TINY], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    Path("rows.jsonl").write_bytes(ROWS_TEXT)
+    for workload in (TINY, ["rows.jsonl", *ROWS_OPTIONS]):
+        arguments = [*workload, "--report-jsonl", "out.jsonl"]
+        run = [sys.executable, "-c", check, *arguments]
+        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_live_workers_are_not_built_yet(folder: Path) -> None:

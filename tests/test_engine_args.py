@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import math
 import pickle
+import pydoc
+import typing
 from typing import Any
 
 import numpy as np
@@ -88,7 +91,7 @@ def test_wrong_types_and_unknown_keywords(given: dict[str, Any]) -> None:
 
 BAD_VALUES = [
     ({"max_num_seqs": 0}, "max_num_seqs: got 0, want an integer >= 1"),
-    ({"num_gpu_blocks": -1}, "num_gpu_blocks: got -1, want an integer >= 1"),
+    ({"num_gpu_blocks": -1}, "num_gpu_blocks: got -1, want an integer from 1 to 1073741824"),
     ({"speedup_ratio": -0.5}, "speedup_ratio: got -0.5, want a finite number >= 0"),
     ({"preemption_mode": "x"}, 'preemption_mode: got "x", want one of lifo, fifo'),
     ({"watermark": 1.0}, "watermark: got 1"),
@@ -108,6 +111,20 @@ def test_numbers_that_json_lacks() -> None:
         MockEngineArgs(speedup_ratio=math.nan)
     with pytest.raises(ValueError, match="startup_time: got -inf"):
         MockEngineArgs(startup_time=-math.inf)
+    with pytest.raises(ValueError, match="num_gpu_blocks: got an integer of 16610 bits"):
+        MockEngineArgs(num_gpu_blocks=10**5000)
+
+
+def test_values_without_end() -> None:
+    cycle: dict[str, Any] = {}
+    cycle["capacity_scheduler_policy"] = cycle
+    with pytest.raises((TypeError, ValueError), match="trtllm"):
+        MockEngineArgs(trtllm=cycle)
+
+
+def test_text_that_is_not_utf_8() -> None:
+    with pytest.raises(ValueError, match=r"aic_backend: .*UTF-8"):
+        MockEngineArgs(aic_backend="\udcff")
 
 
 def test_all_range_errors_come_together() -> None:
@@ -119,6 +136,40 @@ def test_constructor_choices_are_lower_case() -> None:
     with pytest.raises(ValueError, match="FIFO"):
         MockEngineArgs(preemption_mode="FIFO")
     assert MockEngineArgs.from_json('{"preemption_mode": "FIFO"}').preemption_mode == "fifo"
+
+
+def test_one_choice_may_be_in_capitals() -> None:
+    assert MockEngineArgs(kv_transfer_timing_mode="Full_Prompt").kv_transfer_timing_mode == "full_prompt"
+
+
+def test_positional_arguments() -> None:
+    args = MockEngineArgs("vllm", 100, 16, None, 4096)
+    assert json.loads(args.to_json()) == {
+        "engine_type": "vllm",
+        "num_gpu_blocks": 100,
+        "block_size": 16,
+        "max_num_seqs": None,
+        "max_num_batched_tokens": 4096,
+    }
+    assert MockEngineArgs("vllm", speedup_ratio=2.0).speedup_ratio == 2.0
+    with pytest.raises(TypeError, match="engine_type: got two values"):
+        MockEngineArgs("vllm", engine_type="vllm")
+    with pytest.raises(TypeError, match="positional"):
+        MockEngineArgs(*[None] * 100)
+
+
+def test_the_signature_lists_the_fields() -> None:
+    parameters = inspect.signature(MockEngineArgs).parameters
+    assert list(parameters)[:3] == ["engine_type", "num_gpu_blocks", "block_size"]
+    assert set(parameters) == set(EngineFields.__annotations__)
+    assert parameters["max_num_seqs"].default == 256
+    assert parameters["num_gpu_blocks_override"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert "engine_type: str = 'vllm'" in pydoc.render_doc(MockEngineArgs, renderer=pydoc.plaintext)
+
+
+def test_type_hints_can_be_resolved() -> None:
+    for function in (MockEngineArgs.__init__, MockEngineArgs.with_overrides, ReasoningConfig.__init__):
+        assert typing.get_type_hints(function)
 
 
 SAME_TEXTS = [

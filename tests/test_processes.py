@@ -38,6 +38,26 @@ def test_runs_in_threads_agree_with_runs_in_turn() -> None:
             assert [simulated(report) for report in pool.map(replay, (1, 2, 3, 4))] == wanted
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_runs_in_threads_share_the_cores() -> None:
+    """Two at once take clearly less than two in turn: neither holds the interpreter's lock, or one of ours."""
+
+    def work(_: int) -> float:
+        return float(run_synthetic_trace_replay(8, 500, 500, extra_engine_args={"max_num_seqs": 1})["duration_ms"])
+
+    ratios = []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in range(30):  # on a busy machine it may take some to find both cores free
+            began = time.monotonic()
+            in_turn = [work(0), work(1)]
+            between = time.monotonic()
+            assert list(pool.map(work, (0, 1))) == in_turn
+            ratios.append((time.monotonic() - between) / (between - began))
+            if ratios[-1] < 0.85:
+                return
+    pytest.fail(f"never less than 0.85: {ratios}")
+
+
 BESIDE_A_LONG_RUN = """
 import threading, time
 from dynamo.replay import run_synthetic_trace_replay
@@ -181,4 +201,4 @@ def test_start_up_is_quick(folder: Path) -> None:
             stdout=subprocess.DEVNULL,
         )
         taken.append(time.monotonic() - began)
-    assert min(taken) < 0.5, taken
+    assert min(taken) < 0.25, taken

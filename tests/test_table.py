@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Cli, row, write_trace
 
@@ -66,6 +68,14 @@ def test_missing_values() -> None:
 def test_numbers_and_texts(value: Any, shown: str) -> None:
     count = next(line for line in format_report_table({"completed_requests": value}).splitlines() if "Count" in line)
     assert count.split("┃")[2].strip() == shown
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(2000), np.float64(2000), np.int64(2000), np.uint8(200), Fraction(4000, 2)]
+)
+def test_numbers_of_other_kinds(value: Any) -> None:
+    wanted = format_report_table({"completed_requests": float(value), "wall_time_ms": float(value)})
+    assert format_report_table({"completed_requests": value, "wall_time_ms": value}) == wanted
 
 
 def test_closing_lines_need_numbers() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import json
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ class Progress(NamedTuple):
 
 
 class RunResult:
-    """The outcome of one run. Its per-request columns stay in Go until ``close`` or garbage collection."""
+    """The outcome of one run. Its per-request columns stay in Go until garbage collection."""
 
     def __init__(self, run_id: int, text: str) -> None:
         outcome = json.loads(text)
@@ -48,8 +49,7 @@ class RunResult:
         self.int_columns: Sequence[str] = tuple(columns["int"])
         self.text_columns: Sequence[str] = tuple(columns["text"])
         self._run_id = run_id
-        self._finalizer = weakref.finalize(self, _close, run_id)
-        self._finalizer.atexit = False  # the memory goes with the process
+        weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory goes with the process
 
     def column_bytes(self, name: str) -> bytes:
         """A numeric column as 8 bytes per row, little-endian float64 or int64."""
@@ -77,10 +77,6 @@ class RunResult:
         strings: list[str] = json.loads(text)
         return strings
 
-    def close(self) -> None:
-        """Frees the rows. Columns cannot be read afterwards."""
-        self._finalizer()
-
 
 def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | None = None) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
@@ -89,6 +85,8 @@ def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | Non
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first.
     """
+    if "-" in config.get("trace_files", ()) and _standard_input_is_closed():
+        raise ValueError("trace_files: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
     task = _Task(core, core.core_Open())
@@ -182,10 +180,37 @@ def load() -> ModuleType:
         with _Extension.lock:
             # Noted before the import: a fork during it also leaves the child with half a Go runtime.
             _Extension.process = os.getpid()
-            from dynamo._core import _core
-
+            _fill_standard_descriptors()
+            try:
+                from dynamo._core import _core
+            except ImportError as error:
+                _Extension.process = None
+                raise RuntimeError(
+                    f"the compiled core is missing ({error}); install the package with pip or run make build, and "
+                    "start outside the source folder"
+                ) from None
             _Extension.module = _core
     return _Extension.module
+
+
+def _fill_standard_descriptors() -> None:
+    """Opens the null device in place of closed standard streams, or Go's own descriptors would get their numbers."""
+    for number in range(3):
+        if not _is_open(number):
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+
+
+def _standard_input_is_closed() -> bool:
+    """Python is asked too: what was closed when it started may by now be a file of somebody else."""
+    return sys.__stdin__ is None or sys.__stdin__.closed or not _is_open(0)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _fresh_lock() -> None:

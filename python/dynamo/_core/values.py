@@ -9,20 +9,26 @@ import json
 import numbers
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 FINITE = "a finite number"
+# Python itself refuses to print integers of more than 4300 digits.
+_LONGEST_INT_BITS = 10_000
 
 
 def show(value: object) -> str:
     """A value as messages print it: as JSON would, with the words nan, inf and -inf."""
     if isinstance(value, float) and not is_finite(value):
         return str(float(value))
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):
-        return repr(value)
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INT_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    for write in (json.dumps, repr):
+        try:
+            return write(value)
+        except (TypeError, ValueError, RecursionError):
+            pass
+    return f"a {type(value).__name__}"
 
 
 def is_finite(value: float) -> bool:
@@ -38,9 +44,13 @@ def flag(name: str, value: object, want: str = "true or false") -> bool:
 def integer(name: str, value: object, want: str = "an integer") -> int:
     if not _is_bool(value):
         try:
-            return operator.index(value)  # type: ignore[arg-type]  # the check is the call
+            plain = operator.index(value)  # type: ignore[arg-type]  # the check is the call
         except TypeError:
             pass
+        else:
+            if plain.bit_length() > _LONGEST_INT_BITS:
+                raise ValueError(f"{name}: got {show(plain)}, want {want}")
+            return plain
     raise wrong_type(name, value, want)
 
 
@@ -54,38 +64,59 @@ def number(name: str, value: object, want: str = "a number") -> float:
 
 
 def text(name: str, value: object, want: str = "a string") -> str:
-    if isinstance(value, str):
-        return str(value)
-    raise wrong_type(name, value, want)
+    """A text that Go can read: what does not fit into UTF-8 is a ValueError."""
+    if not isinstance(value, str):
+        raise wrong_type(name, value, want)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: got {show(value)}, want {want} in UTF-8") from None
+    return str(value)
 
 
 def path(name: str, value: object) -> str:
-    """A path as text. Go opens files by UTF-8 names, so other names are a ValueError."""
+    """A path as text."""
     if not isinstance(value, str | os.PathLike):
         raise wrong_type(name, value, "a path")
-    name_text = os.fsdecode(value)
+    return text(name, os.fsdecode(value), "a path")
+
+
+def json_object(name: str, value: Mapping[Any, Any], real: Callable[[str, float], Any] | None = None) -> dict[str, Any]:
+    """A copy of value made of plain JSON types; ``real`` converts its floats, which must be finite by default."""
     try:
-        name_text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name}: got {show(name_text)}, want a path in UTF-8") from None
-    return name_text
+        return {text(f"{name} key", key): _plain(f"{name}: {key}", item, real or finite) for key, item in value.items()}
+    except RecursionError:
+        raise _endless(name) from None
 
 
 def json_value(name: str, value: object) -> Any:
     """A copy of value made of plain JSON types, with ``name`` as the path to it in messages."""
-    if value is None or isinstance(value, str):
-        return value
+    try:
+        return _plain(name, value, finite)
+    except RecursionError:
+        raise _endless(name) from None
+
+
+def _plain(name: str, value: object, real: Callable[[str, float], Any]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return text(name, value)
     if _is_bool(value):
         return bool(value)
     if isinstance(value, numbers.Integral):
-        return int(value)
+        return integer(name, value)
     if isinstance(value, numbers.Real):
-        return finite(name, float(value))
+        return real(name, float(value))
     if isinstance(value, Mapping):
-        return {text(f"{name} key", key): json_value(f"{name}.{key}", item) for key, item in value.items()}
+        return {text(f"{name} key", key): _plain(f"{name}.{key}", item, real) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(f"{name}[{index}]", item) for index, item in enumerate(value)]
+        return [_plain(f"{name}[{index}]", item, real) for index, item in enumerate(value)]
     raise wrong_type(name, value, "a JSON value")
+
+
+def _endless(name: str) -> ValueError:
+    return ValueError(f"{name}: got a value that contains itself or is nested too deeply")
 
 
 def finite(name: str, value: float) -> float:

@@ -7,14 +7,27 @@ process forks. A class and a plain dict of the same fields are accepted alike wh
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, get_type_hints
 
 from dynamo._core import values
 from dynamo.mocker.fields import Field, FieldSet, fields_of, parse, table
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from typing_extensions import Unpack
+elif sys.version_info >= (3, 11):
+    from typing import Unpack
+else:
+
+    class Unpack:
+        """Lets typing.get_type_hints() resolve Unpack[X], as X, where Python does not have it yet."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return item
+
 
 # What only JSON may say: older spellings of worker_type, and a mark that other tools leave.
 _JSON_ONLY = ("is_prefill", "is_decode", "has_perf_model")
@@ -130,10 +143,35 @@ class EngineFields(TypedDict, total=False):
     eviction_backend: str
 
 
-class MockEngineArgs(FieldSet):
-    """One simulated engine, by keywords: ``MockEngineArgs(block_size=64, num_gpu_blocks=4096)``.
+_POSITIONAL = tuple(name for name in EngineFields.__annotations__ if name != "num_gpu_blocks_override")
 
-    The keywords are those of ``EngineFields``; what is left out has its default. The common ones: ``block_size``
+
+class _Signature:
+    """The signature of MockEngineArgs for help() and editors, with the defaults of the table."""
+
+    def __get__(self, instance: object, owner: type[FieldSet]) -> Signature:
+        from inspect import Parameter, Signature
+
+        fields = fields_of(None)
+        hints = get_type_hints(EngineFields)
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD if name in _POSITIONAL else Parameter.KEYWORD_ONLY,
+                    default=fields[name].arg_default,
+                    annotation=hints[name],
+                )
+                for name in (*_POSITIONAL, *(hints.keys() - set(_POSITIONAL)))
+            ]
+        )
+
+
+class MockEngineArgs(FieldSet):
+    """One simulated engine: ``MockEngineArgs(block_size=64, num_gpu_blocks=4096)``.
+
+    The keywords are those of ``EngineFields``, whose order positional arguments follow (without
+    ``num_gpu_blocks_override``); what is left out has its default. The common ones: ``block_size``
     (tokens per KV block), ``num_gpu_blocks`` (blocks of the pool), ``max_num_seqs`` (running requests; None is
     unlimited), ``max_num_batched_tokens`` (tokens per pass; None is unlimited), ``enable_prefix_caching``,
     ``enable_chunked_prefill``, ``speedup_ratio``, ``decode_speedup_ratio``, ``preemption_mode`` ("lifo" or "fifo"),
@@ -146,6 +184,7 @@ class MockEngineArgs(FieldSet):
     """
 
     __slots__ = ()
+    __signature__ = _Signature()
     _settable = frozenset(
         {
             "num_gpu_blocks",
@@ -158,11 +197,16 @@ class MockEngineArgs(FieldSet):
         }
     )
 
-    def __init__(self, **given: Unpack[EngineFields]) -> None:
-        for name in _JSON_ONLY:
-            if name in given:
+    def __init__(self, *positional: Any, **given: Unpack[EngineFields]) -> None:
+        if len(positional) > len(_POSITIONAL):
+            raise TypeError(f"got {len(positional)} positional arguments, want at most {len(_POSITIONAL)}")
+        first = dict(zip(_POSITIONAL, positional, strict=False))
+        for name in given:
+            if name in _JSON_ONLY:
                 raise TypeError(f"unknown field {values.show(name)}: it can only be given in JSON")
-        super().__init__(given)
+            if name in first:
+                raise TypeError(f"{name}: got two values, by position and by name")
+        super().__init__({**first, **given})
 
     @staticmethod
     def from_json(text: str) -> MockEngineArgs:

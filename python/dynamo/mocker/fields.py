@@ -17,6 +17,8 @@ from dynamo._core import values
 
 Self = TypeVar("Self", bound="FieldSet")
 
+_ANY_CASE_IN_PYTHON = ("kv_transfer_timing_mode",)
+
 
 class Field(NamedTuple):
     """One row of the table."""
@@ -33,7 +35,7 @@ class Field(NamedTuple):
     """The rule in words, for messages."""
     required: bool = False
     any_case: bool = False
-    """Whether JSON may spell a choice in capitals; Python may not."""
+    """Whether JSON may spell a choice in capitals; Python, one field excepted, may not."""
     max_exclusive: bool = False
 
     def obeyed_by(self, value: Any) -> bool:
@@ -179,7 +181,7 @@ def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
     if field.type == "any":
         return values.json_value(name, value)
     plain = _CONVERSIONS[field.type](name, value, field.want)
-    return plain.lower() if from_json and field.any_case else plain
+    return plain.lower() if field.any_case and (from_json or field.name in _ANY_CASE_IN_PYTHON) else plain
 
 
 _CONVERSIONS: Mapping[str, Callable[[str, Any, str], Any]] = {

@@ -3,24 +3,29 @@
 import os
 import sys
 
+INTERRUPTED = 130
+
 
 def run() -> int:
     try:
-        from dynamo.replay.main import FAILED, main
+        from dynamo.replay.main import FAILED, fail, main
 
         status = main()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except OSError as error:  # of standard output; the report file has been written before it
         # What is left in the buffer must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # the reader, `head` for one, has seen enough
             return 0
-        print(f"error: cannot write to standard output: {error.strerror}", file=sys.stderr)
-        return FAILED
+        return fail(f"cannot write to standard output: {error.strerror}", FAILED)
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    status = run()
+    if status == INTERRUPTED:
+        os._exit(status)  # without freeing what a big run holds; everything printed is out
+    sys.exit(status)

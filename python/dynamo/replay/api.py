@@ -10,18 +10,17 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo.mocker import MockEngineArgs
+from dynamo.mocker.fields import FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
 
-if TYPE_CHECKING:
-    from dynamo.mocker import MockEngineArgs
-
-    Path: TypeAlias = str | os.PathLike[str]
-    EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
+Path: TypeAlias = str | os.PathLike[str]
+EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
 
 
 def run_trace_replay(
@@ -81,6 +80,8 @@ def run_trace_replay(
         FileNotFoundError: A trace file is missing.
         RuntimeError: The run failed after it began.
         OSError: The per-request file could not be written after the run.
+        UserWarning: Only where warnings are turned into errors (``python -W error``): the run has ended and its
+            per-request file is written, but the report is lost. Filter UserWarning to keep it.
     """
     return _replay("trace", locals())
 
@@ -142,7 +143,9 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         if value is not None or name in _REQUIRED:
             config[name] = _CONVERSIONS[name](name, value)
     if "report_jsonl_path" in config:
-        files.check_writable("report_jsonl_path", config["report_jsonl_path"])
+        rows = ("report_jsonl_path", config["report_jsonl_path"])
+        files.check_writable(*rows)
+        files.check_distinct([rows, *(("trace_files", path) for path in config.get("trace_files", ()))])
     result = _core.run(config)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=3)
@@ -162,13 +165,10 @@ def _paths(name: str, value: object) -> list[str]:
 def _json_text(name: str, value: object) -> str:
     if not isinstance(value, Mapping):
         raise TypeError(f"{name}: got {values.show(value)}, want a dict")
-    return json.dumps(values.json_value(name, value))
+    return json.dumps(values.json_object(name, value))
 
 
 def _engine_args(name: str, value: object) -> str:
-    from dynamo.mocker import MockEngineArgs
-    from dynamo.mocker.fields import FieldSet
-
     if isinstance(value, MockEngineArgs):
         return value.to_json()
     if isinstance(value, Mapping):

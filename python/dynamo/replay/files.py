@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Iterable
+from itertools import combinations
 from pathlib import Path
 
 # Answers of kernels and file systems that know no unnamed files.
@@ -17,11 +19,13 @@ def check_writable(name: str, path: str | os.PathLike[str]) -> None:
     try:
         if not os.fspath(path):
             raise FileNotFoundError(errno.ENOENT, "the path is empty")
+        if os.fspath(path) == "-":
+            raise OSError(errno.EINVAL, "for standard output use /dev/stdout")
+        mode = _mode(path)
         target = os.path.realpath(path)
-        mode = _mode(target)
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if mode is not None and not os.access(target, os.W_OK):
+        if mode is not None and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if mode is None or stat.S_ISREG(mode):
             _try_folder(_nearest_folder(target))
@@ -31,20 +35,45 @@ def check_writable(name: str, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name}: cannot write {os.fspath(path)!r}: {error}") from None
 
 
+def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
+    """Raises ValueError, naming both parameters, if a run would write a file that it also reads or writes elsewhere.
+
+    The trace "-" is standard input. Pipes and devices may serve twice.
+    """
+    known = [(name, path, _identity("/dev/stdin" if path == "-" else path)) for name, path in named]
+    for (first, path, one), (second, _, other) in combinations(known, 2):
+        if one is not None and one == other:
+            raise ValueError(f"{first}: {os.fspath(path)!r} is the same file as {second}, want another")
+
+
+def _identity(path: str | os.PathLike[str]) -> object:
+    """Equal for two paths of one file, also of one that does not exist yet; None for what is no ordinary file."""
+    try:
+        if _mode(path) is None:
+            return os.path.realpath(path)
+        found = os.stat(path)
+    except (OSError, ValueError):  # opening it will say why
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Writes a file beside its target and renames it, so that the target is never half written.
 
-    Missing folders are made. Devices and pipes, which a rename would replace, are written directly.
+    Missing folders are made, and a file that is replaced passes its permissions on. Devices and pipes, which a rename
+    would replace, are written directly.
     """
-    target = Path(os.path.realpath(path))
-    mode = _mode(target)
+    mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
-        target.write_text(text, encoding="utf-8")
+        Path(path).write_text(text, encoding="utf-8")
         return
+    target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(_draft_name())
     try:
         draft.write_text(text, encoding="utf-8")
+        if mode is not None:
+            draft.chmod(stat.S_IMODE(mode))
         draft.replace(target)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -6,12 +6,14 @@ Only options that were given are passed on. What they may be, and which of them 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from dynamo import _core
+from dynamo._core import values
 from dynamo.replay import files, reporting
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -48,13 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = vars(_parser().parse_args(argv))
         report_path = _report_path(options.pop("report_json", None))
-        return _run(_config(options), report_path)
+        config = _config(options)
+        _check_outputs(report_path, config)
+        return _run(config, report_path)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     except UsageError as error:
-        return _fail(error, BAD_INPUT)
+        return fail(error, BAD_INPUT)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         return INTERRUPTED
 
 
@@ -63,14 +67,14 @@ def _run(config: Mapping[str, Any], report_path: Path) -> int:
         with _progress() as show:
             result = _core.run(config, show)
     except (ValueError, FileNotFoundError) as error:
-        return _fail(error, BAD_INPUT)
+        return fail(error, BAD_INPUT)
     except RuntimeError as error:
-        return _fail(error, FAILED)
+        return fail(error, FAILED)
     for warning in result.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        _say(f"warning: {warning}")
     status = _present(result.report, report_path)
     if result.write_error:
-        return _fail(f"--report-jsonl: {result.write_error}", FAILED)
+        return fail(f"--report-jsonl: {result.write_error}", FAILED)
     return status
 
 
@@ -83,7 +87,7 @@ def _present(report: Mapping[str, Any], path: Path) -> int:
         failure = error
     _print(reporting.format_report_table(report))
     if failure is not None:
-        return _fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
+        return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     _print(f"Saved full report to: {path}")
     return 0
 
@@ -94,9 +98,17 @@ def _print(text: str) -> None:
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
-def _fail(message: object, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
+def fail(message: object, code: int) -> int:
+    _say(f"error: {message}")
     return code
+
+
+def _say(message: str) -> None:
+    """One line on standard error, whatever the message contains; nothing if that is closed or full."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    if sys.stderr is not None:  # to print(), None would mean standard output
+        with contextlib.suppress(OSError):
+            print(line, file=sys.stderr)
 
 
 def _progress() -> Any:
@@ -105,23 +117,32 @@ def _progress() -> Any:
         from dynamo.replay.progress import ProgressBar
 
         return ProgressBar()
-    import contextlib
-
     return contextlib.nullcontext()
 
 
 def _report_path(given: str | None) -> Path:
     try:
-        path = reporting.resolve_report_path(given)
-        files.check_writable("--report-json", path)
+        return reporting.resolve_report_path(given)
+    except OSError as error:
+        raise UsageError(f"--report-json: cannot write to the current folder: {error.strerror}") from None
+
+
+def _check_outputs(report_path: Path, config: Mapping[str, Any]) -> None:
+    outputs: list[tuple[str, str | Path]] = [("--report-json", report_path)]
+    if "report_jsonl_path" in config:
+        outputs.append(("--report-jsonl", config["report_jsonl_path"]))
+    try:
+        for name, path in outputs:
+            files.check_writable(name, path)
+        files.check_distinct([*outputs, *(("trace_files", path) for path in config.get("trace_files", ()))])
     except ValueError as error:
         raise UsageError(error) from None
-    return path
 
 
 def _config(options: dict[str, Any]) -> dict[str, Any]:
     """The run configuration for Go: API names, and only what was given."""
     trace_files = options.pop("trace_files")
+    _check_texts({"trace_files": trace_files, **options})
     kind = "trace" if trace_files else "synthetic"
     _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
     if trace_files:
@@ -130,14 +151,18 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
     else:
         _check_synthetic(options)
         _refuse(options, _TRACE_OPTIONS, "needs a trace file")
-    if "max_sim_time_seconds" in options:
-        options["max_sim_time_ms"] = options.pop("max_sim_time_seconds") * 1000
-    if "report_jsonl_path" in options:
-        try:
-            files.check_writable("--report-jsonl", options["report_jsonl_path"])
-        except ValueError as error:
-            raise UsageError(error) from None
     return {"kind": kind, **options}
+
+
+def _check_texts(options: Mapping[str, Any]) -> None:
+    """Refuses what Go could not read: arguments in another encoding than UTF-8."""
+    try:
+        for name, value in options.items():
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str):
+                    values.text(name, text)
+    except ValueError as error:
+        raise UsageError(error) from None
 
 
 def _check_trace_files(trace_files: Sequence[str], trace_format: str) -> None:

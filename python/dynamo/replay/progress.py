@@ -43,7 +43,7 @@ class ProgressBar:
             description=now.phase,
             completed=now.done,
             total=now.total or None,
-            text=self._describe(now),
+            text=self._describe(now) if now.total else "",
             refresh=True,
         )
 

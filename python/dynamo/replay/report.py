@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dynamo._core import RunResult
 
     Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
+    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason"]
 
 
 class Requests(Mapping[str, "Column"]):
@@ -31,6 +32,12 @@ class Requests(Mapping[str, "Column"]):
             if source is None
             else (*source.float_columns, *source.int_columns, *source.text_columns)
         )
+
+    @overload
+    def __getitem__(self, name: TextColumn) -> list[str]: ...  # type: ignore[overload-overlap]  # any other str
+
+    @overload
+    def __getitem__(self, name: str) -> NDArray[Any]: ...
 
     def __getitem__(self, name: str) -> Column:
         with self._lock:

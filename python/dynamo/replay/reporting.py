@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import numbers
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+from dynamo._core import values
 from dynamo.replay import files
 
 TITLE = "NVIDIA AIPerf | LLM Metrics"
@@ -65,10 +67,12 @@ def write_report_json(report: Mapping[str, Any], path: str | os.PathLike[str] | 
     """Writes the report as JSON with sorted keys and returns the path of the file.
 
     ``path`` may be a folder, which then gets a file named like ``default_report_path()``; without a path that file goes
-    to the current folder. Missing folders are made, an existing file is replaced. Raises OSError.
+    to the current folder. Missing folders are made, an existing file is replaced. numpy's scalars become plain numbers;
+    NaN and the infinities, which JSON lacks, become null. Raises OSError.
     """
+    plain = values.json_object("report", report, lambda _, number: number if values.is_finite(number) else None)
     target = resolve_report_path(path)
-    files.write_whole(target, json.dumps(report, indent=2, sort_keys=True) + "\n")
+    files.write_whole(target, json.dumps(plain, indent=2, sort_keys=True) + "\n")
     return target
 
 
@@ -102,8 +106,8 @@ def _rows(report: Mapping[str, Any]) -> list[list[str]]:
 def _number(value: object) -> str:
     if value is None:
         return "N/A"
-    return f"{value:,.2f}" if _is_number(value) else str(value)
+    return f"{float(value):,.2f}" if _is_number(value) else str(value)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: object) -> TypeGuard[numbers.Real]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -1,0 +1,129 @@
+"""What a build needs, what it says when that is missing, and what the source distribution holds."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import setuptools
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names in setup.py, loaded without building anything."""
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    return runpy.run_path(str(ROOT / "setup.py"))
+
+
+def program(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def message(build: dict[str, Any], check: str) -> str:
+    with pytest.raises(build["MissingTool"]) as caught:
+        build[check]()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_nothing_is_missing_here(build: dict[str, Any]) -> None:
+    for check in ("check_go", "check_c_compiler", "check_python_headers"):
+        build[check]()
+
+
+def test_no_go(build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "`go` was not found on PATH" in message(build, "check_go")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("echo go1.20.3", "newer is needed to build dynosim: found go1.20.3"),
+        ("echo broken >&2; exit 1", "failed: broken"),
+    ],
+)
+def test_an_unusable_go(
+    build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str
+) -> None:
+    program(tmp_path, "go", does)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert said in message(build, "check_go")
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        (None, "was not found on PATH"),
+        (
+            "echo 'try.c:1:10: fatal error: stdlib.h: No such file' >&2; exit 1",
+            "cannot build a program: try.c:1:10: fatal",
+        ),
+        ("exit 3", "cannot build a program: exit code 3"),
+    ],
+)
+def test_an_unusable_compiler(
+    build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str | None, said: str
+) -> None:
+    compiler = str(tmp_path / "nowhere") if does is None else program(tmp_path, "cc", does)
+    monkeypatch.setenv("CC", compiler)
+    assert said in message(build, "check_c_compiler")
+
+
+def test_no_headers(build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
+    said = message(build, "check_python_headers")
+    assert "Python.h: No such file" in said
+    (tmp_path / "Python.h").write_text("#error unusable")
+    assert "unusable" in message(build, "check_python_headers")
+
+
+def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    skipped = shutil.ignore_patterns(".*", "_gopy", "build", "*.egg-info", "*.jsonl.gz", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=skipped)
+    pack = f"from setuptools.build_meta import build_sdist; build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", pack], cwd=copy, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    wanted = {
+        "go.mod",
+        "setup.py",
+        "bindings/core.go",
+        "python/dynamo/_core/engine_args.json",
+        "tests/requirements.txt",
+    }
+    assert wanted <= names
+    assert {name for name in names if name.startswith("tests/")} == {"tests/requirements.txt"}
+    unwanted = ("_test.go", "Makefile", "benchmarks", "examples", "testdata")
+    assert not [name for name in names if name.endswith(unwanted)]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+@pytest.mark.parametrize("stamp", [None, "cpython 3 1 0"])
+def test_an_environment_that_is_broken_or_foreign_is_made_anew(tmp_path: Path, stamp: str | None) -> None:
+    make = ["make", "--dry-run", f"VENV={tmp_path}", f"PYTHON={sys.executable}", "build"]
+
+    def commands() -> str:
+        return subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    if stamp is not None:
+        (tmp_path / ".environment").write_text(stamp)
+    (tmp_path / ".installed").touch()
+    assert "venv --clear" in commands()
+    (tmp_path / ".environment").write_text(" ".join(map(str, (sys.implementation.name, *sys.version_info[:3]))))
+    (tmp_path / ".installed").touch()
+    assert "venv" not in commands().replace(str(tmp_path), "")
