@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,9 @@ TINY = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "5"]
 ENDLESS = ["--input-tokens", "8", "--output-tokens", "200000", "--request-count", "300000"]
 ENDLESS += ["--extra-engine-args", '{"max_num_seqs": 1}']
 WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
+
+# Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
