@@ -18,15 +18,17 @@ var mayImport = map[string][]string{
 	"timing":        {},
 	"kvcache":       {},
 	"kvcache/paged": {"kvcache"},
+	"kvcache/radix": {"kvcache"},
 	"engine":        {"kvcache"},
 	"engine/vllm":   {"engine", "engineargs", "kvcache", "kvcache/paged", "timing"},
-	"worker":        {"engine", "engine/vllm", "engineargs"},
+	"engine/sglang": {"engine", "engineargs", "kvcache", "kvcache/radix", "timing"},
+	"worker":        {"engine", "engine/sglang", "engine/vllm", "engineargs"},
 	"eventheap":     {},
 	"workload":      {"eventheap", "kvcache"},
-	"router":        {},
+	"router":        {"kvcache", "strictjson", "timing"},
 	"report":        {"engine", "workload"},
 	"replay":        {"engine", "engineargs", "eventheap", "report", "router", "worker", "workload"},
-	"job":           {"engineargs", "replay", "report", "strictjson", "workload"},
+	"job":           {"engineargs", "replay", "report", "router", "strictjson", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed

@@ -33,6 +33,44 @@ func TestHashes(t *testing.T) {
 	}
 }
 
+// TestHashVectors are prompts cut into blocks as a router does it; what is left over has no hash.
+func TestHashVectors(t *testing.T) {
+	upTo63 := make([]uint32, 64)
+	for i := range upTo63 {
+		upTo63[i] = uint32(i)
+	}
+	for _, test := range []struct {
+		tokens           []uint32
+		blockSize        int
+		blocks, sequence []uint64
+	}{
+		{[]uint32{1, 2, 3, 4}, 4, []uint64{14643705804678351452}, []uint64{14643705804678351452}},
+		{[]uint32{0, 1, 2, 3, 4, 5, 6, 7}, 4, []uint64{9143094415614847814, 12124091508212882195}, []uint64{9143094415614847814, 9510318385840434533}},
+		{[]uint32{1, 2, 3, 4, 5, 6}, 2, []uint64{10773075109927122010, 2662118915037317746, 6688820035109214136},
+			[]uint64{10773075109927122010, 5890102321129957602, 3801924459721183657}},
+		{[]uint32{0, 0, 0, 0}, 2, []uint64{6964963774696201994, 6964963774696201994}, nil},
+		{upTo63, 64, []uint64{3480597578098033343}, []uint64{3480597578098033343}},
+		{[]uint32{1, 2, 3}, 4, nil, nil},
+	} {
+		var blocks, sequence []uint64
+		for chunk := range slices.Chunk(test.tokens, test.blockSize) {
+			if len(chunk) < test.blockSize {
+				break
+			}
+			block := BlockHash(chunk)
+			blocks = append(blocks, block)
+			if len(sequence) == 0 {
+				sequence = append(sequence, block)
+			} else {
+				sequence = append(sequence, ChainHash(sequence[len(sequence)-1], block))
+			}
+		}
+		if !slices.Equal(blocks, test.blocks) || test.sequence != nil && !slices.Equal(sequence, test.sequence) {
+			t.Errorf("%v in blocks of %d: got %v, %v, want %v, %v", test.tokens, test.blockSize, blocks, sequence, test.blocks, test.sequence)
+		}
+	}
+}
+
 func TestLineageHash(t *testing.T) {
 	const q, parent = 0x1122334455667788, 0xAABBCCDDEEFF0011
 	for _, c := range []struct {

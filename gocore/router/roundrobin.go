@@ -1,4 +1,3 @@
-// Package router chooses a worker for each request.
 package router
 
 // RoundRobin hands requests to workers in turn, in order of arrival. The zero value starts with worker 0.

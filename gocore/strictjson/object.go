@@ -82,6 +82,15 @@ func (o *Object) Int(name string) int {
 	panic(fmt.Sprintf("strictjson: %s holds %v, which is no int", name, m.value))
 }
 
+// Uint returns the value of an Integer that may be beyond int. RangeErrors must have found nothing.
+func (o *Object) Uint(name string) uint64 {
+	m, f := o.lookup(name)
+	if m.value == nil {
+		return uint64(defaultOf[int](f))
+	}
+	return m.value.(uint64)
+}
+
 // Float returns the value of a Number. RangeErrors must have found nothing.
 func (o *Object) Float(name string) float64 { return valueOf[float64](o, name) }
 

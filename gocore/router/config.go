@@ -1,0 +1,225 @@
+package router
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"dynosim/gocore/strictjson"
+)
+
+// Config is the part of a router configuration that has an effect. ParseConfig has checked every value; copies may be
+// changed within the same ranges.
+type Config struct {
+	// OverlapCredit is how much of a cached block is taken off the prefill cost, from 0 to 1. With a decay above 0 a worker
+	// gets less credit the more prefill load it has beyond the least loaded one.
+	OverlapCredit, OverlapCreditDecay float64
+	// PrefillLoadScale weighs prefill cost against decode cost.
+	PrefillLoadScale float64
+	// Temperature 0 takes the cheapest worker. Above that, cheaper workers are only more probable.
+	Temperature float64
+
+	TrackActiveBlocks  bool // decode cost counts the blocks of active requests
+	AssumeKVReuse      bool // requests of one worker share the blocks they have in common
+	TrackPrefillTokens bool // prefill cost and queue count prompt tokens
+
+	// Queueing holds requests back while all workers have more prefill load than QueueThreshold times the tokens that one
+	// pass can compute.
+	Queueing       bool
+	QueueThreshold float64
+	QueuePolicy    QueuePolicy
+
+	// Seed decides ties and draws, if Seeded; otherwise the seed of the run does.
+	Seed   uint64
+	Seeded bool
+}
+
+// QueuePolicy orders the requests that wait in the router.
+type QueuePolicy uint8
+
+// FCFS admits who came first, LCFS who came last, and WSPT who has the shortest prompt left to compute. In the first two
+// a priority counts as that many seconds of waiting, in the last it divides the length of the prompt.
+const (
+	FCFS QueuePolicy = iota
+	LCFS
+	WSPT
+)
+
+var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt"}
+
+// String returns the name users write.
+func (p QueuePolicy) String() string { return queuePolicyNames[p] }
+
+// ParseQueuePolicy is the policy of that name, in lower case. Names come from configurations that were checked, so an
+// unknown one just reports false.
+func ParseQueuePolicy(name string) (QueuePolicy, bool) {
+	i := slices.Index(queuePolicyNames, name)
+	return QueuePolicy(max(i, 0)), i >= 0
+}
+
+// DefaultConfig returns what an empty object describes.
+func DefaultConfig() Config {
+	c, _, err := ParseConfig("{}")
+	if err != nil {
+		panic("router: the defaults are refused: " + err.Error())
+	}
+	return c
+}
+
+// PrefillStage is the configuration of the router before a pool of prefill workers, which leaves no blocks active.
+func (c Config) PrefillStage() Config {
+	c.TrackActiveBlocks = false
+	return c
+}
+
+// DecodeStage is the configuration of the router before a pool of decode workers. They compute no prompts, and what they
+// have cached counts for nothing, because prompts are moved to them as a whole.
+func (c Config) DecodeStage() Config {
+	c.OverlapCredit = 0
+	c.AssumeKVReuse = false
+	c.TrackPrefillTokens = false
+	return c
+}
+
+// ParseConfig reads one object. The warnings are for the user, one line each. Errors are those of package strictjson,
+// joined when there are several; none of them says which argument held the object.
+func ParseConfig(text string) (c Config, warnings []string, err error) {
+	o, err := strictjson.Decode(text, schema())
+	if err != nil {
+		return Config{}, nil, err
+	}
+	if err := check(o); err != nil {
+		return Config{}, nil, err
+	}
+	return build(o), warn(o), nil
+}
+
+// build copies a checked object.
+func build(o *strictjson.Object) Config {
+	policy, _ := ParseQueuePolicy(o.Text("router_queue_policy"))
+	c := Config{
+		OverlapCredit:      o.Float("overlap_score_credit"),
+		OverlapCreditDecay: o.Float("overlap_score_credit_decay"),
+		PrefillLoadScale:   o.Float("prefill_load_scale"),
+		Temperature:        o.Float("router_temperature"),
+		TrackActiveBlocks:  o.Bool("router_track_active_blocks"),
+		AssumeKVReuse:      o.Bool("router_assume_kv_reuse"),
+		TrackPrefillTokens: o.Bool("router_track_prefill_tokens"),
+		Queueing:           !o.Null("router_queue_threshold"),
+		QueueThreshold:     o.Float("router_queue_threshold"),
+		QueuePolicy:        policy,
+	}
+	if !c.Queueing {
+		c.QueueThreshold = 0
+	}
+	if o.Given("overlap_score_weight") { // the old name for both
+		c.PrefillLoadScale = o.Float("overlap_score_weight")
+		if c.PrefillLoadScale == 0 {
+			c.OverlapCredit = 0
+		}
+	}
+	if o.Given("router_seed") {
+		c.Seed = o.Uint("router_seed")
+		c.Seeded = true
+	}
+	return c
+}
+
+// warn says what is set in vain or should be spelled otherwise.
+func warn(o *strictjson.Object) []string {
+	var lines, idle, gone []string
+	for _, f := range table {
+		switch {
+		case f.Name == "durable_kv_events" && o.Bool(f.Name):
+			lines = append(lines, f.Name+" is deprecated and has no effect on offline replay")
+		case f.use == inert && !o.AtDefault(f.Name):
+			idle = append(idle, f.Name)
+		case f.use == retired && o.Given(f.Name):
+			gone = append(gone, f.Name)
+		case f.Name == "overlap_score_weight" && o.Given(f.Name):
+			lines = append(lines, f.Name+" is deprecated, use prefill_load_scale")
+		}
+	}
+	if len(idle) > 0 {
+		lines = append(lines, strings.Join(idle, ", ")+plural(idle, " has", " have")+" no effect on offline replay")
+	}
+	if len(gone) > 0 {
+		lines = append(lines, strings.Join(gone, ", ")+plural(gone, " is", " are")+" deprecated and without effect")
+	}
+	for i, line := range lines {
+		lines[i] = "router_config: " + line
+	}
+	return lines
+}
+
+func plural(names []string, one, many string) string {
+	if len(names) == 1 {
+		return one
+	}
+	return many
+}
+
+// check goes through ranges, contradictions and features that are not built, and returns the complaints of the first
+// group that has any. Of contradictions it names the first one only.
+func check(o *strictjson.Object) error {
+	if err := strictjson.Join(rangeErrors(o)); err != nil {
+		return err
+	}
+	for _, rule := range crossRules {
+		if o.Shown(rule.field) != "" && rule.broken(o) {
+			return &strictjson.FieldError{Field: rule.field, Got: o.Shown(rule.field), Want: rule.want}
+		}
+	}
+	return strictjson.Join(notBuiltErrors(o))
+}
+
+const moreWeight = " (use prefill_load_scale for more weight)"
+
+// rangeErrors sends who wants more than the whole credit to the option that does it.
+func rangeErrors(o *strictjson.Object) []error {
+	errs := o.RangeErrors()
+	for _, err := range errs {
+		var e *strictjson.FieldError
+		if errors.As(err, &e) && e.Field == "overlap_score_credit" && o.Float(e.Field) > 1 {
+			e.Want += moreWeight
+		}
+	}
+	return errs
+}
+
+// crossRules are tried in this order, each only if its field is given.
+var crossRules = []struct {
+	field  string
+	want   string
+	broken func(*strictjson.Object) bool
+}{
+	{"durable_kv_events", "use_kv_events true as well", func(o *strictjson.Object) bool {
+		return o.Bool("durable_kv_events") && !o.Bool("use_kv_events")
+	}},
+	{"router_track_output_blocks", "router_track_active_blocks true as well", func(o *strictjson.Object) bool {
+		return o.Bool("router_track_output_blocks") && !o.Bool("router_track_active_blocks")
+	}},
+	{"router_predicted_ttl_secs", "use_kv_events true as well", func(o *strictjson.Object) bool {
+		return o.Given("router_predicted_ttl_secs") && !o.Bool("use_kv_events")
+	}},
+	{"serve_indexer", "use_remote_indexer false", func(o *strictjson.Object) bool {
+		return o.Bool("serve_indexer") && o.Bool("use_remote_indexer")
+	}},
+	{"serve_indexer", "an overlap_score_credit above 0", func(o *strictjson.Object) bool {
+		return o.Bool("serve_indexer") && build(o).OverlapCredit == 0
+	}},
+	{"router_prefill_load_model", "router_track_prefill_tokens true as well", func(o *strictjson.Object) bool {
+		return o.Text("router_prefill_load_model") == "aic" && !o.Bool("router_track_prefill_tokens")
+	}},
+}
+
+// notBuiltErrors refuses every feature of which the user would get a simulation without it.
+func notBuiltErrors(o *strictjson.Object) []error {
+	var errs []error
+	for _, f := range table {
+		if f.use == notBuilt && !o.AtDefault(f.Name) {
+			errs = append(errs, &strictjson.NotBuiltError{Field: f.Name, Value: o.Shown(f.Name), Feature: f.feature})
+		}
+	}
+	return errs
+}

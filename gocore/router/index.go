@@ -1,0 +1,73 @@
+package router
+
+import (
+	"math/bits"
+
+	"dynosim/gocore/kvcache"
+)
+
+// index knows which blocks each worker has cached: one set of blocks per worker. The zero value is empty and ready.
+//
+// Stored adds to the set and Removed takes away. Neither looks at parents: a block whose ancestors are gone stays in the
+// set, and counts again as soon as they come back. Blocks with private ids are left out, because no prompt can name them.
+type index struct {
+	units           unitTable // one holder per unit and worker
+	unknownRemovals int64     // blocks removed by a worker that did not have them
+}
+
+// apply takes note of an event of a worker.
+func (x *index) apply(worker int32, e kvcache.Event) {
+	change := x.store
+	if e.Kind == kvcache.Removed {
+		change = x.remove
+	}
+	var run stretch
+	for _, id := range e.Blocks {
+		if id >= kvcache.PrivateIDs {
+			continue
+		}
+		if unit := uint64(id) / unitBlocks; unit != run.unit {
+			change(worker, run)
+			run = stretch{unit: unit}
+		}
+		run.mask |= 1 << (id % unitBlocks)
+	}
+	change(worker, run)
+}
+
+// store adds the blocks of run to a worker's set. They may be there already.
+func (x *index) store(worker int32, run stretch) {
+	if run.mask == 0 {
+		return
+	}
+	list := x.units.holders(run.unit)
+	i := lowerBound(list, worker)
+	if i < len(list) && list[i].worker == worker {
+		list[i].mask |= run.mask
+		return
+	}
+	x.units.insert(run.unit, i, holder{mask: run.mask, worker: worker})
+}
+
+// remove takes the blocks of run out of a worker's set. Those that are not there are only counted.
+func (x *index) remove(worker int32, run stretch) {
+	if run.mask == 0 {
+		return
+	}
+	list := x.units.holders(run.unit)
+	i := lowerBound(list, worker)
+	if i == len(list) || list[i].worker != worker {
+		x.unknownRemovals += int64(bits.OnesCount64(run.mask))
+		return
+	}
+	x.unknownRemovals += int64(bits.OnesCount64(run.mask &^ list[i].mask))
+	list[i].mask &^= run.mask
+	if list[i].mask == 0 {
+		x.units.remove(run.unit, i)
+	}
+}
+
+// overlaps returns how many leading blocks of a prompt each worker has cached; workers without any are left out.
+func (x *index) overlaps(q *query, prompt []stretch) []match {
+	return x.units.leading(q, prompt)
+}

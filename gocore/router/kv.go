@@ -1,0 +1,259 @@
+package router
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"dynosim/gocore/kvcache"
+)
+
+// KV is the KV-aware router of one pool of workers. It is not safe for concurrent use.
+//
+// Times must not go back. Methods that may send waiting requests on their way return these as admissions, in the order in
+// which they are to be handed to the engines; the slice is valid until the next call.
+type KV struct {
+	config    Config
+	blockSize int
+	rng       *rand.Rand
+	stage     string
+	pin       func(id int32) (worker int, ok bool)
+	pinMode   PinMode
+	log       func(Decision)
+
+	index      index
+	tracker    *tracker
+	queue      queue
+	candidates candidates
+
+	// Room that is used again.
+	admitted  []Admission
+	stretches []stretch // of the prompt at hand
+	cached    query
+	shared    query
+	logged    []Candidate
+}
+
+// Options describes a router.
+type Options struct {
+	Config    Config
+	Workers   int // at least 1; their ids are 0 to Workers-1
+	BlockSize int // tokens
+	// MaxNumBatchedTokens is what a worker computes in one pass at most; math.MaxInt stands for no limit. The queue
+	// threshold is a multiple of it.
+	MaxNumBatchedTokens int
+	Rand                *rand.Rand // decides ties, and everything at a temperature above 0
+	Stage               string     // names the router in decisions and errors: "" or "prefill" or "decode"
+
+	// Pin names the worker of a request that is not to be chosen freely. Nil pins nothing.
+	Pin     func(id int32) (worker int, ok bool)
+	PinMode PinMode
+	// Log is told every decision, in order. It may be nil.
+	Log func(Decision)
+	// Estimate makes prefill load shrink while time passes. Nil leaves it whole until the prefill is done.
+	Estimate Estimate
+}
+
+// unlimitedBatch stands for a worker without a limit on the tokens of a pass.
+const unlimitedBatch = 10_000_000
+
+// Request is what the router knows of a request.
+type Request struct {
+	ID             int32 // unique among the requests that wait or are active
+	Prompt         kvcache.Prompt
+	PromptTokens   int    // at least 1
+	Priority       int64  // see QueuePolicy; below 0 is as 0
+	StrictPriority uint64 // higher goes first, whatever the policy
+}
+
+// Admission sends a request to a worker.
+type Admission struct {
+	ID            int32
+	Worker        int
+	OverlapBlocks int     // leading blocks of the prompt that the worker had cached when the request arrived
+	PromptBlocks  int     // of the whole prompt, a partial one included
+	WaitMs        float64 // in the queue
+}
+
+// Load is what the router has booked on a worker.
+type Load struct {
+	PrefillTokens int64 // of prompts, not cached and not computed yet
+	ActiveBlocks  int64 // distinct full blocks of the prompts of active requests
+}
+
+// New creates a router whose workers are idle and have nothing cached.
+func New(o Options) *KV {
+	k := &KV{
+		config:     o.Config,
+		blockSize:  o.BlockSize,
+		rng:        o.Rand,
+		stage:      o.Stage,
+		pin:        o.Pin,
+		pinMode:    o.PinMode,
+		log:        o.Log,
+		tracker:    newTracker(o.Config, o.Workers, o.busyAbove(), o.Estimate),
+		queue:      queue{policy: o.Config.QueuePolicy},
+		candidates: newCandidates(o.Workers),
+	}
+	k.candidates.activeBlocks = k.tracker.activeBlocks
+	return k
+}
+
+// busyAbove is the prefill load, in tokens, above which a worker is busy.
+func (o *Options) busyAbove() float64 {
+	switch {
+	case !o.Config.Queueing:
+		return math.Inf(1)
+	case o.MaxNumBatchedTokens == math.MaxInt:
+		return o.Config.QueueThreshold * unlimitedBatch
+	default:
+		return o.Config.QueueThreshold * float64(o.MaxNumBatchedTokens)
+	}
+}
+
+// Submit routes a request that arrives now. It is admitted at once, or waits if all workers are busy or others wait.
+func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
+	k.admitted = k.admitted[:0]
+	blocks := r.PromptTokens / k.blockSize
+	if r.PromptTokens < 1 {
+		return nil, fmt.Errorf("request %d has %d prompt tokens, want at least 1", r.ID, r.PromptTokens)
+	}
+	if known := len(r.Prompt.Segments) * r.Prompt.PerSegment; known < blocks {
+		return nil, fmt.Errorf("request %d has %d full blocks and ids for %d of them", r.ID, blocks, known)
+	}
+	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
+	overlaps := k.index.overlaps(&k.cached, k.stretches)
+	if k.config.Queueing && (len(k.queue.heap) > 0 || k.tracker.allBusy(nowMs)) {
+		k.queue.push(r, overlaps, k.bestCached(overlaps), nowMs)
+		return nil, nil
+	}
+	err := k.dispatch(r, overlaps, 0, nowMs)
+	return k.admitted, err
+}
+
+// PrefillCompleted says that the first token of a request is there, and not its last one. The request must be active.
+func (k *KV) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
+	if err := k.tracker.prefillCompleted(id, nowMs); err != nil {
+		return nil, err
+	}
+	return k.drain(nowMs)
+}
+
+// Free says that a request has ended, in whatever way. An unknown one changes nothing.
+func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
+	k.stretches, _ = k.tracker.free(id, nowMs, k.stretches)
+	return k.drain(nowMs)
+}
+
+// Cancel withdraws a request. One that waits just leaves the queue, and nobody is admitted instead; one that is active
+// ends as by Free.
+func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
+	var active bool
+	if k.stretches, active = k.tracker.free(id, nowMs, k.stretches); active {
+		return k.drain(nowMs)
+	}
+	k.queue.remove(id)
+	return nil, nil
+}
+
+// Apply notes what a worker has stored in its cache and removed from it. It admits nobody.
+func (k *KV) Apply(worker int, events []kvcache.Event) {
+	for _, e := range events {
+		k.index.apply(int32(worker), e)
+	}
+}
+
+// Waiting is the number of requests in the queue.
+func (k *KV) Waiting() int { return len(k.queue.heap) }
+
+// Load is the load of a worker now.
+func (k *KV) Load(worker int, nowMs float64) Load {
+	return Load{
+		PrefillTokens: k.tracker.tokensAt(nowMs)[worker],
+		ActiveBlocks:  k.tracker.activeBlocks[worker],
+	}
+}
+
+// UnknownRemovals is how many blocks were removed by a worker that did not have them, as far as the router knew. Above
+// 0, an engine has made a slip; the router ignores it.
+func (k *KV) UnknownRemovals() int64 { return k.index.unknownRemovals }
+
+// drain admits waiting requests until all workers are busy.
+func (k *KV) drain(nowMs float64) ([]Admission, error) {
+	k.admitted = k.admitted[:0]
+	for len(k.queue.heap) > 0 && !k.tracker.allBusy(nowMs) {
+		w := k.queue.pop()
+		r := w.request
+		k.stretches = appendStretches(k.stretches[:0], r.Prompt, r.PromptTokens/k.blockSize)
+		err := k.dispatch(r, w.overlaps, nowMs-w.sinceMs, nowMs)
+		k.queue.recycle(w)
+		if err != nil {
+			return k.admitted, err
+		}
+	}
+	return k.admitted, nil
+}
+
+// dispatch chooses a worker by the loads of this instant and books the request there. k.stretches are the prompt's, and
+// overlaps those of its arrival.
+func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error {
+	blocks := r.PromptTokens / k.blockSize
+	newBlocks := k.tracker.newBlocks(blocks)
+	shared := k.tracker.shared(&k.shared, k.stretches)
+	c := &k.candidates
+	c.prefillTokens = k.tracker.tokensAt(nowMs)
+	scatter(c.cached, overlaps)
+	scatter(c.shared, shared)
+	defer clearMatches(c.cached, overlaps)
+	defer clearMatches(c.shared, shared)
+	c.price(&k.config, k.blockSize, r.PromptTokens, newBlocks)
+
+	worker, pinned, err := k.choose(r.ID, nowMs)
+	if err != nil {
+		return err
+	}
+	if k.log != nil {
+		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: worker, Tied: c.tied, Pinned: pinned, WaitMs: waitMs}
+		k.report(d, newBlocks)
+	}
+	overlap := int(c.cached[worker])
+	k.admitted = append(k.admitted, Admission{
+		ID:            r.ID,
+		Worker:        worker,
+		OverlapBlocks: overlap,
+		PromptBlocks:  ceilDiv(r.PromptTokens, k.blockSize),
+		WaitMs:        waitMs,
+	})
+	return k.tracker.add(booking{
+		id:        r.ID,
+		worker:    int32(worker),
+		prompt:    r.Prompt,
+		tokens:    r.PromptTokens,
+		uncached:  r.PromptTokens - overlap*k.blockSize,
+		stretches: k.stretches,
+		blocks:    blocks,
+	}, nowMs)
+}
+
+// bestCached is the most tokens of a prompt that a worker has cached.
+func (k *KV) bestCached(overlaps []match) int {
+	best := int32(0)
+	for _, m := range overlaps {
+		best = max(best, m.blocks)
+	}
+	return int(best) * k.blockSize
+}
+
+// scatter writes matches into a list with a place for every worker, which is 0 everywhere.
+func scatter(perWorker []int32, matches []match) {
+	for _, m := range matches {
+		perWorker[m.worker] = m.blocks
+	}
+}
+
+// clearMatches undoes scatter. It touches no worker but those of the matches.
+func clearMatches(perWorker []int32, matches []match) {
+	for _, m := range matches {
+		perWorker[m.worker] = 0
+	}
+}

@@ -1,0 +1,132 @@
+package router
+
+import "slices"
+
+// queue holds the requests that wait because all workers are busy. Those with the highest key go first, and the key is
+// fixed when a request joins: strict priority, then the score of the policy, then who joined first.
+type queue struct {
+	policy QueuePolicy
+	heap   []*waiting
+	spare  []*waiting
+	joined int64 // requests that ever did
+}
+
+// waiting is a request in the queue.
+type waiting struct {
+	request  Request
+	overlaps []match // as of its arrival
+	sinceMs  float64
+	score    float64
+	order    int64
+}
+
+// push adds a request; bestCached is the most tokens of its prompt that any worker has cached. overlaps is copied.
+func (q *queue) push(r Request, overlaps []match, bestCached int, nowMs float64) {
+	w := q.unused()
+	*w = waiting{
+		request:  r,
+		overlaps: append(w.overlaps[:0], overlaps...),
+		sinceMs:  nowMs,
+		score:    q.policy.score(r, bestCached, nowMs),
+		order:    q.joined,
+	}
+	q.joined++
+	q.heap = append(q.heap, w)
+	q.up(len(q.heap) - 1)
+}
+
+func (q *queue) unused() *waiting {
+	if last := len(q.spare) - 1; last >= 0 {
+		w := q.spare[last]
+		q.spare = q.spare[:last]
+		return w
+	}
+	return new(waiting)
+}
+
+// score is what the policy orders by. Times count in seconds, so that a priority of 1 is worth a second of waiting.
+func (p QueuePolicy) score(r Request, bestCached int, nowMs float64) float64 {
+	jump := float64(max(r.Priority, 0))
+	arrivalS := max(nowMs, 0) / 1000
+	switch p {
+	case LCFS:
+		return jump + arrivalS
+	case WSPT:
+		return (1 + jump) / float64(max(r.PromptTokens-bestCached, 1))
+	default:
+		return jump - arrivalS
+	}
+}
+
+// pop removes the first request, if there is one. Give it back to recycle after use.
+func (q *queue) pop() *waiting {
+	return q.take(0)
+}
+
+// remove takes a request out wherever it is, and reports false if it does not wait. Its cost grows with the queue: only
+// requests that fail early are removed.
+func (q *queue) remove(id int32) bool {
+	i := slices.IndexFunc(q.heap, func(w *waiting) bool { return w.request.ID == id })
+	if i < 0 {
+		return false
+	}
+	q.recycle(q.take(i))
+	return true
+}
+
+// recycle keeps the room of a request that has left the queue.
+func (q *queue) recycle(w *waiting) {
+	w.request = Request{} // lets go of the prompt
+	q.spare = append(q.spare, w)
+}
+
+func (q *queue) take(i int) *waiting {
+	taken, last := q.heap[i], len(q.heap)-1
+	q.heap[i] = q.heap[last]
+	q.heap[last] = nil
+	q.heap = q.heap[:last]
+	if i < last {
+		q.down(i)
+		q.up(i)
+	}
+	return taken
+}
+
+func (w *waiting) before(other *waiting) bool {
+	switch {
+	case w.request.StrictPriority != other.request.StrictPriority:
+		return w.request.StrictPriority > other.request.StrictPriority
+	case w.score != other.score:
+		return w.score > other.score
+	default:
+		return w.order < other.order
+	}
+}
+
+func (q *queue) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !q.heap[i].before(q.heap[parent]) {
+			return
+		}
+		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
+		i = parent
+	}
+}
+
+func (q *queue) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(q.heap) {
+			return
+		}
+		if child+1 < len(q.heap) && q.heap[child+1].before(q.heap[child]) {
+			child++
+		}
+		if !q.heap[child].before(q.heap[i]) {
+			return
+		}
+		q.heap[i], q.heap[child] = q.heap[child], q.heap[i]
+		i = child
+	}
+}

@@ -1,0 +1,239 @@
+package router
+
+import (
+	"math/bits"
+
+	"dynosim/gocore/kvcache"
+)
+
+// Block ids are grouped into units of 64 consecutive ones, so that one entry and one mask say which of them a worker has.
+// Prompts are interned in order of appearance, hence the blocks that a prompt does not share with earlier ones are
+// numbered consecutively, and a unit mostly is a stretch of one prompt. Nothing depends on it but speed.
+const unitBlocks = 64
+
+// stretch is a run of blocks of a prompt that lie in one unit, by ascending id.
+type stretch struct {
+	unit uint64
+	mask uint64
+}
+
+// appendStretches appends the first blocks blocks of a prompt.
+func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
+	for s := 0; blocks > 0; s++ {
+		left := min(p.PerSegment, blocks)
+		blocks -= left
+		id := uint64(p.Segments[s]) * uint64(p.PerSegment)
+		for left > 0 {
+			unit, bit := id/unitBlocks, id%unitBlocks
+			n := min(left, int(unitBlocks-bit))
+			mask := (uint64(1)<<n - 1) << bit
+			if i := len(dst) - 1; i >= 0 && dst[i].unit == unit && dst[i].mask < 1<<bit {
+				dst[i].mask |= mask
+			} else {
+				dst = append(dst, stretch{unit, mask})
+			}
+			id += uint64(n)
+			left -= n
+		}
+	}
+	return dst
+}
+
+// leading is how many blocks of the stretch come before the first one that is not in have.
+func (s stretch) leading(have uint64) int32 {
+	if missing := s.mask &^ have; missing != 0 {
+		return int32(bits.OnesCount64(s.mask & (missing&-missing - 1)))
+	}
+	return int32(bits.OnesCount64(s.mask))
+}
+
+// holder says that a worker has the blocks of mask, all of one unit.
+type holder struct {
+	mask   uint64
+	worker int32
+	refs   int32 // equal holders; the tracker counts them, the index does not
+}
+
+// unitTable maps units to the holders of their blocks, by ascending worker. A worker may have several holders in a unit;
+// it has the union of their masks.
+//
+// It is a hash table with open addressing and linear probing over a store of lists. Neither has pointers, so that the
+// garbage collector never looks inside, and a unit that nobody holds takes no space. The zero value is empty and ready.
+type unitTable struct {
+	entries []unitEntry // the length is a power of two, at most half of them are used
+	used    int
+	shift   uint // 64 - log2(len(entries))
+	lists   listStore
+}
+
+// unitEntry is free when its list is empty.
+type unitEntry struct {
+	unit uint64
+	list listRef
+}
+
+// holders is the list of a unit, empty if there is none. It may be changed in place, and is valid until the next insert.
+func (t *unitTable) holders(unit uint64) []holder {
+	if t.used == 0 {
+		return nil
+	}
+	return t.lists.view(t.find(unit).list)
+}
+
+// find is the entry of a unit or the free one where it belongs. The table must not be empty.
+func (t *unitTable) find(unit uint64) *unitEntry {
+	mask := len(t.entries) - 1
+	for i := t.home(unit); ; i = (i + 1) & mask {
+		if e := &t.entries[i]; e.list.len == 0 || e.unit == unit {
+			return e
+		}
+	}
+}
+
+// home spreads consecutive units over the table (Fibonacci hashing).
+func (t *unitTable) home(unit uint64) int {
+	return int(unit * 0x9E3779B97F4A7C15 >> t.shift)
+}
+
+// insert puts h at place i of the unit's list.
+func (t *unitTable) insert(unit uint64, i int, h holder) {
+	if 2*(t.used+1) > len(t.entries) {
+		t.grow()
+	}
+	e := t.find(unit)
+	if e.list.len == 0 {
+		e.unit = unit
+		t.used++
+	}
+	t.lists.insert(&e.list, i, h)
+}
+
+// remove takes out place i of the unit's list.
+func (t *unitTable) remove(unit uint64, i int) {
+	e := t.find(unit)
+	t.lists.remove(&e.list, i)
+	if e.list.len == 0 {
+		t.used--
+		t.close(unit)
+	}
+}
+
+// close moves later entries of a probe run over the entry that has just become free, so that no tombstones are needed.
+func (t *unitTable) close(unit uint64) {
+	mask := len(t.entries) - 1
+	hole := t.home(unit)
+	for t.entries[hole].list.len != 0 {
+		hole = (hole + 1) & mask
+	}
+	for i := (hole + 1) & mask; t.entries[i].list.len != 0; i = (i + 1) & mask {
+		if home := t.home(t.entries[i].unit); (i-home)&mask >= (i-hole)&mask { // its run began at or before the hole
+			t.entries[hole] = t.entries[i]
+			hole = i
+		}
+	}
+	t.entries[hole] = unitEntry{}
+}
+
+func (t *unitTable) grow() {
+	old := t.entries
+	if len(old) == 0 {
+		t.entries, t.shift = make([]unitEntry, 64), 64-6
+		return
+	}
+	t.entries = make([]unitEntry, 2*len(old))
+	t.shift--
+	for _, e := range old {
+		if e.list.len != 0 {
+			*t.find(e.unit) = e
+		}
+	}
+}
+
+// lowerBound is the place of the first holder whose worker is not below worker.
+func lowerBound(list []holder, worker int32) int {
+	low, high := 0, len(list)
+	for low < high {
+		if middle := (low + high) / 2; list[middle].worker < worker {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// match says that a worker has the first blocks blocks of a prompt.
+type match struct {
+	worker int32
+	blocks int32
+}
+
+// query is the room a search needs.
+type query struct {
+	alive []match // have everything so far, by ascending worker
+	ended []match
+}
+
+// leading returns the workers that have the first block of a prompt, and how many leading blocks each of them has. A
+// worker appears once, in no particular order. The result belongs to q.
+func (t *unitTable) leading(q *query, prompt []stretch) []match {
+	q.alive, q.ended = q.alive[:0], q.ended[:0]
+	if len(prompt) == 0 {
+		return nil
+	}
+	first := prompt[0]
+	for list := t.holders(first.unit); len(list) > 0; {
+		worker := list[0].worker
+		var have uint64
+		have, list = union(list, worker)
+		if n := first.leading(have); n > 0 {
+			q.alive = append(q.alive, match{worker, n})
+		}
+	}
+	total := first.leading(first.mask)
+	for _, s := range prompt[1:] {
+		q.endBelow(total)
+		if len(q.alive) == 0 {
+			break
+		}
+		q.extend(s, t.holders(s.unit))
+		total += s.leading(s.mask)
+	}
+	q.ended = append(q.ended, q.alive...)
+	return q.ended
+}
+
+// endBelow keeps only those workers alive that have all of the total blocks so far.
+func (q *query) endBelow(total int32) {
+	kept := q.alive[:0]
+	for _, m := range q.alive {
+		if m.blocks == total {
+			kept = append(kept, m)
+		} else {
+			q.ended = append(q.ended, m)
+		}
+	}
+	q.alive = kept
+}
+
+// extend adds the leading blocks of a stretch for the workers that are still alive.
+func (q *query) extend(s stretch, list []holder) {
+	for i := range q.alive {
+		m := &q.alive[i]
+		for len(list) > 0 && list[0].worker < m.worker {
+			list = list[1:]
+		}
+		var have uint64
+		have, list = union(list, m.worker)
+		m.blocks += s.leading(have)
+	}
+}
+
+// union joins the masks of worker, whose holders must come first if it has any, and returns the others behind them.
+func union(list []holder, worker int32) (mask uint64, rest []holder) {
+	for len(list) > 0 && list[0].worker == worker {
+		mask |= list[0].mask
+		list = list[1:]
+	}
+	return mask, list
+}
