@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def cli(folder: Path) -> Cli:
         return subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, **options)
 
     return run
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The message of a run that was refused: exit code 2, one line, no output."""
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert re.fullmatch(r"error: [^\n]+\n", done.stderr), done.stderr
+    return done.stderr
 
 
 def write_trace(path: Path, rows: Iterable[dict[str, Any]]) -> str:

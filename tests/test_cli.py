@@ -13,16 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TINY, WALL_CLOCK, Cli, command, row, write_trace
+from conftest import TINY, WALL_CLOCK, Cli, command, refused, row, write_trace
 
 NAME = re.compile(r"dynamo_replay_report_\d{8}_\d{6}\.json")
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of a run that was refused: exit code 2, one line, no output."""
-    assert (done.returncode, done.stdout) == (2, ""), done
-    assert re.fullmatch(r"error: [^\n]+\n", done.stderr), done.stderr
-    return done.stderr
 
 
 @pytest.fixture
@@ -85,11 +78,11 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--router-mode", "kv_router", "--num-workers", "2"],
-        ["--router-config", "{}"],
         ["--router-policy-config", "policy.yaml"],
+        ["--router-config", '{"router_policy_config": "policy.yaml"}'],
+        ["--router-config", '{"router_prefill_load_model": "aic"}'],
         ["--replay-mode", "online"],
-        ["--extra-engine-args", '{"engine_type": "sglang"}'],
+        ["--extra-engine-args", '{"engine_type": "trtllm"}'],
         ["--extra-engine-args", '{"aic_backend": "vllm", "aic_model_path": "m"}'],
         ["--prefill-engine-args", "{}", "--decode-engine-args", "{}"],
         ["--planner-config", "{}"],

@@ -8,7 +8,7 @@
 //	                  ^                  |
 //	                  +---- preempt -----+        rejected: can never run
 //
-// Package engine/vllm is the one engine built so far; package worker makes engines from their arguments.
+// Packages engine/vllm and engine/sglang are the engines; package worker makes them from their arguments.
 package engine
 
 import (
@@ -35,9 +35,13 @@ type Engine interface {
 	// all requests the engine still owns.
 	Add(Request)
 
-	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine can never emit
-	// another token although it owns requests.
+	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine owns requests but
+	// no further pass will change anything until somebody calls Add or Unblock.
 	RunPass(nowMs float64) (pass *Pass, alive bool)
+
+	// Unblock is for an engine that is not alive and that nothing is going to help: it gives up some of what its requests
+	// have got so that others can go on, and reports whether there was anything to give up.
+	Unblock() bool
 
 	// Requests is the number of requests the engine owns, waiting or running.
 	Requests() int
@@ -80,7 +84,7 @@ type Pass struct {
 // Admission is a request that starts, or after a preemption restarts, to run.
 type Admission struct {
 	ID           RequestID
-	ReusedTokens int // prompt tokens found in the cache
+	ReusedTokens int // tokens found in the cache; what SGLang counts as such is said there
 }
 
 // TokenRun begins an unbroken run of tokens, one in each emitting pass of the engine.
@@ -104,14 +108,15 @@ type Rejection struct {
 
 // Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
 func (p *Pass) Idle() bool {
-	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0
+	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0 &&
+		len(p.KVEvents) == 0
 }
 
 // Stuck describes a request that an engine owns but cannot advance.
 type Stuck struct {
 	ID           RequestID
 	Name         string // as messages call the request
-	State        string // "waiting", "running" or "preempted"
+	State        string // "waiting", "running", "preempted" (vLLM) or "retracted" (SGLang)
 	PromptTokens int
 	OutputTokens int
 	Generated    int

@@ -1,6 +1,7 @@
 package engineargs
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -24,11 +25,39 @@ type Args struct {
 	Eviction                         EvictionBackend
 	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0, 1).
 	Watermark float64
+	// RouterQueuePolicy overrides that of the router's configuration; "" does not.
+	RouterQueuePolicy string
+	// SGLang is used by that engine only.
+	SGLang SGLangArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
 	GPUsPerWorker int
 }
 
-// EngineType is the inference engine that is simulated. Only VLLM is built.
+// SGLangArgs are the members of the nested object "sglang".
+type SGLangArgs struct {
+	Policy SchedulePolicy
+	// MaxPrefillTokens and ChunkedPrefillSize are the budgets of one prefill batch, in tokens; the second one is a
+	// multiple of the block size, and prompts above it are split.
+	MaxPrefillTokens, ChunkedPrefillSize int
+	ClipMaxNewTokens                     int // how much of its output a request reserves at most, in tokens
+	Conservativeness                     float64
+	// ReferenceQuirks keeps the accounting errors of the reference: a retracted request loses the slots it holds twice,
+	// and returns slots it shares.
+	ReferenceQuirks bool
+}
+
+// SchedulePolicy is the order in which SGLang considers waiting requests.
+type SchedulePolicy uint8
+
+// FCFS keeps the order of arrival, LPM prefers requests with a longer prefix in the cache.
+const (
+	FCFS SchedulePolicy = iota
+	LPM
+)
+
+var policyNames = []string{"fifo", "fcfs", "lpm"}
+
+// EngineType is the inference engine that is simulated. TRTLLM is not built.
 type EngineType uint8
 
 // The engine types, in the order of their names in the table.
@@ -92,25 +121,46 @@ func Parse(text string) (args Args, warnings []string, err error) {
 	if err := check(o); err != nil {
 		return Args{}, nil, err
 	}
-	return build(o), ineffective(o), nil
+	args = build(o)
+	return args, append(ineffective(o), roundedChunk(o, args)...), nil
 }
 
-// ineffective returns one line that names all fields set in vain.
+// ineffective returns one line that names all fields set in vain, and one for those that only other engines look at.
 func ineffective(o *strictjson.Object) []string {
-	var names []string
+	var never, here []string
 	for _, f := range table {
-		if f.use == inert && isSet(o, f) {
-			names = append(names, f.Name)
+		switch {
+		case !isSet(o, f):
+		case f.use == inert:
+			never = append(never, f.Name)
+		case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
+			here = append(here, f.Name)
 		}
 	}
+	warnings := noEffect(never, "on offline replay")
+	return append(warnings, noEffect(here, "with engine_type "+engineType(o).String())...)
+}
+
+func noEffect(names []string, where string) []string {
 	switch len(names) {
 	case 0:
 		return nil
 	case 1:
-		return []string{"engine argument " + names[0] + " has no effect on offline replay"}
+		return []string{"engine argument " + names[0] + " has no effect " + where}
 	default:
-		return []string{"engine arguments " + strings.Join(names, ", ") + " have no effect on offline replay"}
+		return []string{"engine arguments " + strings.Join(names, ", ") + " have no effect " + where}
 	}
+}
+
+// roundedChunk tells that the default of sglang.chunked_prefill_size is no multiple of the block size.
+func roundedChunk(o *strictjson.Object, a Args) []string {
+	nested := o.Object("sglang")
+	given := nested != nil && nested.Given("chunked_prefill_size")
+	if a.EngineType != SGLang || given || a.SGLang.ChunkedPrefillSize == defaultChunk {
+		return nil
+	}
+	return []string{fmt.Sprintf("sglang.chunked_prefill_size is %d, as the default of %d is not a multiple of block_size %d",
+		a.SGLang.ChunkedPrefillSize, defaultChunk, a.BlockSize)}
 }
 
 // isSet reports whether the field says something other than its default.
@@ -121,7 +171,7 @@ func isSet(o *strictjson.Object, f field) bool {
 // build copies a checked object.
 func build(o *strictjson.Object) Args {
 	return Args{
-		EngineType:          EngineType(slices.Index(engineTypeNames, o.Text("engine_type"))),
+		EngineType:          engineType(o),
 		BlockSize:           blockSize(o),
 		NumGPUBlocks:        numGPUBlocks(o),
 		MaxNumSeqs:          intOrUnlimited(o, "max_num_seqs"),
@@ -133,8 +183,50 @@ func build(o *strictjson.Object) Args {
 		Preemption:          PreemptionMode(slices.Index(preemptionNames, o.Text("preemption_mode"))),
 		Eviction:            EvictionBackend(slices.Index(evictionNames, o.Text("eviction_backend"))),
 		Watermark:           o.Float("watermark"),
+		RouterQueuePolicy:   o.Text("router_queue_policy"),
+		SGLang:              sglang(o),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
 	}
+}
+
+func engineType(o *strictjson.Object) EngineType {
+	return EngineType(slices.Index(engineTypeNames, o.Text("engine_type")))
+}
+
+// defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
+// most this size that does not fit it once it is rounded up.
+const defaultChunk = 8192
+
+func sglang(o *strictjson.Object) SGLangArgs {
+	a := SGLangArgs{
+		MaxPrefillTokens:   16384,
+		ChunkedPrefillSize: max(defaultChunk/blockSize(o), 1) * blockSize(o),
+		ClipMaxNewTokens:   4096,
+		Conservativeness:   1,
+		ReferenceQuirks:    true,
+	}
+	nested := o.Object("sglang")
+	if nested == nil {
+		return a
+	}
+	set := func(name string, to *int) {
+		if nested.Given(name) {
+			*to = nested.Int(name)
+		}
+	}
+	set("max_prefill_tokens", &a.MaxPrefillTokens)
+	set("chunked_prefill_size", &a.ChunkedPrefillSize)
+	set("clip_max_new_tokens", &a.ClipMaxNewTokens)
+	if nested.Given("schedule_conservativeness") {
+		a.Conservativeness = nested.Float("schedule_conservativeness")
+	}
+	if nested.Given("reference_quirks") {
+		a.ReferenceQuirks = nested.Bool("reference_quirks")
+	}
+	if nested.Text("schedule_policy") == "lpm" {
+		a.Policy = LPM
+	}
+	return a
 }
 
 // blockSizeDefaults is what block_size 0 stands for. SGLang prefers sglang.page_size to it.
@@ -144,7 +236,7 @@ func blockSize(o *strictjson.Object) int {
 	if size := o.Int("block_size"); size != 0 {
 		return size
 	}
-	engine := EngineType(slices.Index(engineTypeNames, o.Text("engine_type")))
+	engine := engineType(o)
 	if nested := o.Object("sglang"); engine == SGLang && nested != nil && nested.Given("page_size") {
 		return nested.Int("page_size")
 	}

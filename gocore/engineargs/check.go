@@ -43,11 +43,19 @@ func checkWorkerType(o *strictjson.Object) error {
 	return nil
 }
 
+// maxPage bounds the pages of SGLang, which may have any size, so that the tokens of a pool can be counted.
+const maxPage = 1 << 20
+
 // rangeErrors adds the rule for block sizes, which depends on the engine: the block pool of vLLM and
 // TensorRT-LLM needs a power of two, and the reference dies on a size of 1 at the first request.
 func rangeErrors(o *strictjson.Object) []error {
 	errs := o.RangeErrors()
 	if o.Text("engine_type") == engineTypeNames[SGLang] {
+		if len(errs) == 0 && blockSize(o) > maxPage {
+			errs = append(errs, &strictjson.FieldError{
+				Field: "block_size", Got: fmt.Sprint(blockSize(o)), Want: fmt.Sprintf("at most %d", maxPage),
+			})
+		}
 		return errs
 	}
 	size, err := strconv.Atoi(o.Shown("block_size"))
@@ -121,7 +129,6 @@ func checkSGLang(o *strictjson.Object) error {
 			Want:  fmt.Sprintf("the same as block_size, %d", size),
 		}
 	}
-	// The default chunk is not checked: it need not be a multiple.
 	if nested.Given("chunked_prefill_size") && nested.Int("chunked_prefill_size")%size != 0 {
 		return &strictjson.FieldError{
 			Field: "sglang.chunked_prefill_size",
@@ -176,7 +183,7 @@ func notBuiltErrors(o *strictjson.Object) []error {
 		switch {
 		case f.use == notBuilt && isSet(o, f):
 			refuse(f.Name, f.feature)
-		case f.Name == "engine_type" && !o.AtDefault(f.Name):
+		case f.Name == "engine_type" && o.Text(f.Name) == engineTypeNames[TRTLLM]:
 			refuse(f.Name, "")
 		case f.Name == "worker_type" && !o.AtDefault(f.Name):
 			refuse(f.Name, "")

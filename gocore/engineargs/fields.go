@@ -20,7 +20,8 @@ const (
 type field struct {
 	strictjson.Field
 	use     use
-	feature string // of a notBuilt field, in words
+	feature string       // of a notBuilt field, in words
+	engines []EngineType // that look at an applied field; nil for all
 	// zeroIsUnset marks the counts of which 0 says the same as null.
 	zeroIsUnset bool
 }
@@ -36,8 +37,8 @@ var table = []field{
 	row("block_size", atLeast(0), 0),
 	row("max_num_seqs", atLeast(1), 256).orNull(),
 	row("max_num_batched_tokens", atLeast(1), 8192).orNull(),
-	row("enable_prefix_caching", strictjson.Bool{}, true),
-	row("enable_chunked_prefill", strictjson.Bool{}, true),
+	row("enable_prefix_caching", strictjson.Bool{}, true).only(VLLM, TRTLLM),
+	row("enable_chunked_prefill", strictjson.Bool{}, true).only(VLLM, TRTLLM),
 	row("speedup_ratio", strictjson.Number{}, 1.0),
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
 	row("dp_size", between(1, math.MaxUint32), 1),
@@ -77,9 +78,9 @@ var table = []field{
 	row("response_replay_trace_path", strictjson.Text{}, nil).as(inert),
 	row("zmq_kv_events_port", port, nil).as(inert),
 	row("zmq_replay_port", port, nil).as(inert),
-	row("preemption_mode", word(preemptionNames...), "lifo"),
-	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil).as(inert),
-	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).as(inert),
+	row("preemption_mode", word(preemptionNames...), "lifo").only(VLLM),
+	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil),
+	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).only(SGLang),
 	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).as(inert),
 
 	row("num_g2_blocks", atLeast(0), nil).as(inert).zeroUnset(),
@@ -93,8 +94,8 @@ var table = []field{
 	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(inert),
 	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(inert),
 
-	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0),
-	row("eviction_backend", word(evictionNames...), "lineage"),
+	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM, TRTLLM),
+	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }
 
@@ -111,14 +112,14 @@ var reasoningFields = []strictjson.Field{
 	{Name: "thinking_ratio", Type: fraction, Required: true, NotNull: true},
 }
 
-// schedule_policy is free text: the engine itself falls back to fifo, with a warning.
 var sglangFields = []strictjson.Field{
-	{Name: "schedule_policy", Type: strictjson.Text{}},
+	{Name: "schedule_policy", Type: strictjson.Enum{Choices: policyNames}},
 	{Name: "page_size", Type: atLeast(1)},
 	{Name: "max_prefill_tokens", Type: atLeast(1)},
 	{Name: "chunked_prefill_size", Type: atLeast(1)},
 	{Name: "clip_max_new_tokens", Type: atLeast(1)},
-	{Name: "schedule_conservativeness", Type: fraction},
+	{Name: "schedule_conservativeness", Type: strictjson.Number{}},
+	{Name: "reference_quirks", Type: strictjson.Bool{}},
 }
 
 var trtllmFields = []strictjson.Field{
@@ -156,6 +157,11 @@ func (f field) as(u use) field {
 
 func (f field) later(feature string) field {
 	f.use, f.feature = notBuilt, feature
+	return f
+}
+
+func (f field) only(engines ...EngineType) field {
+	f.engines = engines
 	return f
 }
 

@@ -15,6 +15,9 @@ var defaults = Args{
 	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
 	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
 	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+	SGLang: SGLangArgs{
+		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true,
+	},
 }
 
 // with returns the defaults after one change.
@@ -53,6 +56,13 @@ func TestAccepted(t *testing.T) {
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
 		{`{"aic_tp_size": 2147483647, "aic_attention_dp_size": 2147483647}`, with(func(a *Args) { a.GPUsPerWorker = math.MaxInt32 * math.MaxInt32 })},
+		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
+		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
+			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false}
+		})},
+		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
+		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
 		{`{"dp_size": 1, "worker_type": "aggregated"}`, defaults},
 		{`{"worker_type": null}`, defaults},
 		{`{"is_prefill": false, "is_decode": false}`, defaults},
@@ -81,15 +91,14 @@ func TestWarnings(t *testing.T) {
 		{`{"bootstrap_port": 0}`, "engine argument bootstrap_port has no effect on offline replay"},
 		{`{"zmq_replay_port": 65535, "zmq_kv_events_port": 1, "startup_time": 2.5}`,
 			"engine arguments startup_time, zmq_kv_events_port, zmq_replay_port have no effect on offline replay"},
-		{`{"sglang": {"page_size": 16, "schedule_policy": "zzz", "schedule_conservativeness": 1}}`, "engine argument sglang has no effect on offline replay"},
 		{`{"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}`, "engine argument trtllm has no effect on offline replay"},
 		{`{"trtllm": {}}`, "engine argument trtllm has no effect on offline replay"},
 		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 4294967295, "thinking_ratio": 0.5}}`,
 			"engine argument reasoning has no effect on offline replay"},
 		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64,
-			"kv_transfer_timing_mode": "destination_missing", "router_queue_policy": "wspt", "response_replay_trace_path": "x"}`,
+			"kv_transfer_timing_mode": "destination_missing", "response_replay_trace_path": "x"}`,
 			"engine arguments enable_local_indexer, handoff_session_timeout_ms, kv_bytes_per_token, kv_transfer_bandwidth, kv_transfer_timing_mode, " +
-				"response_replay_trace_path, router_queue_policy have no effect on offline replay"},
+				"response_replay_trace_path have no effect on offline replay"},
 		{`{"num_g2_blocks": 1, "num_g3_blocks": 2, "offload_batch_size": 3, "enable_g4_storage": true, "bandwidth_g1_to_g2_gbps": 1}`,
 			"engine arguments num_g2_blocks, num_g3_blocks, offload_batch_size, bandwidth_g1_to_g2_gbps, enable_g4_storage have no effect on offline replay"},
 	}
@@ -97,6 +106,25 @@ func TestWarnings(t *testing.T) {
 		got, warnings, err := Parse(test.in)
 		if err != nil || got != defaults || !slices.Equal(warnings, []string{test.want}) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", test.in, warnings, err, test.want)
+		}
+	}
+}
+
+// TestWarningsOfEngine are about fields that only other engines look at, and about a rounded default.
+func TestWarningsOfEngine(t *testing.T) {
+	for in, want := range map[string][]string{
+		`{"sglang": {"clip_max_new_tokens": 16}}`:              {"engine argument sglang has no effect with engine_type vllm"},
+		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with engine_type sglang"},
+		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
+			"engine arguments enable_prefix_caching, enable_chunked_prefill, watermark, eviction_backend have no effect with engine_type sglang"},
+		`{"engine_type": "sglang", "block_size": 3, "startup_time": 1}`: {"engine argument startup_time has no effect on offline replay",
+			"sglang.chunked_prefill_size is 8190, as the default of 8192 is not a multiple of block_size 3"},
+		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
+		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
+		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
+	} {
+		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
+			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
 		}
 	}
 }
@@ -146,8 +174,11 @@ func TestRefused(t *testing.T) {
 			`unknown field "reasoning.zzz", want one of start_thinking_token_id, end_thinking_token_id, thinking_ratio`},
 		{`{"sglang": {"pagesize": 1}}`, `unknown field "sglang.pagesize", did you mean "sglang.page_size"?`},
 		{`{"sglang": {"page_size": 0}}`, `sglang.page_size: got 0, want an integer >= 1`},
-		{`{"engine_type": "sglang", "sglang": {"schedule_conservativeness": 1.5}}`,
-			`sglang.schedule_conservativeness: got 1.5, want a finite number from 0 to 1`},
+		{`{"engine_type": "sglang", "sglang": {"schedule_conservativeness": -0.5}}`,
+			`sglang.schedule_conservativeness: got -0.5, want a finite number >= 0`},
+		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "LPM"}}`, `sglang.schedule_policy: got "LPM", want one of fifo, fcfs, lpm`},
+		{`{"engine_type": "sglang", "max_num_seqs": 0}`, `max_num_seqs: got 0, want an integer >= 1`},
+		{`{"engine_type": "sglang", "sglang": {"page_size": 1048577}}`, `block_size: got 1048577, want at most 1048576`},
 		// Block sizes of vLLM and TensorRT-LLM, in one line with the other ranges.
 		{`{"block_size": 1}`, `block_size: got 1, want a power of two from 2 to 1024`},
 		{`{"block_size": 24}`, `block_size: got 24, want a power of two from 2 to 1024`},
@@ -196,10 +227,7 @@ func TestUnknownListsAccepted(t *testing.T) {
 
 func TestNotBuilt(t *testing.T) {
 	tests := []struct{ in, want string }{
-		{`{"engine_type": "Sglang"}`, `engine_type: "Sglang" is not built yet`},
 		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
-		{`{"engine_type": "sglang", "block_size": 3}`, `engine_type: "sglang" is not built yet`},
-		{`{"engine_type": "sglang", "sglang": {"page_size": 3, "chunked_prefill_size": 6}}`, `engine_type: "sglang" is not built yet`},
 		{`{"worker_type": "prefill"}`, `worker_type: "prefill" is not built yet`},
 		{`{"is_decode": true, "worker_type": null}`, `is_decode: true is not built yet (disaggregated serving)`},
 		{`{"planner_profile_data": "a.npz"}`, `planner_profile_data: "a.npz" is not built yet (measured profiles)`},

@@ -46,10 +46,18 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extra_engine_args: %w", err)
 	}
+	routing, routerWarnings, err := parseRouting(o, args)
+	if err != nil {
+		return nil, err
+	}
 	w, err := loadWorkload(o, args, m.poll)
 	if err != nil {
 		return nil, err
 	}
+	if err := routing.pin(o, w); err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, routerWarnings...)
 	warnings = append(warnings, ineffective(o, args, w)...)
 
 	m.total.Store(int64(len(w.Turns)))
@@ -57,10 +65,8 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, err
 	}
 	cfg := runConfig(o)
-	cfg.Args, cfg.Workload, cfg.Poll = args, w, m.pollRun
-	started := time.Now()
-	outcome, err := replay.Run(cfg)
-	wall := time.Since(started)
+	cfg.Args, cfg.Workload, cfg.Poll, cfg.Router = args, w, m.pollRun, routing.options
+	outcome, wall, err := simulate(cfg, o.Text("router_log"))
 	if err != nil {
 		return nil, runError{err}
 	}
@@ -86,6 +92,23 @@ func Run(config string, m *Monitor) (*Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// simulate carries out the run and tells how long that took. If there is a path, the router's decisions go there.
+func simulate(cfg replay.Config, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
+	started := time.Now()
+	if logPath == "" {
+		outcome, err = replay.Run(cfg)
+		return outcome, time.Since(started), err
+	}
+	err = writeWhole(logPath, func(file io.Writer) error {
+		log := newDecisionLog(file, cfg.Workload)
+		cfg.Router.Log = log.add
+		outcome, err = replay.Run(cfg)
+		wall = time.Since(started)
+		return errors.Join(err, log.flush())
+	})
+	return outcome, wall, err
 }
 
 // parseEngineArgs reads the engine arguments; without any, an engine has its defaults.
@@ -121,8 +144,21 @@ func ineffective(o *strictjson.Object, args engineargs.Args, w *workload.Workloa
 	if !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if w.RouterHints {
-		warnings = append(warnings, w.File+": priority, strict_priority and policy_class have no effect without the KV-aware router")
+	if o.Text("router_mode") == roundRobin {
+		warn("router_config", "with router_mode round_robin")
+		warn("seed", "with router_mode round_robin")
+		if args.RouterQueuePolicy != "" {
+			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
+		}
+		if len(w.Hints) > 0 {
+			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
+		}
+		if args.EngineType == engineargs.SGLang && args.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens {
+			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
+		}
+	}
+	if w.PolicyClasses {
+		warnings = append(warnings, w.File+": policy_class has no effect without a router policy file")
 	}
 	return warnings
 }

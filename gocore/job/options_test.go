@@ -120,7 +120,6 @@ func TestNotBuiltYet(t *testing.T) {
 	}
 	for config, want := range map[string]string{
 		synthetic(`"replay_mode":"online"`):         `replay_mode: "online" is not built yet`,
-		synthetic(`"router_mode":"kv_router"`):      `router_mode: "kv_router" is not built yet`,
 		traced(`"trace_format":"dynamo"`):           `trace_format: "dynamo" is not built yet`,
 		traced(`"trace_format":"mooncake-delta"`):   `trace_format: "mooncake-delta" is not built yet`,
 		traced(`"trace_format":"agentic_mooncake"`): `trace_format: "agentic_mooncake" is not built yet`,

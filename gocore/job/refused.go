@@ -14,9 +14,8 @@ var notBuilt = []laterOption{
 	later("decode_engine_args", strictjson.Text{}, "disaggregated prefill/decode replay"),
 	laterUnless("num_prefill_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
 	laterUnless("num_decode_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
-	later("router_config", strictjson.Text{}, "the KV-aware router"),
-	later("router_policy_config", strictjson.Text{}, "the KV-aware router"),
-	later("model_name", strictjson.Text{}, "it selects a profile of the KV-aware router"),
+	later("router_policy_config", strictjson.Text{}, "router policy files"),
+	later("model_name", strictjson.Text{}, "it selects a profile of a router policy file"),
 	later("aic_perf_config", strictjson.Text{}, "the router's AIC estimator"),
 	laterUnless("trace_shared_prefix_ratio", strictjson.Number{}, 0.0, "trace_format applied_compute_agentic"),
 	laterUnless("trace_num_prefix_groups", strictjson.Integer{}, 0, "trace_format applied_compute_agentic"),
@@ -54,7 +53,7 @@ func refuse(o *strictjson.Object) error {
 			return &strictjson.NotBuiltError{Field: option.Name, Value: o.Shown(option.Name), Feature: option.feature}
 		}
 	}
-	for _, name := range []string{"replay_mode", "router_mode", "trace_format"} {
+	for _, name := range []string{"replay_mode", "trace_format"} {
 		if !o.AtDefault(name) {
 			return &strictjson.NotBuiltError{Field: name, Value: o.Shown(name)}
 		}

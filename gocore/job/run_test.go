@@ -84,7 +84,7 @@ func TestResultJSON(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	trace := writeTrace(t, `{"timestamp":0,"output_length":1,"hash_ids":[1],"priority":3}`)
 	hints := mustRun(t, fmt.Sprintf(`{"kind":"trace","trace_files":[%q]}`, trace)).warnings
-	if want := []string{trace + ": priority, strict_priority and policy_class have no effect without the KV-aware router"}; !slices.Equal(hints, want) {
+	if want := []string{trace + ": priority and strict_priority have no effect with router_mode round_robin"}; !slices.Equal(hints, want) {
 		t.Errorf("got %q", hints)
 	}
 	inert := mustRun(t, synthetic(`"extra_engine_args":"{\"zmq_replay_port\":7}"`)).warnings

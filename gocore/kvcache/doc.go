@@ -12,5 +12,5 @@
 // the upper half of the id space.
 //
 // hash.go has the 64-bit and 128-bit hashes under which the outside world (routers, event subscribers) knows blocks.
-// Package paged is the block pool of the vLLM-style engine.
+// Package paged is the block pool of the vLLM-style engine, package radix the prefix tree of the SGLang-style one.
 package kvcache

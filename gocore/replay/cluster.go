@@ -3,14 +3,16 @@ package replay
 import (
 	"math/bits"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/router"
 )
 
-// cluster is the event loop of several workers behind a round-robin router.
+// cluster is the event loop of several workers behind a router.
 type cluster struct {
 	*run
-	router  router.RoundRobin
+	inTurn  router.RoundRobin
+	kv      *router.KV          // nil if workers get requests in turn
 	ends    eventheap.Heap[int] // workers whose pass ends
 	started int64               // passes, the sequence number of their ends
 	ready   workerSet           // idle workers that own a request
@@ -19,6 +21,12 @@ type cluster struct {
 // cluster runs several workers.
 func (r *run) cluster() error {
 	c := &cluster{run: r, ready: newWorkerSet(r.Workers)}
+	if r.Router != nil {
+		c.kv = router.New(*r.Router)
+		for i := range r.workers {
+			r.workers[i].Engine.Observe()
+		}
+	}
 	for {
 		if err := c.settle(); err != nil {
 			return err
@@ -27,6 +35,9 @@ func (r *run) cluster() error {
 			return nil
 		}
 		next, ok := c.nextMs()
+		if !ok && c.unblock() {
+			continue
+		}
 		if !ok {
 			return c.deadEnd()
 		}
@@ -40,8 +51,14 @@ func (r *run) cluster() error {
 // settle does everything that happens at this instant.
 func (c *cluster) settle() error {
 	for {
-		ended := c.endPasses()
-		arrived := c.releaseArrivals()
+		ended, err := c.endPasses()
+		if err != nil {
+			return err
+		}
+		arrived, err := c.releaseArrivals()
+		if err != nil {
+			return err
+		}
 		started, err := c.startPasses()
 		if err != nil || !ended && !arrived && !started {
 			return err
@@ -73,60 +90,80 @@ func (c *cluster) advance(toMs float64) {
 }
 
 // endPasses applies the passes that end now, in the order in which they started.
-func (c *cluster) endPasses() bool {
-	changed := false
+func (c *cluster) endPasses() (changed bool, err error) {
 	for {
 		top, ok := c.ends.Top()
 		if !ok || top.AtMs != c.nowMs {
-			return changed
+			return changed, nil
 		}
 		i := c.ends.Pop()
-		w := &c.workers[i]
-		c.apply(w.Pass)
-		w.Pass = nil
-		c.noteReady(i)
+		pass := c.workers[i].Pass
+		c.workers[i].Pass = nil
+		if err := c.endPass(i, pass); err != nil {
+			return changed, err
+		}
 		changed = true
 	}
 }
 
-func (c *cluster) releaseArrivals() bool {
-	changed := false
+// endPass makes the end of a pass visible.
+func (c *cluster) endPass(i int, pass *engine.Pass) error {
+	defer c.noteReady(i)
+	if c.kv == nil {
+		c.apply(pass)
+		return nil
+	}
+	return c.applyToRouter(i, pass)
+}
+
+func (c *cluster) releaseArrivals() (changed bool, err error) {
 	for {
 		turn, arrivalMs, ok := c.driver.Next(c.nowMs)
 		if !ok {
-			return changed
+			return changed, nil
 		}
-		to := c.router.Pick(c.Workers)
-		c.arrive(turn, arrivalMs, to)
-		c.noteReady(to)
+		c.arrive(turn, arrivalMs)
+		if c.kv == nil {
+			c.dispatch(turn, c.inTurn.Pick(c.Workers))
+		} else if err := c.submit(turn); err != nil {
+			return changed, err
+		}
 		changed = true
 	}
 }
 
-// startPasses starts a pass on every ready worker, by ascending index. A pass of no length is applied at once and the
-// worker runs again; one that had no effect either is tried again only when something else has happened.
+// dispatch hands a request to the worker that was chosen for it.
+func (c *cluster) dispatch(turn int32, to int) {
+	c.assign(turn, to)
+	c.noteReady(to)
+}
+
+// startPasses starts a pass on every ready worker, by ascending index; after each one the search begins anew, as whatever
+// the pass did may have made another worker ready. A pass of no length is applied at once and its worker goes again; one
+// that had no effect either is tried again only when something else has happened.
 func (c *cluster) startPasses() (changed bool, err error) {
-	for i, ok := c.ready.next(0); ok; i, ok = c.ready.next(i + 1) {
-		for c.ready.has(i) {
-			pass, err := c.runPass(i)
-			if err != nil {
-				return changed, err
-			}
-			if pass.EndMs > c.nowMs {
-				c.workers[i].Pass = pass
-				c.ends.Push(pass.EndMs, c.started, i)
-				c.started++
-				c.ready.remove(i)
-				changed = true
-				break
-			}
-			if pass.Idle() {
-				break
-			}
-			c.apply(pass)
-			c.noteReady(i)
-			changed = true
+	for i, ok := c.ready.next(0); ok; {
+		pass, alive, err := c.runPass(i)
+		if err != nil {
+			return changed, err
 		}
+		if !alive || pass.Idle() {
+			i, ok = c.ready.next(i + 1)
+			continue
+		}
+		if c.kv != nil && pass.KVEventsAtMs == c.nowMs {
+			c.kv.Apply(i, pass.KVEvents)
+		}
+		if pass.EndMs > c.nowMs {
+			c.workers[i].Pass = pass
+			c.ends.Push(pass.EndMs, c.started, i)
+			c.started++
+			c.ready.remove(i)
+		} else if err := c.endPass(i, pass); err != nil {
+			return changed, err
+		}
+		changed = true
+		i, ok = c.ready.next(0)
 	}
 	return changed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
@@ -12,6 +13,7 @@ import (
 type Config struct {
 	Args     engineargs.Args
 	Workers  int                // >= 1
+	Router   *router.Options    // of the KV-aware router; nil gives requests to the workers in turn
 	Workload *workload.Workload // scheduled
 	// Concurrency is the number of sessions active at a time; 0 starts sessions at their own times.
 	Concurrency int
@@ -70,46 +72,66 @@ type run struct {
 // pollEvery is the number of passes between two calls of Config.Poll.
 const pollEvery = 16
 
-// arrive hands a turn to a worker.
-func (r *run) arrive(turn int32, arrivalMs float64, to int) {
+// arrive records the arrival of a turn.
+func (r *run) arrive(turn int32, arrivalMs float64) {
+	r.collector.Arrival(r.request(turn), arrivalMs)
+}
+
+// assign hands a turn that has arrived to a worker.
+func (r *run) assign(turn int32, to int) {
+	r.workers[to].Engine.Add(r.request(turn))
+	r.collector.Worker(engine.RequestID(turn), to)
+}
+
+func (r *run) request(turn int32) engine.Request {
 	t := &r.Workload.Turns[turn]
-	req := engine.Request{
+	return engine.Request{
 		ID:           engine.RequestID(turn),
 		Prompt:       t.Prompt,
 		PromptTokens: t.InputTokens,
 		OutputTokens: t.OutputTokens,
 	}
-	r.workers[to].Engine.Add(req)
-	r.collector.Arrival(req, to, arrivalMs)
 }
 
 // runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
 // of a run that is cut short.
-func (r *run) runPass(i int) (*engine.Pass, error) {
+func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	r.passes++
 	if r.passes%pollEvery == 0 && r.Poll != nil {
 		if err := r.Poll(r.nowMs, r.collector.Finished()); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	pass, alive := r.workers[i].Engine.RunPass(r.nowMs)
-	if !alive {
-		return nil, r.deadEnd()
-	}
+	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	r.collector.Pass(i, pass)
-	return pass, nil
+	return pass, alive, nil
 }
 
 // apply makes the end of a pass visible: requests that finished, then those that were rejected, are over.
 func (r *run) apply(pass *engine.Pass) {
 	for _, id := range pass.Finished {
-		r.collector.Terminal(id, "")
-		r.driver.Completed(int32(id), r.nowMs)
+		r.over(id, "")
 	}
 	for _, rejected := range pass.Rejected {
-		r.collector.Terminal(rejected.ID, rejected.Reason)
-		r.driver.Completed(int32(rejected.ID), r.nowMs)
+		r.over(rejected.ID, rejected.Reason)
 	}
+}
+
+// over notes that a request has completed or, if there is a reason, has been rejected.
+func (r *run) over(id engine.RequestID, reason string) {
+	r.collector.Terminal(id, reason)
+	r.driver.Completed(int32(id), r.nowMs)
+}
+
+// unblock lets workers that cannot go on give up something, now that nothing else is going to happen.
+func (r *run) unblock() bool {
+	any := false
+	for i := range r.workers {
+		if w := &r.workers[i]; w.Engine.Requests() > 0 && w.Engine.Unblock() {
+			any = true
+		}
+	}
+	return any
 }
 
 // cut records what requests have emitted that are not finished when the run ends.

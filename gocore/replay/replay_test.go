@@ -350,10 +350,11 @@ func TestDeadEnd(t *testing.T) {
 		nowMs:     12.5,
 	}
 	for turn := range int32(7) {
-		r.arrive(turn, 0, int(turn)%2)
+		r.arrive(turn, 0)
+		r.assign(turn, int(turn)%2)
 	}
-	if _, err := r.runPass(1); err != nil {
-		t.Fatal(err)
+	if _, alive, err := r.runPass(1); err != nil || !alive {
+		t.Fatal(alive, err)
 	}
 	err := r.deadEnd()
 	const want = "dead end at 12.5 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger pool may help" +

@@ -16,9 +16,17 @@ func (r *run) single() error {
 			}
 			continue
 		}
-		pass, err := r.runPass(0)
+		pass, alive, err := r.runPass(0)
 		if err != nil {
 			return err
+		}
+		if !alive {
+			if next, ok := r.driver.NextMs(); ok && next > r.nowMs {
+				r.nowMs = next
+			} else if !r.unblock() {
+				return r.deadEnd()
+			}
+			continue
 		}
 		r.nowMs = pass.EndMs
 		r.apply(pass)
@@ -37,6 +45,7 @@ func (r *run) releaseSingle() {
 		if !ok {
 			return
 		}
-		r.arrive(turn, arrivalMs, 0)
+		r.arrive(turn, arrivalMs)
+		r.assign(turn, 0)
 	}
 }

@@ -14,7 +14,8 @@ func BenchmarkSummarise(b *testing.B) {
 	for first := 0; first < requests; first += together {
 		p := engine.Pass{StartMs: now, Tokens: together}
 		for id := engine.RequestID(first); id < engine.RequestID(first+together); id++ {
-			c.Arrival(engine.Request{ID: id, PromptTokens: 1000, OutputTokens: output}, 0, now)
+			c.Arrival(engine.Request{ID: id, PromptTokens: 1000, OutputTokens: output}, now)
+			c.Worker(id, 0)
 			p.Admitted = append(p.Admitted, engine.Admission{ID: id})
 			p.Started = append(p.Started, engine.TokenRun{ID: id})
 		}

@@ -61,18 +61,26 @@ func NewCollector(requests, workers int) *Collector {
 		c.workers[i].change = make([]int32, 1)
 	}
 	for i := range c.records {
-		c.records[i] = record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan}
+		c.records[i] = record{
+			arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker,
+		}
 	}
 	return c
 }
 
-// Arrival records that a request was sent at ms and given to a worker.
-func (c *Collector) Arrival(req engine.Request, worker int, ms float64) {
+// noWorker stands for the worker that a request has not been given to yet.
+const noWorker = -1
+
+// Arrival records that a request was sent at ms.
+func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := &c.records[req.ID]
-	r.arrivalMs, r.worker = ms, int32(worker)
+	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, req.OutputTokens
 	c.arrived++
 }
+
+// Worker records which worker emits the tokens of a request.
+func (c *Collector) Worker(id engine.RequestID, worker int) { c.records[id].worker = int32(worker) }
 
 // Pass records a pass of a worker.
 func (c *Collector) Pass(worker int, p *engine.Pass) {

@@ -68,7 +68,8 @@ func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, wo
 		}
 		r.arrived, r.arrivalMs = true, p.StartMs-rng.Float64()
 		r.input, r.output = 1+rng.IntN(20), 1+rng.IntN(30)
-		c.Arrival(engine.Request{ID: id, PromptTokens: r.input, OutputTokens: r.output}, worker, r.arrivalMs)
+		c.Arrival(engine.Request{ID: id, PromptTokens: r.input, OutputTokens: r.output}, r.arrivalMs)
+		c.Worker(id, worker)
 		return id, false
 	case !r.admitted || !r.emitting && rng.IntN(3) == 0:
 		if rng.IntN(12) == 0 {
@@ -195,7 +196,8 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 // TestEmptyReport: a run without a single token still has all keys, and no rate is infinite or undefined.
 func TestEmptyReport(t *testing.T) {
 	c := NewCollector(2, 1)
-	c.Arrival(engine.Request{ID: 0, PromptTokens: 4, OutputTokens: 1}, 0, 5)
+	c.Arrival(engine.Request{ID: 0, PromptTokens: 4, OutputTokens: 1}, 5)
+	c.Worker(0, 0)
 	c.Pass(0, &engine.Pass{StartMs: 5, EndMs: 5, Rejected: []engine.Rejection{{ID: 0, Reason: "x"}}})
 	c.Terminal(0, "x")
 	for _, v := range c.Summarise(Resources{}, NoSLA()) {

@@ -23,7 +23,8 @@ func threeRows(t *testing.T) *Rows {
 	}
 	c := NewCollector(3, 2)
 	for id, output := range []int{2, 1, 9} {
-		c.Arrival(engine.Request{ID: engine.RequestID(id), PromptTokens: 4, OutputTokens: output}, id%2, 0.5)
+		c.Arrival(engine.Request{ID: engine.RequestID(id), PromptTokens: 4, OutputTokens: output}, 0.5)
+		c.Worker(engine.RequestID(id), id%2)
 	}
 	c.Pass(0, &engine.Pass{
 		StartMs: 1, EndMs: 10, Tokens: 1,

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/sglang"
 	"dynosim/gocore/engine/vllm"
 	"dynosim/gocore/engineargs"
 )
@@ -17,5 +18,8 @@ type Worker struct {
 
 // New returns an idle worker with an engine of the type that args ask for.
 func New(args engineargs.Args) Worker {
+	if args.EngineType == engineargs.SGLang {
+		return Worker{Engine: sglang.New(args)}
+	}
 	return Worker{Engine: vllm.New(args)}
 }

@@ -30,7 +30,7 @@ const pollEvery = 256
 func LoadMooncake(r io.Reader, name string, spec TraceSpec) (*Workload, error) {
 	l := &mooncakeLoader{
 		spec:   spec,
-		w:      &Workload{File: name},
+		w:      &Workload{File: name, Hints: make(map[int32]Hints)},
 		blocks: newInterner(spec.TraceBlockSize, spec.EngineBlockSize),
 		named:  make(map[string]int32),
 	}
@@ -106,8 +106,11 @@ func (l *mooncakeLoader) add(r *row) error {
 	if l.line > math.MaxInt32 {
 		return fmt.Errorf("more lines than %d, the limit", math.MaxInt32)
 	}
-	l.w.RouterHints = l.w.RouterHints || r.routerHints
 	index := int32(len(l.w.Turns))
+	if r.given&(fieldPriority|fieldStrictPriority) != 0 {
+		l.w.Hints[index] = r.hints
+	}
+	l.w.PolicyClasses = l.w.PolicyClasses || r.given&fieldPolicyClass != 0
 	if session, known := l.session(r); known {
 		turn.Session = session
 		if err := l.follow(&turn, r); err != nil {

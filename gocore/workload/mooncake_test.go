@@ -3,6 +3,8 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -211,18 +213,17 @@ func TestMooncakeRefuses(t *testing.T) {
 	}
 }
 
-func TestMooncakeNotesRouterHints(t *testing.T) {
-	for text, want := range map[string]bool{
-		`{"output_length":1,"hash_ids":[7]}`:                        false,
-		`{"output_length":1,"hash_ids":[7],"request_id":"x"}`:       false,
-		`{"output_length":1,"hash_ids":[7],"priority":null}`:        false,
-		`{"output_length":1,"hash_ids":[7],"priority":2}`:           true,
-		`{"output_length":1,"hash_ids":[7],"strict_priority":2}`:    true,
-		`{"output_length":1,"hash_ids":[7],"policy_class":"batch"}`: true,
-	} {
-		if got := mustLoad(t, text).RouterHints; got != want {
-			t.Errorf("%s: got %v", text, got)
-		}
+func TestMooncakeHints(t *testing.T) {
+	w := mustLoad(t, `{"output_length":1,"hash_ids":[7],"request_id":"x"}
+{"output_length":1,"hash_ids":[7],"priority":null,"strict_priority":null}
+{"output_length":1,"hash_ids":[7],"priority":-2}
+{"output_length":1,"hash_ids":[7],"strict_priority":4294967295,"priority":3}`)
+	want := map[int32]Hints{2: {Priority: -2}, 3: {Priority: 3, StrictPriority: math.MaxUint32}}
+	if !maps.Equal(w.Hints, want) || w.PolicyClasses {
+		t.Errorf("got %v, classes %t, want %v", w.Hints, w.PolicyClasses, want)
+	}
+	if w := mustLoad(t, `{"output_length":1,"hash_ids":[7],"policy_class":"batch"}`); len(w.Hints) > 0 || !w.PolicyClasses {
+		t.Errorf("policy class: got %v, classes %t", w.Hints, w.PolicyClasses)
 	}
 }
 

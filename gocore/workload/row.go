@@ -20,10 +20,10 @@ type row struct {
 	outputLength uint64
 	hashIDs      []uint64 // reused for the next row
 	sessionID    string
+	hints        Hints
 
-	seen        fields // keys that occurred
-	given       fields // keys with a value other than null
-	routerHints bool
+	seen  fields // keys that occurred
+	given fields // keys with a value other than null
 }
 
 // fields is a set of the keys that mean something in a row; an alias counts as its field.
@@ -158,13 +158,10 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 		r.sessionID, err = text(value)
 	case fieldRequestID, fieldPolicyClass:
 		_, err = text(value)
-		r.routerHints = r.routerHints || field == fieldPolicyClass
 	case fieldPriority:
-		err = signed32(value)
-		r.routerHints = true
+		r.hints.Priority, err = signed32(value)
 	case fieldStrictPriority:
-		_, err = unsigned(value, math.MaxUint32)
-		r.routerHints = true
+		r.hints.StrictPriority, err = unsigned(value, math.MaxUint32)
 	case fieldOutputTokenIDs:
 		err = errors.New("planned output tokens are not built yet, leave the key out")
 	}
@@ -190,11 +187,12 @@ func unsigned(value jsontext.Value, limit uint64) (uint64, error) {
 	return x, nil
 }
 
-func signed32(value jsontext.Value) error {
-	if _, err := strconv.ParseInt(string(value), 10, 32); value.Kind() != '0' || err != nil {
-		return mistyped(value, fmt.Sprintf("an integer from %d to %d", math.MinInt32, math.MaxInt32))
+func signed32(value jsontext.Value) (int64, error) {
+	x, err := strconv.ParseInt(string(value), 10, 32)
+	if value.Kind() != '0' || err != nil {
+		return 0, mistyped(value, fmt.Sprintf("an integer from %d to %d", math.MinInt32, math.MaxInt32))
 	}
-	return nil
+	return x, nil
 }
 
 func text(value jsontext.Value) (string, error) {

@@ -12,8 +12,16 @@ type Workload struct {
 	Turns    []Turn
 	Sessions []Session
 
-	File        string // the trace, "" if generated
-	RouterHints bool   // rows set fields that only a router's queue reads
+	File string // the trace, "" if generated
+
+	Hints         map[int32]Hints // by turn, for those whose row has some
+	PolicyClasses bool            // rows name a class of a router policy
+}
+
+// Hints is what a turn asks of a router's queue.
+type Hints struct {
+	Priority       int64
+	StrictPriority uint64
 }
 
 // Turn is one request.

@@ -119,6 +119,9 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	return &s.out, s.watchForStall()
 }
 
+// Unblock implements [engine.Engine]. Requests that block each other preempt each other anyway; see stall.
+func (s *Scheduler) Unblock() bool { return false }
+
 func (s *Scheduler) begin(nowMs float64) {
 	s.passes++
 	s.budget = s.args.MaxNumBatchedTokens

@@ -1,5 +1,6 @@
-"""Simulated LLM inference engines: their arguments. Live workers are not built yet."""
+"""Simulated LLM inference engines: their arguments and their router's. Live workers are not built yet."""
 
 from dynamo.mocker.args import MockEngineArgs, ReasoningConfig, SglangArgs
+from dynamo.mocker.router import KvRouterConfig
 
-__all__ = ["MockEngineArgs", "ReasoningConfig", "SglangArgs"]
+__all__ = ["KvRouterConfig", "MockEngineArgs", "ReasoningConfig", "SglangArgs"]

@@ -6,28 +6,12 @@ process forks. A class and a plain dict of the same fields are accepted alike wh
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, get_type_hints
+from typing import Any, ClassVar, TypedDict
 
 from dynamo._core import values
-from dynamo.mocker.fields import Field, FieldSet, fields_of, parse, table
-
-if TYPE_CHECKING:
-    from inspect import Signature
-
-    from typing_extensions import Unpack
-elif sys.version_info >= (3, 11):
-    from typing import Unpack
-else:
-
-    class Unpack:
-        """Lets typing.get_type_hints() resolve Unpack[X], as X, where Python does not have it yet."""
-
-        def __class_getitem__(cls, item: Any) -> Any:
-            return item
-
+from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse, table
+from dynamo.mocker.unpack import Unpack
 
 # What only JSON may say: older spellings of worker_type, and a mark that other tools leave.
 _JSON_ONLY = ("is_prefill", "is_decode", "has_perf_model")
@@ -54,7 +38,11 @@ class ReasoningConfig(FieldSet):
 
 
 class SglangArgs(FieldSet):
-    """Settings of a simulated SGLang engine; None means its default. Sizes are in tokens."""
+    """Settings of a simulated SGLang engine; None means its default. Sizes are in tokens.
+
+    ``reference_quirks=False`` corrects two slips of the reference: a request that is retracted then returns exactly
+    the slots that it alone holds.
+    """
 
     __slots__ = ()
     _section: ClassVar[str] = "sglang"
@@ -67,6 +55,8 @@ class SglangArgs(FieldSet):
         chunked_prefill_size: int | None = None,
         clip_max_new_tokens: int | None = None,
         schedule_conservativeness: float | None = None,
+        *,
+        reference_quirks: bool | None = None,
     ) -> None:
         given = {
             "schedule_policy": schedule_policy,
@@ -75,6 +65,7 @@ class SglangArgs(FieldSet):
             "chunked_prefill_size": chunked_prefill_size,
             "clip_max_new_tokens": clip_max_new_tokens,
             "schedule_conservativeness": schedule_conservativeness,
+            "reference_quirks": reference_quirks,
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
 
@@ -146,27 +137,6 @@ class EngineFields(TypedDict, total=False):
 _POSITIONAL = tuple(name for name in EngineFields.__annotations__ if name != "num_gpu_blocks_override")
 
 
-class _Signature:
-    """The signature of MockEngineArgs for help() and editors, with the defaults of the table."""
-
-    def __get__(self, instance: object, owner: type[FieldSet]) -> Signature:
-        from inspect import Parameter, Signature
-
-        fields = fields_of(None)
-        hints = get_type_hints(EngineFields)
-        return Signature(
-            [
-                Parameter(
-                    name,
-                    Parameter.POSITIONAL_OR_KEYWORD if name in _POSITIONAL else Parameter.KEYWORD_ONLY,
-                    default=fields[name].arg_default,
-                    annotation=hints[name],
-                )
-                for name in (*_POSITIONAL, *(hints.keys() - set(_POSITIONAL)))
-            ]
-        )
-
-
 class MockEngineArgs(FieldSet):
     """One simulated engine: ``MockEngineArgs(block_size=64, num_gpu_blocks=4096)``.
 
@@ -184,7 +154,7 @@ class MockEngineArgs(FieldSet):
     """
 
     __slots__ = ()
-    __signature__ = _Signature()
+    __signature__ = FieldSignature(EngineFields, _POSITIONAL)
     _settable = frozenset(
         {
             "num_gpu_blocks",
@@ -198,24 +168,15 @@ class MockEngineArgs(FieldSet):
     )
 
     def __init__(self, *positional: Any, **given: Unpack[EngineFields]) -> None:
-        if len(positional) > len(_POSITIONAL):
-            raise TypeError(f"got {len(positional)} positional arguments, want at most {len(_POSITIONAL)}")
-        first = dict(zip(_POSITIONAL, positional, strict=False))
         for name in given:
             if name in _JSON_ONLY:
                 raise TypeError(f"unknown field {values.show(name)}: it can only be given in JSON")
-            if name in first:
-                raise TypeError(f"{name}: got two values, by position and by name")
-        super().__init__({**first, **given})
+        super().__init__(by_name(_POSITIONAL, positional, given))
 
     @staticmethod
     def from_json(text: str) -> MockEngineArgs:
         """Engine arguments from the text of a JSON object. Raises ValueError for anything wrong in it."""
         return MockEngineArgs._of(parse(fields_of(None), text))
-
-    def to_json(self) -> str:
-        """What was given, as the text of a JSON object."""
-        return json.dumps(self.to_dict())
 
     def copy(self) -> MockEngineArgs:
         """An independent copy."""

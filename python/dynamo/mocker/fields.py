@@ -1,19 +1,22 @@
-"""Objects whose fields come from the table that Go generates (dynamo/_core/engine_args.json).
+"""Objects whose fields come from the tables that Go generates (dynamo/_core/*.json).
 
-The table carries names, types, ranges and defaults, so that arguments can be checked where they are written down and
+A table carries names, types, ranges and defaults, so that arguments can be checked where they are written down and
 without loading the Go extension, which a process that is going to fork must not do. Rules between fields are Go's.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_type_hints
 
 from dynamo import _core
 from dynamo._core import values
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 Self = TypeVar("Self", bound="FieldSet")
 
@@ -55,17 +58,17 @@ Fields = Mapping[str, Field]
 
 
 @cache
-def table() -> Mapping[str, Any]:
-    """The generated table, as JSON has it."""
-    path = Path(_core.__file__).with_name("engine_args.json")
+def table(name: str = "engine_args") -> Mapping[str, Any]:
+    """A generated table, as JSON has it."""
+    path = Path(_core.__file__).with_name(f"{name}.json")
     content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
 
 
 @cache
-def fields_of(nested: str | None) -> Fields:
+def fields_of(nested: str | None, of: str = "engine_args") -> Fields:
     """The fields of the whole object (None) or of one of its nested objects."""
-    rows = table()["fields"] if nested is None else table()["nested"][nested]
+    rows = table(of)["fields"] if nested is None else table(of)["nested"][nested]
     return {row["name"]: Field(**row) for row in rows}
 
 
@@ -75,6 +78,7 @@ class FieldSet:
     __slots__ = ("_given",)
     __hash__ = None  # type: ignore[assignment]  # mutable
 
+    _table: ClassVar[str] = "engine_args"
     _section: ClassVar[str | None] = None
     _settable: ClassVar[Collection[str]] = ()
 
@@ -85,7 +89,7 @@ class FieldSet:
 
     @classmethod
     def _fields(cls) -> Fields:
-        return fields_of(cls._section)
+        return fields_of(cls._section, cls._table)
 
     def _keep(self, given: dict[str, Any]) -> None:
         object.__setattr__(self, "_given", given)
@@ -135,6 +139,46 @@ class FieldSet:
     def to_dict(self) -> dict[str, Any]:
         """What was given, as plain values."""
         return {name: value.to_dict() if isinstance(value, FieldSet) else value for name, value in self._given.items()}
+
+    def to_json(self) -> str:
+        """What was given, as the text of a JSON object."""
+        return json.dumps(self.to_dict())
+
+
+def by_name(order: Sequence[str], positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor whose positional ones have these names, in this order."""
+    if len(positional) > len(order):
+        raise TypeError(f"got {len(positional)} positional arguments, want at most {len(order)}")
+    first = dict(zip(order, positional, strict=False))
+    for name in named:
+        if name in first:
+            raise TypeError(f"{name}: got two values, by position and by name")
+    return {**first, **named}
+
+
+class FieldSignature:
+    """The signature of a class of fields for help() and editors, with the defaults of its table."""
+
+    def __init__(self, hints: type, order: Sequence[str]) -> None:
+        self._hints = hints
+        self._order = order
+
+    def __get__(self, instance: object, owner: type[FieldSet]) -> Signature:
+        from inspect import Parameter, Signature
+
+        fields = owner._fields()
+        hints = get_type_hints(self._hints)
+        return Signature(
+            [
+                Parameter(
+                    name,
+                    Parameter.POSITIONAL_OR_KEYWORD if name in self._order else Parameter.KEYWORD_ONLY,
+                    default=fields[name].arg_default,
+                    annotation=hints[name],
+                )
+                for name in (*self._order, *(name for name in hints if name not in self._order))
+            ]
+        )
 
 
 def check(fields: Fields, given: Mapping[str, Any], path: str = "", from_json: bool = False) -> dict[str, Any]:

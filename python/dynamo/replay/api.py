@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.mocker import MockEngineArgs
+from dynamo.mocker import KvRouterConfig, MockEngineArgs
 from dynamo.mocker.fields import FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
 
 Path: TypeAlias = str | os.PathLike[str]
 EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
+RouterConfig: TypeAlias = KvRouterConfig | Mapping[str, Any]
 
 
 def run_trace_replay(
@@ -29,7 +30,7 @@ def run_trace_replay(
     extra_engine_args: EngineArgs | None = None,
     prefill_engine_args: EngineArgs | None = None,
     decode_engine_args: EngineArgs | None = None,
-    router_config: Mapping[str, Any] | None = None,
+    router_config: RouterConfig | None = None,
     aic_perf_config: Mapping[str, Any] | None = None,
     num_workers: int | None = None,
     num_prefill_workers: int | None = None,
@@ -37,6 +38,10 @@ def run_trace_replay(
     replay_concurrency: int | None = None,
     replay_mode: str | None = None,
     router_mode: str | None = None,
+    router_log: Path | None = None,
+    router_decisions: Path | None = None,
+    router_decisions_mode: str | None = None,
+    seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
     trace_block_size: int | None = None,
     trace_format: str | None = None,
@@ -61,15 +66,21 @@ def run_trace_replay(
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
         num_workers: Simulated workers; one if not given.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
-        router_mode: ``"round_robin"`` (default).
+        router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
+        router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
+        router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
+        router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
+            be a per-request file of another run. A worker that is not among the cheapest is an error, unless
+            ``router_decisions_mode`` is ``"force"`` instead of ``"check"``.
+        seed: Decides what is left to chance: ties between workers. Equal seeds give equal runs; 0 if not given.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
         replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, prefill_engine_args,
-            decode_engine_args, num_prefill_workers, num_decode_workers, router_config, router_policy_config,
-            aic_perf_config, model_name, planner_config, benchmark_granularity: As on the command line.
+            decode_engine_args, num_prefill_workers, num_decode_workers, router_policy_config, aic_perf_config,
+            model_name, planner_config, benchmark_granularity: As on the command line.
 
     Returns:
         The report: a dict of metrics whose ``requests`` attribute holds the per-request columns.
@@ -94,7 +105,7 @@ def run_synthetic_trace_replay(
     extra_engine_args: EngineArgs | None = None,
     prefill_engine_args: EngineArgs | None = None,
     decode_engine_args: EngineArgs | None = None,
-    router_config: Mapping[str, Any] | None = None,
+    router_config: RouterConfig | None = None,
     aic_perf_config: Mapping[str, Any] | None = None,
     num_workers: int | None = None,
     num_prefill_workers: int | None = None,
@@ -102,6 +113,10 @@ def run_synthetic_trace_replay(
     replay_concurrency: int | None = None,
     replay_mode: str | None = None,
     router_mode: str | None = None,
+    router_log: Path | None = None,
+    router_decisions: Path | None = None,
+    router_decisions_mode: str | None = None,
+    seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
     arrival_interval_ms: float | None = None,
     turns_per_session: int | None = None,
@@ -142,10 +157,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     for name, value in arguments.items():
         if value is not None or name in _REQUIRED:
             config[name] = _CONVERSIONS[name](name, value)
-    if "report_jsonl_path" in config:
-        rows = ("report_jsonl_path", config["report_jsonl_path"])
-        files.check_writable(*rows)
-        files.check_distinct([rows, *(("trace_files", path) for path in config.get("trace_files", ()))])
+    files.check_outputs(config)
     result = _core.run(config)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=3)
@@ -177,6 +189,10 @@ def _engine_args(name: str, value: object) -> str:
     raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
 
 
+def _router_config(name: str, value: object) -> str:
+    return value.to_json() if isinstance(value, KvRouterConfig) else _json_text(name, value)
+
+
 def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
 
@@ -185,10 +201,11 @@ _REQUIRED = ("trace_files", "input_tokens", "output_tokens", "request_count")
 _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     "trace_files": _paths,
     **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
-    **dict.fromkeys(("router_config", "aic_perf_config"), _json_text),
-    **dict.fromkeys(("report_jsonl_path", "router_policy_config"), values.path),
+    "router_config": _router_config,
+    "aic_perf_config": _json_text,
+    **dict.fromkeys(("report_jsonl_path", "router_policy_config", "router_log", "router_decisions"), values.path),
     "planner_config": _planner_config,
-    **dict.fromkeys(("replay_mode", "router_mode", "trace_format", "model_name"), values.text),
+    **dict.fromkeys(("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name"), values.text),
     **dict.fromkeys(
         (
             "input_tokens",
@@ -202,6 +219,7 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
             "trace_num_prefix_groups",
             "turns_per_session",
             "num_prefix_groups",
+            "seed",
             "benchmark_granularity",
         ),
         values.integer,

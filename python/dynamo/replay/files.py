@@ -6,9 +6,14 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any
+
+# The files that a run writes and reads: their names in its configuration and on the command line.
+_OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log"}
+_INPUTS = {"router_decisions": "--router-decisions"}
 
 # Answers of kernels and file systems that know no unnamed files.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
@@ -33,6 +38,27 @@ def check_writable(name: str, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name}: cannot write {os.fspath(path)!r}: {error.strerror}") from None
     except ValueError as error:  # a NUL character
         raise ValueError(f"{name}: cannot write {os.fspath(path)!r}: {error}") from None
+
+
+def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str] | None = None) -> None:
+    """Raises ValueError if a run of this configuration could not write a file, or would write over another of its own.
+
+    The command line, which also writes a report, has its options named; Python its parameters.
+    """
+    outputs = _named(config, _OUTPUTS, report_json is not None)
+    if report_json is not None:
+        outputs.insert(0, ("--report-json", report_json))
+    for name, path in outputs:
+        check_writable(name, path)
+    if outputs:
+        traces = (("trace_files", path) for path in config.get("trace_files", ()))
+        check_distinct([*outputs, *_named(config, _INPUTS, report_json is not None), *traces])
+
+
+def _named(
+    config: Mapping[str, Any], options: Mapping[str, str], by_option: bool
+) -> list[tuple[str, str | os.PathLike[str]]]:
+    return [(option if by_option else name, config[name]) for name, option in options.items() if name in config]
 
 
 def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:

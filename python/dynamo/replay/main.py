@@ -128,13 +128,8 @@ def _report_path(given: str | None) -> Path:
 
 
 def _check_outputs(report_path: Path, config: Mapping[str, Any]) -> None:
-    outputs: list[tuple[str, str | Path]] = [("--report-json", report_path)]
-    if "report_jsonl_path" in config:
-        outputs.append(("--report-jsonl", config["report_jsonl_path"]))
     try:
-        for name, path in outputs:
-            files.check_writable(name, path)
-        files.check_distinct([*outputs, *(("trace_files", path) for path in config.get("trace_files", ()))])
+        files.check_outputs(config, report_path)
     except ValueError as error:
         raise UsageError(error) from None
 
@@ -229,6 +224,9 @@ _DEPLOYMENT: Sequence[Option] = (
     ("--decode-engine-args", str, "engine arguments of decode workers, a JSON object"),
     ("--router-mode", str, "round_robin (default) or kv_router"),
     ("--router-config", str, "router settings, a JSON object"),
+    ("--router-log", str, "write every decision of the router to this JSONL file"),
+    ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
+    ("--router-decisions-mode", str, "check (default): only cheapest workers; or force"),
     ("--router-policy-config", str, "file with router policy settings"),
     ("--model-name", str, "name of the served model"),
     ("--planner-config", str, "planner settings: a JSON object or a file"),
@@ -238,6 +236,7 @@ _RUN: Sequence[Option] = (
     ("--replay-mode", str, "offline (default, virtual time) or online"),
     ("--replay-concurrency", int, "ignore arrival times and keep this many requests in flight"),
     ("--arrival-speedup-ratio", float, "divide the gaps between arrivals by this (default: 1)"),
+    ("--seed", int, "decides ties between workers (default: 0)"),
     ("--max-sim-time-seconds", float, "stop at this simulated time"),
     ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
     ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),

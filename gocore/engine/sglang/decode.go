@@ -1,0 +1,99 @@
+package sglang
+
+import "dynosim/gocore/engine"
+
+// decode gives every running request one token, those whose prompt was completed in this very pass included, and adds
+// the time that takes. When slots run short, requests are retracted first; the last one never is, and if there is no
+// slot even for that one, nothing happens.
+func (s *Scheduler) decode() {
+	if len(s.running) == 0 {
+		return
+	}
+	s.retractUntilFits()
+	if !s.pool.Take(len(s.running)) {
+		return
+	}
+	active := min(s.load.tokens, s.pool.Total())
+	s.out.EndMs += float64(s.clock.DecodeSeconds(active, s.pool.Total()) * 1000)
+	s.out.Tokens = len(s.running)
+	s.out.Scheduled += len(s.running)
+	s.emissions++
+	s.uses = 0
+	s.load.emit()
+	s.rescue.emitted()
+	if s.pool.Recording() {
+		s.catchUpAll()
+	}
+	if s.observed {
+		s.signal()
+	}
+	s.startJoined()
+	if s.emissions >= s.nextFinish {
+		s.finishDue()
+	}
+}
+
+// signal tells who gets a first or last token.
+func (s *Scheduler) signal() {
+	if s.joined == len(s.running) && s.emissions < s.nextFinish {
+		return
+	}
+	for i, r := range s.running {
+		final := r.finishAt <= s.emissions
+		if final || i >= s.joined && r.generated == 0 {
+			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: final})
+		}
+	}
+}
+
+// startJoined gives the requests that have just begun to run their first token, in running order.
+func (s *Scheduler) startJoined() {
+	for _, r := range s.running[s.joined:] {
+		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated})
+		if r.finishAt > s.emissions {
+			s.pool.FirstDecode(&r.holding, r.tokenTime(s.emissions))
+		}
+	}
+	s.joined = len(s.running)
+}
+
+// catchUpAll brings the requests that have run before up to date, so that every event is on record in the pass it
+// belongs to.
+func (s *Scheduler) catchUpAll() {
+	for _, r := range s.running[:s.joined] {
+		if r.finishAt > s.emissions {
+			s.catchUp(r, s.emissions)
+		}
+	}
+}
+
+// catchUp gives the holding of r the tokens of the emitting passes up to emission since it was last looked at. The last
+// page they fill was full when the sequence had a whole number of pages.
+func (s *Scheduler) catchUp(r *sequence, emission int) {
+	tokens := r.promptTokens + r.maxOutput - (r.finishAt - emission)
+	if missed := tokens - r.holding.Tokens(); missed > 0 {
+		s.pool.Decode(&r.holding, missed, r.tokenTime(emission-tokens%s.pageSize))
+	}
+}
+
+// finishDue completes the requests that have just got their last token, in running order.
+func (s *Scheduler) finishDue() {
+	kept := s.running[:0]
+	for _, r := range s.running {
+		if r.finishAt > s.emissions {
+			if len(kept) == 0 || r.finishAt < s.nextFinish {
+				s.nextFinish = r.finishAt
+			}
+			kept = append(kept, r)
+			continue
+		}
+		s.catchUp(r, s.emissions-1)
+		s.load.count(r.promptTokens+r.maxOutput, -1)
+		s.pool.Finish(&r.holding, s.now())
+		s.out.Finished = append(s.out.Finished, r.id)
+		s.spares = append(s.spares, r)
+	}
+	clear(s.running[len(kept):])
+	s.running = kept
+	s.joined = len(kept)
+}

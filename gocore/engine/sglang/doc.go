@@ -1,0 +1,38 @@
+// Package sglang simulates the scheduler of an SGLang engine: batches of prompts, chunked prefill, a radix tree of
+// cached pages, admission by an estimate of what running requests will still need, and retraction where it was too low.
+//
+// One pass is one call of RunPass:
+//
+//	orderQueue     longest-prefix-match sorts the waiting queue; otherwise it stays as it is
+//	admitWaiting   a batch of prompts or chunks, strictly from the head of the queue, while all budgets last
+//	decode         one token for every running request, those admitted in this very pass included; if slots are short,
+//	               requests are retracted first
+//
+// The durations of prefill and decode are added (package timing). All state changes happen at once, at the start of the
+// pass; only their visibility is delayed (engine.Pass). KV events are visible at its end.
+//
+//	           +--- more chunks ---+
+//	           v                   |
+//	Add --> waiting --prefill--> computed in part, or --> running --last token--> gone
+//	           ^                                            |
+//	           +----------------- retract ------------------+   (to the front of the queue)
+//
+// Facts that surprise, all of them the reference's and visible in users' numbers:
+//
+//   - Whoever stands at the head and is refused keeps everybody behind it waiting.
+//   - A prompt is in the cache from its first token on (or the end of a chunk), so equal prompts in one batch both pay.
+//   - Room for a prompt is made before its prefix is looked up, and may cost it that prefix.
+//   - The tokens of a request's earlier chunks count as reused; after a retraction, generated tokens do.
+//   - A prompt up to chunked_prefill_size is not cut, max_prefill_tokens cuts nothing, and cached tokens are charged
+//     too.
+//   - The request with the fewest output tokens is retracted, of equals the one that has run longest.
+//   - Retraction loses slots or returns too many (radix.Pool.Retract), unless the argument reference_quirks is false.
+//
+// Where this engine departs on purpose from the reference: requests that can never run are rejected instead of blocking
+// the queue for ever (reject.go), and a dead end has a way out (unblock.go).
+//
+// Read scheduler.go, then admission.go, decode.go and retraction.go in the order of a pass; policy.go sorts the queue.
+// sequence.go is the state of one request, and of all running ones together: as these get their tokens in the same
+// passes, a pass costs hardly more than those that join or finish in it. The tests run every workload with and without
+// bringing all requests up to date after each pass, and compare it with a slow model of the same rules (model_test.go).
+package sglang

@@ -1,0 +1,107 @@
+package sglang
+
+import (
+	"fmt"
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// fate is what a user learns about one request.
+type fate struct {
+	AdmitMs  float64 // first admission
+	Reused   []int   // at each admission
+	TokenMs  []float64
+	Finished bool
+	Rejected string // why
+}
+
+func (o *fate) over() bool { return o.Finished || o.Rejected != "" }
+
+// recorder follows passes and rebuilds from them, by the contract of engine.Pass alone, when every token was emitted.
+type recorder struct {
+	fates []fate
+	runs  [][]tokenRun // by request
+	endMs []float64    // of the emitting passes
+}
+
+type tokenRun struct {
+	index int // of its first token
+	pass  int // emitting pass of its first token
+}
+
+func newRecorder(requests int) *recorder {
+	return &recorder{fates: make([]fate, requests), runs: make([][]tokenRun, requests)}
+}
+
+func (r *recorder) see(p *engine.Pass) error {
+	if p.EndMs < p.StartMs {
+		return fmt.Errorf("time goes back to %v", p.EndMs)
+	}
+	for _, a := range p.Admitted {
+		o := &r.fates[a.ID]
+		if o.over() {
+			return fmt.Errorf("request %d is admitted after its end", a.ID)
+		}
+		if o.Reused == nil {
+			o.AdmitMs = p.StartMs
+		}
+		o.Reused = append(o.Reused, a.ReusedTokens)
+	}
+	for _, run := range p.Started {
+		r.runs[run.ID] = append(r.runs[run.ID], tokenRun{index: run.Index, pass: len(r.endMs)})
+	}
+	if p.Tokens > 0 {
+		r.endMs = append(r.endMs, p.EndMs)
+	} else if len(p.Started)+len(p.Finished) > 0 {
+		return fmt.Errorf("started %v and finished %v without a token", p.Started, p.Finished)
+	}
+	for _, id := range p.Finished {
+		if r.fates[id].over() {
+			return fmt.Errorf("request %d ends twice", id)
+		}
+		r.fates[id].Finished = true
+		if err := r.noteTokens(id); err != nil {
+			return err
+		}
+	}
+	for _, rejected := range p.Rejected {
+		if r.fates[rejected.ID].over() {
+			return fmt.Errorf("request %d ends twice", rejected.ID)
+		}
+		r.fates[rejected.ID].Rejected = rejected.Reason
+	}
+	return nil
+}
+
+// noteTokens lays the runs of a request that finishes in the last emitting pass end to end.
+func (r *recorder) noteTokens(id engine.RequestID) error {
+	o := &r.fates[id]
+	end := len(r.endMs) // of the run
+	for i, run := range slices.Backward(r.runs[id]) {
+		length := end - run.pass
+		if i+1 < len(r.runs[id]) {
+			length = r.runs[id][i+1].index - run.index
+		}
+		if length < 1 || run.pass+length > end {
+			return fmt.Errorf("request %d: runs %v do not fit together", id, r.runs[id])
+		}
+		o.TokenMs = append(slices.Clone(r.endMs[run.pass:run.pass+length]), o.TokenMs...)
+		end = run.pass
+	}
+	if runs := r.runs[id]; len(runs) == 0 || runs[0].index != 0 {
+		return fmt.Errorf("request %d finishes, its runs are %v", id, runs)
+	}
+	return nil
+}
+
+// copyPass is a pass that stays as it is, without what only an observed engine reports; empty slices are nil.
+func copyPass(p *engine.Pass) engine.Pass {
+	c := *p
+	c.KVEvents, c.KVEventsAtMs, c.Signals = nil, 0, nil
+	c.Admitted, c.Started, c.Finished, c.Rejected = copyOf(c.Admitted), copyOf(c.Started), copyOf(c.Finished), copyOf(c.Rejected)
+	return c
+}
+
+// copyOf is nil for every empty slice.
+func copyOf[T any](s []T) []T { return append([]T(nil), s...) }

@@ -1,0 +1,74 @@
+package sglang
+
+import "slices"
+
+// retractUntilFits retracts running requests until the next token of each has a slot, and a page where it starts one.
+// The two are counted separately: the slots that are left in last pages do not count as room for new pages.
+func (s *Scheduler) retractUntilFits() {
+	for len(s.running) > 1 {
+		actual := s.pool.Available()
+		if actual >= len(s.running) && max(0, actual-s.load.overhead()) >= s.load.full*s.pageSize {
+			return
+		}
+		s.retract(s.victim())
+	}
+}
+
+// victim is the place of the running request with the fewest output tokens, of equals that of the first.
+func (s *Scheduler) victim() int {
+	fewest := 0
+	for i, r := range s.running {
+		if s.generated(r) < s.generated(s.running[fewest]) {
+			fewest = i
+		}
+	}
+	return fewest
+}
+
+// retract makes a running request give its slots back. Its tokens stay, and so does what the tree has of them, until it
+// is evicted.
+func (s *Scheduler) retract(i int) {
+	r := s.running[i]
+	s.running = slices.Delete(s.running, i, i+1)
+	if i < s.joined {
+		s.joined--
+		s.catchUp(r, s.emissions)
+	}
+	s.load.count(s.tokens(r), -1)
+	s.pool.Retract(&r.holding)
+	r.generated = s.generated(r)
+	r.status = retracted
+	s.retracted = append(s.retracted, r)
+	s.out.Scheduled++
+}
+
+// requeueRetracted ends a pass: whoever was retracted goes to the front of the queue, the first one foremost, and the
+// ratio is set for the next pass.
+func (s *Scheduler) requeueRetracted() {
+	for _, r := range slices.Backward(s.retracted) {
+		s.waiting.PushFront(r)
+	}
+	s.ratio.next(len(s.retracted) > 0)
+	s.lpm.settled = s.lpm.settled && len(s.retracted) == 0
+	s.retracted = s.retracted[:0]
+}
+
+// newTokenRatio is how much of their future output running requests are expected to generate before somebody finishes.
+// It starts pessimistic, decays pass by pass, and jumps back when a retraction has shown that it was too low.
+type newTokenRatio struct {
+	value, initial, lowest, step float64
+}
+
+func newRatio(conservativeness float64) newTokenRatio {
+	initial := 0.7 * conservativeness
+	lowest := initial * 0.14
+	return newTokenRatio{value: initial, initial: initial, lowest: lowest, step: (initial - lowest) / 600}
+}
+
+// next sets the ratio after a pass, an idle one included.
+func (r *newTokenRatio) next(retracted bool) {
+	if retracted {
+		r.value = r.initial
+	}
+	r.value = max(r.value-r.step, r.lowest)
+}

@@ -1,0 +1,176 @@
+package sglang
+
+import (
+	"slices"
+
+	"github.com/gammazero/deque"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/radix"
+	"dynosim/gocore/timing"
+)
+
+// Scheduler is one simulated SGLang engine. One loop owns it; it is not safe for concurrent use.
+type Scheduler struct {
+	args     engineargs.Args
+	pageSize int
+	clock    timing.Clock
+	pool     *radix.Pool
+	ratio    newTokenRatio
+
+	waiting    deque.Deque[*sequence]
+	running    []*sequence // in admission order
+	load       load        // of running
+	joined     int         // the first of running that have emitted since they were admitted
+	nextFinish int         // no running request finishes in an earlier emitting pass
+	emissions  int         // passes that emitted tokens, so far
+	added      int         // requests so far
+	admissions int         // so far
+	uses       uint64      // of the pool since the last emitting pass, see now
+	private    kvcache.BlockID
+	lpm        lpm
+	rescue     rescue
+
+	// The pass being run.
+	prefillCount, prefillEnds, prefillStarts int
+	retracted                                []*sequence
+	out                                      engine.Pass
+	observed                                 bool
+
+	spares []*sequence
+}
+
+// New returns an idle engine.
+func New(args engineargs.Args) *Scheduler {
+	return &Scheduler{
+		args:     args,
+		pageSize: args.BlockSize,
+		clock:    timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
+		ratio:    newRatio(args.SGLang.Conservativeness),
+		load:     newLoad(args.BlockSize),
+		private:  kvcache.PrivateIDs,
+		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+	}
+}
+
+var _ engine.Engine = (*Scheduler)(nil)
+
+// Observe implements [engine.Engine]. It must be called before the first request.
+func (s *Scheduler) Observe() {
+	s.observed = true
+	s.pool.Record()
+}
+
+// Add implements [engine.Engine].
+func (s *Scheduler) Add(req engine.Request) {
+	r := s.spare()
+	*r = sequence{
+		id:           req.ID,
+		order:        s.added,
+		promptTokens: req.PromptTokens,
+		maxOutput:    req.OutputTokens,
+		holding: radix.Holding{Key: radix.Key{
+			Prompt:    req.Prompt,
+			Shareable: req.PromptTokens / s.pageSize,
+			Private:   s.private,
+		}},
+	}
+	s.private += kvcache.BlockID(ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))
+	s.added++
+	s.waiting.PushBack(r)
+	s.lpm.settled = false
+}
+
+// Requests implements [engine.Engine].
+func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
+
+// Load is how many requests wait and run, and how many blocks are in use: those of the cache count, even if nobody
+// needs them, and so do the unused slots of the running requests' last blocks.
+func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
+	used := s.pool.Total() - s.pool.Free() + s.load.overhead()
+	return s.waiting.Len(), len(s.running), ceilDiv(used, s.pageSize)
+}
+
+// RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either.
+func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.begin(nowMs)
+	s.orderQueue()
+	s.admitWaiting()
+	s.out.EndMs = nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillEnds, s.prefillStarts)*1000)
+	s.decode()
+	s.requeueRetracted()
+	if s.observed {
+		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
+	}
+	return &s.out, !s.out.Idle()
+}
+
+func (s *Scheduler) begin(nowMs float64) {
+	s.prefillCount, s.prefillEnds, s.prefillStarts = 0, 0, 0
+	s.out = engine.Pass{
+		StartMs:  nowMs,
+		Admitted: s.out.Admitted[:0],
+		Started:  s.out.Started[:0],
+		Finished: s.out.Finished[:0],
+		Rejected: s.out.Rejected[:0],
+		Signals:  s.out.Signals[:0],
+	}
+}
+
+// Stuck implements [engine.Engine].
+func (s *Scheduler) Stuck() []engine.Stuck {
+	owned := s.owned()
+	stuck := make([]engine.Stuck, len(owned))
+	for i, r := range owned {
+		stuck[i] = engine.Stuck{
+			ID:           r.id,
+			State:        r.status.String(),
+			PromptTokens: r.promptTokens,
+			OutputTokens: r.maxOutput,
+			Generated:    s.generated(r),
+			BlocksNeeded: ceilDiv(r.promptTokens+r.maxOutput, s.pageSize),
+		}
+	}
+	return stuck
+}
+
+// owned lists all waiting and running requests in order of arrival.
+func (s *Scheduler) owned() []*sequence {
+	all := slices.Clone(s.running)
+	for i := range s.waiting.Len() {
+		all = append(all, s.waiting.At(i))
+	}
+	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	return all
+}
+
+func (s *Scheduler) spare() *sequence {
+	if n := len(s.spares); n > 0 {
+		r := s.spares[n-1]
+		s.spares = s.spares[:n-1]
+		return r
+	}
+	return new(sequence)
+}
+
+// Uses of the pool are ordered by the emitting pass they belong to; within it come the tokens, by place in the running
+// order, then everything until the tokens of the next. So the time at which a request got some earlier token can be
+// told without having looked at it then.
+const (
+	placeBits = 31
+	afterward = 1 << placeBits
+)
+
+// now is the time of a use of the pool at this moment, other than for a token.
+func (s *Scheduler) now() radix.Time {
+	s.uses++
+	return radix.Time(uint64(s.emissions)<<(placeBits+1) | afterward | s.uses)
+}
+
+// tokenTime is the time of the token that r got in an emitting pass.
+func (r *sequence) tokenTime(emission int) radix.Time {
+	return radix.Time(uint64(emission)<<(placeBits+1) | uint64(r.place))
+}

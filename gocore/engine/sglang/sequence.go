@@ -1,0 +1,49 @@
+package sglang
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache/radix"
+)
+
+type status uint8
+
+const (
+	waiting   status = iota // never ran; may hold the slots of its first chunks
+	running                 // gets a token in every pass that emits
+	retracted               // ran before, waits again
+)
+
+func (s status) String() string { return [...]string{"waiting", "running", "retracted"}[s] }
+
+// sequence is one request inside the engine: its tokens (only counted) and what it has in the pool.
+//
+// All running requests get a token in the same passes. So a running one is not touched at all by most of them:
+// finishAt, the emitting pass that will be its last, says how far it is, and its holding is brought up to date when
+// somebody looks (Scheduler.catchUp).
+type sequence struct {
+	id           engine.RequestID
+	order        int // of arrival in this engine
+	status       status
+	promptTokens int
+	maxOutput    int
+	generated    int // tokens, while it waits; they survive retraction
+	finishAt     int // while it runs
+	place        int // in running order
+	holding      radix.Holding
+}
+
+// tokens is the length of the sequence.
+func (s *Scheduler) tokens(r *sequence) int { return r.promptTokens + s.generated(r) }
+
+// generated is the number of output tokens so far.
+func (s *Scheduler) generated(r *sequence) int {
+	if r.status == running {
+		return r.maxOutput - s.remaining(r)
+	}
+	return r.generated
+}
+
+// remaining is the number of output tokens that a running request still owes.
+func (s *Scheduler) remaining(r *sequence) int { return r.finishAt - s.emissions }
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

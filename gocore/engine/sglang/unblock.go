@@ -1,0 +1,64 @@
+package sglang
+
+// rescue ends a dead end: only the favourite may be admitted until somebody emits a token, or it has left.
+//
+// Without that, requests which together do not fit the pool could take turns for ever, each losing what it has
+// prefilled before it gets its first token. With it every rescue ends with a token of the favourite, and tokens are
+// never lost: when nobody else holds anything and the favourite uses no slot twice, it has all the slots that
+// cannotEverRun has found sufficient.
+type rescue struct {
+	active    bool
+	favourite int // its order number
+}
+
+// emitted notes that the pass emits tokens.
+func (c *rescue) emitted() { c.active = false }
+
+// left notes that r has left the engine.
+func (c *rescue) left(r *sequence) {
+	if c.favourite == r.order {
+		c.active = false
+	}
+}
+
+// Unblock is for an engine whose passes are idle although it owns requests, when nothing else is going to happen. It
+// takes one step towards another token, and reports false if there is none to take: first leaked and duplicate slots
+// are taken back, then requests that wait with a part of their prompt in slots give it up, the youngest first. The
+// running request is spared, or if there is none the oldest, and nobody else is admitted before it has emitted a token.
+//
+// No run that ends in the reference needs this.
+func (s *Scheduler) Unblock() bool {
+	owned := s.owned()
+	if len(owned) == 0 {
+		return false
+	}
+	returned := s.pool.ReturnLeaked()
+	for _, r := range owned {
+		returned += s.pool.ReturnDuplicates(&r.holding)
+	}
+	if returned > 0 {
+		return true
+	}
+	favourite := owned[0]
+	if len(s.running) > 0 {
+		favourite = s.running[0]
+	}
+	begins := !s.rescue.active || s.rescue.favourite != favourite.order
+	s.rescue = rescue{active: true, favourite: favourite.order}
+	for i := len(owned) - 1; i >= 0; i-- {
+		if r := owned[i]; r != favourite && r.status != running && r.holding.Tokens() > 0 {
+			s.pool.Release(&r.holding)
+			s.lpm.settled = false
+			return true
+		}
+	}
+	return begins
+}
+
+// candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none.
+func (s *Scheduler) candidate() int {
+	if s.rescue.active {
+		return s.waiting.Index(func(r *sequence) bool { return r.order == s.rescue.favourite })
+	}
+	return min(0, s.waiting.Len()-1)
+}

@@ -1,0 +1,42 @@
+package radix
+
+// lock keeps a node and everything above it from being evicted.
+func (t *tree) lock(at ref) {
+	for at != root {
+		n := &t.nodes[at]
+		n.locks++
+		if n.locks > 1 {
+			return
+		}
+		t.evictable -= int(n.pages) * t.pageSize
+		t.protected += int(n.pages) * t.pageSize
+		at = n.parent
+	}
+}
+
+// unlock takes back one lock.
+func (t *tree) unlock(at ref) {
+	lowest := at
+	for at != root {
+		n := &t.nodes[at]
+		if n.locks <= 0 {
+			panic("radix: a node was unlocked that nobody holds")
+		}
+		n.locks--
+		if n.locks > 0 {
+			break
+		}
+		t.protected -= int(n.pages) * t.pageSize
+		t.evictable += int(n.pages) * t.pageSize
+		at = n.parent
+	}
+	t.offer(lowest)
+}
+
+// moveLock moves a lock to a node below it, or to the same.
+func (t *tree) moveLock(from, to ref) {
+	if from != to {
+		t.lock(to)
+		t.unlock(from)
+	}
+}

@@ -1,0 +1,253 @@
+package radix
+
+// Pool is the KV cache of one engine: token slots, and the tree of pages that can be reused. It is not safe for
+// concurrent use. Slots are counted; which of them a token gets makes no difference.
+type Pool struct {
+	tree
+	total  int // slots
+	free   int
+	quirks bool
+	// leaked slots belong to nobody; over-returned ones are counted as free although the tree has them. Both only with
+	// quirks.
+	leaked, overReturned int
+	recorder             *recorder
+}
+
+// Holding is what one request has in the pool: a slot for each of its first tokens. The first of them may be shared
+// from the tree, the others are its own until the tree adopts them.
+//
+//	0            hit                  cached             tokens
+//	|   shared    |   also in the tree   |   its own slots   |
+//
+// The slots of the middle part are the tree's by now, except those of pages that the tree had already when the request
+// brought them: these duplicates are still its own.
+type Holding struct {
+	Key        Key
+	node       ref // where the part that is in the tree ends; locked
+	tokens     int
+	hit        int
+	cached     int // 0 or at least hit; whole pages
+	duplicates int
+
+	// While recording.
+	announced      int // leading pages whose slots are on record
+	duplicatePages []page
+}
+
+// New returns a pool of total free slots, whole pages. quirks keeps the reference's errors in the accounting of
+// retracted requests.
+func New(total, pageSize int, quirks bool) *Pool {
+	return &Pool{tree: newTree(pageSize), total: total, free: total, quirks: quirks}
+}
+
+// Total is the number of slots.
+func (p *Pool) Total() int { return p.total }
+
+// Free is the number of slots that nobody has.
+func (p *Pool) Free() int { return p.free }
+
+// Evictable is the number of tokens that only the tree has.
+func (p *Pool) Evictable() int { return p.evictable }
+
+// Protected is the number of tokens of the tree that requests hold.
+func (p *Pool) Protected() int { return p.protected }
+
+// Leaked is the number of slots that are lost.
+func (p *Pool) Leaked() int { return p.leaked }
+
+// OverReturned is the number of slots that were returned although the tree keeps them.
+func (p *Pool) OverReturned() int { return p.overReturned }
+
+// Available is the number of slots that are free or can be made so.
+func (p *Pool) Available() int { return p.free + p.evictable }
+
+// Attainable is the largest number of slots that can ever be available.
+func (p *Pool) Attainable() int { return p.total + max(0, p.overReturned-p.leaked) }
+
+// Version is a number that changes when CachedTokens of a request that holds nothing may.
+func (p *Pool) Version() int { return p.version }
+
+// Tokens is the number of tokens that have a slot.
+func (h *Holding) Tokens() int { return h.tokens }
+
+// Own is the number of slots that only h has, its duplicates included.
+func (h *Holding) Own() int { return h.tokens - max(h.cached, h.hit) + h.duplicates }
+
+// CachedTokens is how much of the first tokens tokens of key is in the tree. It changes nothing.
+func (p *Pool) CachedTokens(key *Key, tokens int) int {
+	return p.matchLength(key, tokens/p.pageSize) * p.pageSize
+}
+
+// Prefill gives h the slots of its tokens up to tokens. A request that has none yet takes over what the tree has, but
+// room is made before that, for all of them: an admission can evict the very prefix it would have found. The slots must
+// be available. It returns the number of tokens that needed no computation.
+func (p *Pool) Prefill(h *Holding, tokens int, now Time) (reused int) {
+	p.makeRoom(tokens - h.tokens)
+	reused = h.tokens
+	if h.tokens == 0 {
+		h.node = p.match(&h.Key, tokens/p.pageSize, now)
+		p.lock(h.node)
+		h.hit = int(p.nodes[h.node].end()) * p.pageSize
+		h.announced = h.hit / p.pageSize
+		reused = h.hit
+	}
+	p.free -= tokens - reused
+	h.tokens = tokens
+	if p.free < 0 {
+		panic("radix: a request took slots that are not there")
+	}
+	if p.recorder != nil {
+		p.announce(h, reused)
+	}
+	return reused
+}
+
+// Cache puts the whole pages of h into the tree, as far as they have not been put there before. What the tree has
+// already stays as it is, and h keeps its duplicates.
+func (p *Pool) Cache(h *Holding, now Time) {
+	if aligned := p.floor(h.tokens); aligned > h.cached {
+		end := p.adopt(h, aligned, now)
+		p.moveLock(h.node, end)
+		h.node = end
+		h.cached = aligned
+	}
+}
+
+// adopt inserts the first tokens tokens of h.
+func (p *Pool) adopt(h *Holding, tokens int, now Time) ref {
+	if p.recorder != nil {
+		p.announce(h, h.cached)
+	}
+	known := max(h.cached, h.hit)
+	end, added := p.insert(h.node, &h.Key, tokens/p.pageSize, now)
+	duplicates := tokens - known - added*p.pageSize
+	h.duplicates += duplicates
+	if p.recorder != nil {
+		h.duplicatePages = h.appendPages(h.duplicatePages, known/p.pageSize, (known+duplicates)/p.pageSize)
+	}
+	return end
+}
+
+// Take takes slots for the tokens of one decode step, one for each running request. It reports false if there are not
+// that many, after evicting all there was.
+func (p *Pool) Take(slots int) bool {
+	p.makeRoom(slots)
+	if p.free < slots {
+		return false
+	}
+	p.free -= slots
+	return true
+}
+
+// FirstDecode gives h a slot that was taken for it, for the first token after a prefill, and caches.
+func (p *Pool) FirstDecode(h *Holding, now Time) {
+	h.tokens++
+	p.Cache(h, now)
+}
+
+// Decode gives h count slots that were taken for it one after the other, and caches after each of them. FirstDecode
+// must have come before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
+func (p *Pool) Decode(h *Holding, count int, now Time) {
+	h.tokens += count
+	aligned := p.floor(h.tokens)
+	if aligned == h.cached {
+		return
+	}
+	if p.recorder != nil {
+		p.announce(h, h.cached)
+	}
+	end := p.extend(h.node, &h.Key, (aligned-h.cached)/p.pageSize)
+	p.nodes[end].used = now
+	p.moveLock(h.node, end)
+	h.node = end
+	h.cached = aligned
+}
+
+// Finish gives h the slot of its last token and then dissolves it: whole pages go to the tree and can be evicted, its
+// other slots become free.
+func (p *Pool) Finish(h *Holding, now Time) {
+	h.tokens++
+	aligned := p.floor(h.tokens)
+	p.free += h.tokens - aligned
+	end := root
+	if aligned > 0 {
+		end = p.adopt(h, aligned, now)
+	}
+	p.ReturnDuplicates(h)
+	p.unlock(h.node)
+	p.offer(end)
+	h.clear()
+}
+
+// Release dissolves h without another insertion: pages in the tree stay and can be evicted.
+func (p *Pool) Release(h *Holding) {
+	p.free += h.tokens - max(h.cached, h.hit)
+	if p.recorder != nil {
+		p.withdraw(h.appendPages(nil, max(h.cached, h.hit)/p.pageSize, h.announced))
+	}
+	p.ReturnDuplicates(h)
+	p.unlock(h.node)
+	h.clear()
+}
+
+// Retract is Release as decode pressure makes it happen. With quirks it returns all slots from cached on and nothing
+// else: duplicates, which lie below, are lost; and if h has never cached, the slots it shares are returned too,
+// although the tree keeps them.
+func (p *Pool) Retract(h *Holding) {
+	if p.quirks {
+		p.leaked += h.duplicates
+		h.duplicates = 0
+		if h.cached < h.hit {
+			p.free += h.hit
+			p.overReturned += h.hit
+		}
+		if p.recorder != nil {
+			p.noteQuirks(h)
+		}
+	}
+	p.Release(h)
+}
+
+// ReturnDuplicates frees the slots of h of which the tree has a copy; from then on h uses that. It returns their
+// number.
+func (p *Pool) ReturnDuplicates(h *Holding) int {
+	returned := h.duplicates
+	p.free += returned
+	h.duplicates = 0
+	if p.recorder != nil {
+		p.withdraw(h.duplicatePages)
+		h.duplicatePages = nil
+	}
+	return returned
+}
+
+// ReturnLeaked frees the slots that were lost and returns their number.
+func (p *Pool) ReturnLeaked() int {
+	returned := p.leaked
+	p.free += returned
+	p.leaked = 0
+	if p.recorder != nil {
+		p.withdraw(p.recorder.leaked)
+		p.recorder.leaked = nil
+	}
+	return returned
+}
+
+// makeRoom evicts until slots slots are free, if it can.
+func (p *Pool) makeRoom(slots int) {
+	if p.free >= slots {
+		return
+	}
+	if p.recorder == nil {
+		p.free += p.evict(slots-p.free, nil)
+		return
+	}
+	var evicted []page
+	p.free += p.evict(slots-p.free, &evicted)
+	p.withdrawEvicted(evicted)
+}
+
+// clear leaves a holding without anything, of the same sequence.
+func (h *Holding) clear() { *h = Holding{Key: h.Key} }
+
+func (p *Pool) floor(tokens int) int { return tokens - tokens%p.pageSize }

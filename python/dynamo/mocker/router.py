@@ -1,0 +1,144 @@
+"""The class that describes a KV-aware router. Like those of engines it never loads the Go extension."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypedDict
+
+from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
+from dynamo.mocker.unpack import Unpack
+
+_WEIGHT = "overlap_score_weight"
+
+
+class RouterFields(TypedDict, total=False):
+    """The keywords of KvRouterConfig and their types, for type checkers."""
+
+    overlap_score_weight: float | None
+    host_cache_hit_weight: float
+    disk_cache_hit_weight: float
+    router_temperature: float
+    use_kv_events: bool
+    durable_kv_events: bool
+    router_replica_sync: bool
+    router_track_active_blocks: bool
+    router_track_output_blocks: bool
+    router_assume_kv_reuse: bool
+    router_track_prefill_tokens: bool
+    router_prefill_load_model: str
+    router_snapshot_threshold: int | None
+    router_reset_states: bool
+    router_ttl_secs: float
+    router_queue_threshold: float | None
+    router_event_threads: int
+    router_queue_policy: str
+    use_remote_indexer: bool
+    serve_indexer: bool
+    shared_cache_multiplier: float
+    shared_cache_type: str
+    router_predicted_ttl_secs: float | None
+    overlap_score_credit: float
+    overlap_score_credit_decay: float
+    prefill_load_scale: float
+    router_policy_config: str | None
+    skip_initial_worker_wait: bool
+    router_seed: int | None
+    router_max_tree_size: int | None
+    router_prune_target_ratio: float | None
+    router_enable_cache_control: bool | None
+
+
+_KEYWORD_ONLY = (
+    "overlap_score_credit",
+    "overlap_score_credit_decay",
+    "prefill_load_scale",
+    "router_policy_config",
+    "skip_initial_worker_wait",
+    "router_seed",
+    "router_max_tree_size",
+    "router_prune_target_ratio",
+    "router_enable_cache_control",
+)
+_POSITIONAL = tuple(name for name in RouterFields.__annotations__ if name not in _KEYWORD_ONLY)
+
+
+class KvRouterConfig(FieldSet):
+    """A KV-aware router: ``KvRouterConfig(overlap_score_credit=0.5, router_queue_policy="wspt")``.
+
+    The keywords are those of ``RouterFields``; what is left out has its default. The common ones:
+    ``overlap_score_credit`` (how much of a cached block is taken off the prefill cost, 0 to 1),
+    ``overlap_score_credit_decay`` (less credit for loaded workers), ``prefill_load_scale`` (weight of prefill against
+    decode cost), ``router_temperature`` (0 takes the cheapest worker), ``router_queue_threshold`` (requests wait while
+    every worker has more prefill tokens than this times ``max_num_batched_tokens``; None never waits),
+    ``router_queue_policy`` ("fcfs", "lcfs" or "wspt"), ``router_seed`` (decides ties).
+
+    Every field can be read; the three costs and their deprecated alias ``overlap_score_weight`` can be set.
+
+    Raises TypeError for an unknown keyword or a wrong type, ValueError for a value out of range.
+    """
+
+    __slots__ = ()
+    __signature__ = FieldSignature(RouterFields, _POSITIONAL)
+    _table: ClassVar[str] = "router_config"
+    _settable = ("overlap_score_credit", "overlap_score_credit_decay", "prefill_load_scale", _WEIGHT)
+
+    def __init__(self, *positional: Any, **given: Unpack[RouterFields]) -> None:
+        super().__init__(by_name(_POSITIONAL, positional, given))
+        self._keep(_without_weight(self._given))
+
+    @staticmethod
+    def from_json(text: str) -> KvRouterConfig:
+        """A configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
+        try:
+            given = parse(fields_of(None, KvRouterConfig._table), text)
+        except ValueError as error:
+            raise ValueError(f"KvRouterConfig JSON: {error}") from None
+        return KvRouterConfig._of(_without_weight(given))
+
+    def copy(self) -> KvRouterConfig:
+        """An independent copy."""
+        return KvRouterConfig._of(dict(self._given))
+
+    def with_overrides(
+        self,
+        overlap_score_weight: float | None = None,
+        *,
+        overlap_score_credit: float | None = None,
+        overlap_score_credit_decay: float | None = None,
+        prefill_load_scale: float | None = None,
+    ) -> KvRouterConfig:
+        """A copy with these fields changed; None keeps a field as it is."""
+        changes = {
+            "overlap_score_credit": overlap_score_credit,
+            "overlap_score_credit_decay": overlap_score_credit_decay,
+            "prefill_load_scale": prefill_load_scale,
+            _WEIGHT: overlap_score_weight,
+        }
+        changed = self.copy()
+        for name, value in changes.items():
+            if value is not None:
+                setattr(changed, name, value)
+        return changed
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self._keep(_without_weight(self._given))
+
+    def _read(self, field: Field) -> Any:
+        if field.name == _WEIGHT:
+            return self.prefill_load_scale
+        return super()._read(field)
+
+
+def _without_weight(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The deprecated weight, spelled out in the fields that it stands for."""
+    plain = dict(given)
+    weight = plain.pop(_WEIGHT, None)
+    if weight is None:
+        return plain
+    warnings.warn(f"{_WEIGHT} is deprecated, use prefill_load_scale", DeprecationWarning, stacklevel=4)
+    plain["prefill_load_scale"] = weight
+    if weight == 0:
+        plain["overlap_score_credit"] = 0.0
+    return plain

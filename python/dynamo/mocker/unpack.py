@@ -1,0 +1,18 @@
+"""typing.Unpack, also where Python does not have it yet."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["Unpack"]
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+elif sys.version_info >= (3, 11):
+    from typing import Unpack
+else:
+
+    class Unpack:
+        """Lets typing.get_type_hints() resolve Unpack[X], as X."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return item

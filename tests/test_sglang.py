@@ -1,0 +1,95 @@
+"""SGLang engines as users meet them; their passes are tested in Go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Cli, refused, row, write_trace
+
+from dynamo.mocker import MockEngineArgs, SglangArgs
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
+
+
+def test_one_request() -> None:
+    report = run_synthetic_trace_replay(10, 3, 1, extra_engine_args={"engine_type": "sglang", "num_gpu_blocks": 1000})
+    assert report["mean_ttft_ms"] == pytest.approx(22.930822)
+    assert report["duration_ms"] == pytest.approx(35.64623)
+
+
+def test_prefix_hits_of_single_tokens(folder: Path) -> None:
+    rows = [row(0, 10, 2, range(10)), row(100, 12, 2, [*range(8), *range(200, 204)]), row(200, 10, 2, range(10))]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    args = MockEngineArgs(engine_type="sglang", num_gpu_blocks=100, sglang=SglangArgs(page_size=1))
+    report = run_trace_replay(trace, extra_engine_args=args, trace_block_size=1)
+    assert report.requests["reused_input_tokens"].tolist() == [0, 8, 10]
+    assert report.requests["first_token_ms"].tolist() == pytest.approx([27.536896, 128.412704, 210.8836])
+
+
+def test_policies_order_the_queue(folder: Path) -> None:
+    rows = [
+        row(0, 12, 1, range(12)),
+        row(50, 4, 6, range(900, 904)),
+        row(60, 8, 1, range(500, 508)),
+        row(61, 8, 1, [*range(4), *range(600, 604)]),
+        row(62, 14, 1, [*range(12), 700, 701]),
+    ]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    firsts = {}
+    for policy in ("fifo", "fcfs", "lpm"):
+        engine = {"engine_type": "sglang", "num_gpu_blocks": 200, "max_num_seqs": 2}
+        engine["sglang"] = {"schedule_policy": policy}
+        report = run_trace_replay(trace, extra_engine_args=engine, trace_block_size=1)
+        firsts[policy] = report.requests["first_admit_ms"].tolist()[2:]
+    assert firsts["fifo"] == firsts["fcfs"] == pytest.approx([73.372064, 99.136877, 125.093611])
+    assert firsts["lpm"] == pytest.approx([126.499233, 100.542499, 73.372064])
+
+
+def test_the_slot_leak_is_an_option(folder: Path) -> None:
+    rows = [row(0, 4, 8, range(4)) for _ in range(3)] + [row(900, 15, 1, range(50, 65))]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    lasts = {}
+    for quirks in (True, False):
+        settings = SglangArgs(clip_max_new_tokens=1, reference_quirks=quirks)
+        args = MockEngineArgs(engine_type="sglang", num_gpu_blocks=20, sglang=settings)
+        report = run_trace_replay(trace, extra_engine_args=args, trace_block_size=1)
+        assert report["completed_requests"] == 4
+        lasts[quirks] = report.requests["last_token_ms"].tolist()
+    assert lasts[True][:3] == pytest.approx([517.437431, 357.761992, 239.172932])
+    assert lasts[False] != lasts[True]
+
+
+def test_what_can_never_run_is_rejected(folder: Path) -> None:
+    rows = [row(0, 6, 5, range(6)), row(1, 4, 2, range(50, 54))]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    with pytest.warns(UserWarning, match="1 of 2 requests can never run"):
+        report = run_trace_replay(
+            trace, extra_engine_args={"engine_type": "sglang", "num_gpu_blocks": 10}, trace_block_size=1
+        )
+    assert report.requests["terminal_status"] == ["rejected", "completed"]
+    assert "num_gpu_blocks is 10" in report.requests["rejection_reason"][0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schedule_policy": "LPM"}, 'sglang.schedule_policy: got "LPM", want one of fifo, fcfs, lpm'),
+        ({"page_sise": 4}, 'unknown field "sglang.page_sise", did you mean "sglang.page_size"?'),
+        ({"max_prefill_tokens": 0}, "sglang.max_prefill_tokens: got 0, want an integer >= 1"),
+        ({"schedule_conservativeness": -1}, "sglang.schedule_conservativeness: got -1, want a finite number >= 0"),
+        ({"page_size": 16, "chunked_prefill_size": 24}, "got 24, want a multiple of block_size, 16"),
+    ],
+)
+def test_refusals(cli: Cli, settings: dict[str, object], message: str) -> None:
+    engine = json.dumps({"engine_type": "sglang", "sglang": settings})
+    synthetic = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "5"]
+    assert message in refused(cli(*synthetic, "--extra-engine-args", engine))
+
+
+def test_warnings(cli: Cli) -> None:
+    engine = json.dumps({"engine_type": "sglang", "block_size": 3, "preemption_mode": "fifo"})
+    done = cli("--input-tokens", "20", "--output-tokens", "3", "--request-count", "5", "--extra-engine-args", engine)
+    assert done.returncode == 0
+    assert "engine argument preemption_mode has no effect with engine_type sglang" in done.stderr
+    assert "sglang.chunked_prefill_size is 8190" in done.stderr
