@@ -24,11 +24,12 @@ var mayImport = map[string][]string{
 	"engine/sglang": {"engine", "engineargs", "kvcache", "kvcache/radix", "timing"},
 	"worker":        {"engine", "engine/sglang", "engine/vllm", "engineargs"},
 	"eventheap":     {},
+	"handoff":       {},
 	"workload":      {"eventheap", "kvcache"},
 	"router":        {"kvcache", "strictjson", "timing"},
 	"report":        {"engine", "workload"},
-	"replay":        {"engine", "engineargs", "eventheap", "report", "router", "worker", "workload"},
-	"job":           {"engineargs", "replay", "report", "router", "strictjson", "workload"},
+	"replay":        {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "worker", "workload"},
+	"job":           {"engineargs", "handoff", "replay", "report", "router", "strictjson", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed

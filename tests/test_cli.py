@@ -84,7 +84,6 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
         ["--replay-mode", "online"],
         ["--extra-engine-args", '{"engine_type": "trtllm"}'],
         ["--extra-engine-args", '{"aic_backend": "vllm", "aic_model_path": "m"}'],
-        ["--prefill-engine-args", "{}", "--decode-engine-args", "{}"],
         ["--planner-config", "{}"],
         ["--aic-backend", "vllm"],
         ["--aic-nextn", "2"],

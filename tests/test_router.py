@@ -112,8 +112,8 @@ def test_a_dear_worker_must_be_forced(folder: Path, trace: str, cli: Cli) -> Non
         ({"trace_row": 0, "decode_worker_idx": -1}, "decode_worker_idx: got -1, want a worker from 0 to 2"),
         ({"trace_row": 0, "prefill_worker_idx": 0}, "prefill_worker_idx: got 0, want none"),
         ({"decode_worker_idx": 0}, "line 1: trace_row: missing"),
-        ({"trace_row": "0"}, "line 1: want an object with integers trace_row and decode_worker_idx"),
-        ([1], "line 1: want an object with integers trace_row and decode_worker_idx"),
+        ({"trace_row": "0"}, "line 1: trace_row: want an integer"),
+        ([1], "line 1: want a JSON object with trace_row, decode_worker_idx"),
     ],
 )
 def test_decisions_that_cannot_be_meant(folder: Path, trace: str, cli: Cli, line: object, message: str) -> None:

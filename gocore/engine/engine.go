@@ -8,11 +8,13 @@
 //	                  ^                  |
 //	                  +---- preempt -----+        rejected: can never run
 //
-// Packages engine/vllm and engine/sglang are the engines; package worker makes them from their arguments.
+// Packages engine/vllm and engine/sglang are the engines; package worker makes them from their arguments. handoff.go has
+// what engines can do besides if prompts and outputs are computed by different workers.
 package engine
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"dynosim/gocore/kvcache"
@@ -25,8 +27,9 @@ type RequestID int32
 type Request struct {
 	ID           RequestID
 	Prompt       kvcache.Prompt
-	PromptTokens int // >= 1
-	OutputTokens int // >= 1
+	PromptTokens int  // >= 1
+	OutputTokens int  // >= 1
+	Hold         bool // keep the KV after the last token (Source)
 }
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
@@ -67,6 +70,9 @@ type Pass struct {
 	Tokens   int
 	Started  []TokenRun
 	Finished []RequestID
+
+	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
+	Held []RequestID
 
 	// Rejected requests can never run and have left the engine; visible at EndMs.
 	Rejected []Rejection
@@ -116,11 +122,13 @@ func (p *Pass) Idle() bool {
 type Stuck struct {
 	ID           RequestID
 	Name         string // as messages call the request
-	State        string // "waiting", "running", "preempted" (vLLM) or "retracted" (SGLang)
+	Worker       string // as messages call it, "" if there is only one kind
+	State        string // "waiting", "running", "preempted" (vLLM) or "retracted" (SGLang), or the place in a hand-off
 	PromptTokens int
 	OutputTokens int
 	Generated    int
 	BlocksNeeded int // for its whole output
+	BlocksHeld   int // by a request that is not running
 }
 
 // DeadEnd is the error of a run in which time cannot advance although work is left.
@@ -128,21 +136,42 @@ type DeadEnd struct {
 	AtMs      float64
 	Requests  []Stuck
 	BlockSize int
-	Capacity  int // blocks in the pool
+	Capacity  int // blocks in the pool, of decode workers if there are two kinds
+	// PrefillCapacity is the blocks in the pool of prefill workers, 0 if there are none.
+	PrefillCapacity int
 }
 
 func (e *DeadEnd) Error() string {
 	const shown = 5
 	var b strings.Builder
-	fmt.Fprintf(&b, "dead end at %v ms of simulated time, requests left: %d; num_gpu_blocks is %d of %d tokens, a larger pool may help",
-		e.AtMs, len(e.Requests), e.Capacity, e.BlockSize)
-	for i, r := range e.Requests {
+	blocks := strconv.Itoa(e.Capacity)
+	if e.PrefillCapacity > 0 {
+		blocks = fmt.Sprintf("%d on prefill workers and %d on decode workers,", e.PrefillCapacity, e.Capacity)
+	}
+	fmt.Fprintf(&b, "dead end at %v ms of simulated time, requests left: %d; num_gpu_blocks is %s of %d tokens, a larger pool may help",
+		e.AtMs, len(e.Requests), blocks, e.BlockSize)
+	for i := range e.Requests {
+		r := &e.Requests[i]
 		if i == shown {
 			fmt.Fprintf(&b, "; and %d more", len(e.Requests)-shown)
 			break
 		}
-		fmt.Fprintf(&b, "; %s is %s (prompt %d + output %d tokens, %d emitted, needs %d blocks)",
-			r.Name, r.State, r.PromptTokens, r.OutputTokens, r.Generated, r.BlocksNeeded)
+		fmt.Fprintf(&b, "; %s is %s (prompt %d + output %d tokens, %d emitted, needs %d blocks%s)",
+			r.Name, r.place(), r.PromptTokens, r.OutputTokens, r.Generated, r.BlocksNeeded, r.holds())
 	}
 	return b.String()
+}
+
+func (r *Stuck) place() string {
+	if r.Worker == "" {
+		return r.State
+	}
+	return r.State + " on " + r.Worker
+}
+
+func (r *Stuck) holds() string {
+	if r.BlocksHeld == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", holds %d", r.BlocksHeld)
 }

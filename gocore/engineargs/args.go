@@ -28,10 +28,35 @@ type Args struct {
 	// RouterQueuePolicy overrides that of the router's configuration; "" does not.
 	RouterQueuePolicy string
 	// SGLang is used by that engine only.
-	SGLang SGLangArgs
+	SGLang     SGLangArgs
+	WorkerType WorkerType
+	// Transfer is how prefill workers send the KV of a prompt.
+	Transfer TransferArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
 	GPUsPerWorker int
 }
+
+// TransferArgs describe the link between prefill and decode workers.
+type TransferArgs struct {
+	BytesPerToken      int
+	BandwidthGBs       float64 // 1e9 bytes per second; 0 takes no time
+	DestinationMissing bool    // send only what the decode worker has not cached
+}
+
+// WorkerType is the part of a request's life that a worker serves.
+type WorkerType uint8
+
+// The worker types, in the order of their names in the table.
+const (
+	Aggregated WorkerType = iota
+	PrefillWorker
+	DecodeWorker
+)
+
+var workerTypeNames = []string{Aggregated: "aggregated", PrefillWorker: "prefill", DecodeWorker: "decode"}
+
+// String returns the name users write.
+func (t WorkerType) String() string { return workerTypeNames[t] }
 
 // SGLangArgs are the members of the nested object "sglang".
 type SGLangArgs struct {
@@ -125,30 +150,40 @@ func Parse(text string) (args Args, warnings []string, err error) {
 	return args, append(ineffective(o), roundedChunk(o, args)...), nil
 }
 
-// ineffective returns one line that names all fields set in vain, and one for those that only other engines look at.
+// ineffective returns one line for each place where fields have been set in vain, with all of them.
 func ineffective(o *strictjson.Object) []string {
-	var never, here []string
+	var places []string
+	names := map[string][]string{}
 	for _, f := range table {
-		switch {
-		case !isSet(o, f):
-		case f.use == inert:
-			never = append(never, f.Name)
-		case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
-			here = append(here, f.Name)
+		if where := inVain(o, f); where != "" && isSet(o, f) {
+			if names[where] == nil {
+				places = append(places, where)
+			}
+			names[where] = append(names[where], f.Name)
 		}
 	}
-	warnings := noEffect(never, "on offline replay")
-	return append(warnings, noEffect(here, "with engine_type "+engineType(o).String())...)
+	var warnings []string
+	for _, where := range places {
+		if fields := names[where]; len(fields) == 1 {
+			warnings = append(warnings, "engine argument "+fields[0]+" has no effect "+where)
+		} else {
+			warnings = append(warnings, "engine arguments "+strings.Join(fields, ", ")+" have no effect "+where)
+		}
+	}
+	return warnings
 }
 
-func noEffect(names []string, where string) []string {
-	switch len(names) {
-	case 0:
-		return nil
-	case 1:
-		return []string{"engine argument " + names[0] + " has no effect " + where}
+// inVain says where a field has no effect if that is here, and "" if it has one.
+func inVain(o *strictjson.Object, f field) string {
+	switch {
+	case f.use == inert:
+		return "on offline replay"
+	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
+		return "with engine_type " + engineType(o).String()
+	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
+		return "on " + workerType(o).String() + " workers"
 	default:
-		return []string{"engine arguments " + strings.Join(names, ", ") + " have no effect " + where}
+		return ""
 	}
 }
 
@@ -185,7 +220,29 @@ func build(o *strictjson.Object) Args {
 		Watermark:           o.Float("watermark"),
 		RouterQueuePolicy:   o.Text("router_queue_policy"),
 		SGLang:              sglang(o),
+		WorkerType:          workerType(o),
+		Transfer:            transfer(o),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
+	}
+}
+
+// workerType may trust that the type and its old aliases do not contradict each other.
+func workerType(o *strictjson.Object) WorkerType {
+	switch {
+	case o.Bool("is_prefill"):
+		return PrefillWorker
+	case o.Bool("is_decode"):
+		return DecodeWorker
+	default:
+		return WorkerType(max(slices.Index(workerTypeNames, o.Text("worker_type")), 0))
+	}
+}
+
+func transfer(o *strictjson.Object) TransferArgs {
+	return TransferArgs{
+		BytesPerToken:      o.Int("kv_bytes_per_token"),
+		BandwidthGBs:       o.Float("kv_transfer_bandwidth"),
+		DestinationMissing: o.Text("kv_transfer_timing_mode") == destinationMissing,
 	}
 }
 

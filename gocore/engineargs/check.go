@@ -185,10 +185,6 @@ func notBuiltErrors(o *strictjson.Object) []error {
 			refuse(f.Name, f.feature)
 		case f.Name == "engine_type" && o.Text(f.Name) == engineTypeNames[TRTLLM]:
 			refuse(f.Name, "")
-		case f.Name == "worker_type" && !o.AtDefault(f.Name):
-			refuse(f.Name, "")
-		case (f.Name == "is_prefill" || f.Name == "is_decode") && o.Bool(f.Name):
-			refuse(f.Name, "disaggregated serving")
 		}
 	}
 	return errs

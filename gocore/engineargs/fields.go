@@ -22,6 +22,7 @@ type field struct {
 	use     use
 	feature string       // of a notBuilt field, in words
 	engines []EngineType // that look at an applied field; nil for all
+	workers []WorkerType // likewise
 	// zeroIsUnset marks the counts of which 0 says the same as null.
 	zeroIsUnset bool
 }
@@ -43,7 +44,7 @@ var table = []field{
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
 	row("dp_size", between(1, math.MaxUint32), 1),
 	row("startup_time", strictjson.Number{}, nil).as(inert),
-	row("worker_type", strictjson.Enum{Choices: []string{"aggregated", "prefill", "decode"}}, "aggregated").orNull(),
+	row("worker_type", strictjson.Enum{Choices: workerTypeNames}, "aggregated").orNull(),
 	row("is_prefill", strictjson.Bool{}, false),
 	row("is_decode", strictjson.Bool{}, false),
 
@@ -71,9 +72,9 @@ var table = []field{
 	row("enable_local_indexer", strictjson.Bool{}, false).as(inert),
 	row("bootstrap_port", port, nil).as(inert),
 	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(inert),
-	row("kv_bytes_per_token", atLeast(0), nil).as(inert),
-	row("kv_transfer_bandwidth", strictjson.Number{}, nil).as(inert),
-	row("kv_transfer_timing_mode", word("full_prompt", "destination_missing"), "full_prompt").as(inert),
+	row("kv_bytes_per_token", atLeast(0), nil).on(PrefillWorker),
+	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(PrefillWorker),
+	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(PrefillWorker),
 	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(inert),
 	row("response_replay_trace_path", strictjson.Text{}, nil).as(inert),
 	row("zmq_kv_events_port", port, nil).as(inert),
@@ -98,6 +99,8 @@ var table = []field{
 	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }
+
+const destinationMissing = "destination_missing"
 
 // Features of the notBuilt fields.
 const (
@@ -162,6 +165,11 @@ func (f field) later(feature string) field {
 
 func (f field) only(engines ...EngineType) field {
 	f.engines = engines
+	return f
+}
+
+func (f field) on(workers ...WorkerType) field {
+	f.workers = workers
 	return f
 }
 

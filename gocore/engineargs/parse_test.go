@@ -63,6 +63,12 @@ func TestAccepted(t *testing.T) {
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
+		{`{"worker_type": "decode"}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
+		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
+		{`{"is_prefill": true, "worker_type": null, "kv_bytes_per_token": 1000000, "kv_transfer_bandwidth": 0.5,
+			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
+			a.WorkerType, a.Transfer = PrefillWorker, TransferArgs{1_000_000, 0.5, true}
+		})},
 		{`{"dp_size": 1, "worker_type": "aggregated"}`, defaults},
 		{`{"worker_type": null}`, defaults},
 		{`{"is_prefill": false, "is_decode": false}`, defaults},
@@ -95,10 +101,8 @@ func TestWarnings(t *testing.T) {
 		{`{"trtllm": {}}`, "engine argument trtllm has no effect on offline replay"},
 		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 4294967295, "thinking_ratio": 0.5}}`,
 			"engine argument reasoning has no effect on offline replay"},
-		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64,
-			"kv_transfer_timing_mode": "destination_missing", "response_replay_trace_path": "x"}`,
-			"engine arguments enable_local_indexer, handoff_session_timeout_ms, kv_bytes_per_token, kv_transfer_bandwidth, kv_transfer_timing_mode, " +
-				"response_replay_trace_path have no effect on offline replay"},
+		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "response_replay_trace_path": "x"}`,
+			"engine arguments enable_local_indexer, handoff_session_timeout_ms, response_replay_trace_path have no effect on offline replay"},
 		{`{"num_g2_blocks": 1, "num_g3_blocks": 2, "offload_batch_size": 3, "enable_g4_storage": true, "bandwidth_g1_to_g2_gbps": 1}`,
 			"engine arguments num_g2_blocks, num_g3_blocks, offload_batch_size, bandwidth_g1_to_g2_gbps, enable_g4_storage have no effect on offline replay"},
 	}
@@ -117,6 +121,9 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with engine_type sglang"},
 		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
 			"engine arguments enable_prefix_caching, enable_chunked_prefill, watermark, eviction_backend have no effect with engine_type sglang"},
+		`{"kv_bytes_per_token": 0, "kv_transfer_bandwidth": 64, "kv_transfer_timing_mode": "destination_missing"}`: {
+			"engine arguments kv_bytes_per_token, kv_transfer_bandwidth, kv_transfer_timing_mode have no effect on aggregated workers"},
+		`{"worker_type": "decode", "kv_transfer_bandwidth": 64}`: {"engine argument kv_transfer_bandwidth has no effect on decode workers"},
 		`{"engine_type": "sglang", "block_size": 3, "startup_time": 1}`: {"engine argument startup_time has no effect on offline replay",
 			"sglang.chunked_prefill_size is 8190, as the default of 8192 is not a multiple of block_size 3"},
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
@@ -228,8 +235,6 @@ func TestUnknownListsAccepted(t *testing.T) {
 func TestNotBuilt(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
-		{`{"worker_type": "prefill"}`, `worker_type: "prefill" is not built yet`},
-		{`{"is_decode": true, "worker_type": null}`, `is_decode: true is not built yet (disaggregated serving)`},
 		{`{"planner_profile_data": "a.npz"}`, `planner_profile_data: "a.npz" is not built yet (measured profiles)`},
 		{`{"aic_backend": "vllm", "aic_system": "h100_sxm"}`,
 			`aic_backend: "vllm" is not built yet (AIC timing); aic_system: "h100_sxm" is not built yet (AIC timing)`},

@@ -82,8 +82,11 @@ type pinRow struct {
 	DecodeWorkerIdx  *int64 `json:"decode_worker_idx"`
 }
 
-// loadDecisions reads which worker each turn must go to; rows without one leave the choice free.
-func loadDecisions(path string, w *workload.Workload, workers int) (map[int32]int, error) {
+// pins are the workers that turns must go to in one stage of a deployment.
+type pins map[int32]int
+
+// loadDecisions reads which workers the turns must go to, for each stage; a row without one leaves that choice free.
+func loadDecisions(path string, w *workload.Workload, stages []*router.Options) ([]pins, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", shownPath(path), fs.ErrNotExist)
@@ -96,27 +99,31 @@ func loadDecisions(path string, w *workload.Workload, workers int) (map[int32]in
 	for i := range w.Turns {
 		turns[int64(w.Turns[i].Row)] = int32(i)
 	}
-	pins := make(map[int32]int)
+	all := make([]pins, len(stages))
+	for i := range all {
+		all[i] = make(pins)
+	}
+	seen := make(map[int32]bool)
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for number := 1; lines.Scan(); number++ {
-		if err := pinTurn(pins, lines.Bytes(), turns, workers); err != nil {
+		if err := pinTurn(all, seen, lines.Bytes(), turns, stages); err != nil {
 			return nil, fmt.Errorf("%s line %d: %w", shownPath(path), number, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", shownPath(path), err)
 	}
-	return pins, nil
+	return all, nil
 }
 
-func pinTurn(pins map[int32]int, line []byte, turns map[int64]int32, workers int) error {
+func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, stages []*router.Options) error {
 	if len(line) == 0 {
 		return nil
 	}
 	var row pinRow
 	if err := jsonv2.Unmarshal(line, &row); err != nil {
-		return fmt.Errorf("want an object with integers trace_row and decode_worker_idx: %w", cause(err))
+		return malformed(err)
 	}
 	if row.TraceRow == nil {
 		return errors.New("trace_row: missing")
@@ -125,32 +132,42 @@ func pinTurn(pins map[int32]int, line []byte, turns map[int64]int32, workers int
 	if !known {
 		return fmt.Errorf("trace_row: got %d, want a row of the workload", *row.TraceRow)
 	}
-	if row.PrefillWorkerIdx != nil {
-		return fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
-	}
-	if row.DecodeWorkerIdx == nil {
-		return nil
-	}
-	worker := *row.DecodeWorkerIdx
-	if worker < 0 || worker >= int64(workers) {
-		return fmt.Errorf("decode_worker_idx: got %d, want a worker from 0 to %d", worker, workers-1)
-	}
-	if _, twice := pins[turn]; twice {
+	if seen[turn] {
 		return fmt.Errorf("trace_row: got %d a second time", *row.TraceRow)
 	}
-	pins[turn] = int(worker)
+	seen[turn] = true
+	decode := len(stages) - 1
+	if decode == 0 && row.PrefillWorkerIdx != nil {
+		return fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
+	}
+	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, stages[0].Workers); err != nil {
+		return err
+	}
+	return all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, stages[decode].Workers)
+}
+
+func (p pins) add(turn int32, name string, worker *int64, workers int) error {
+	if worker == nil {
+		return nil
+	}
+	if *worker < 0 || *worker >= int64(workers) {
+		return fmt.Errorf("%s: got %d, want a worker from 0 to %d", name, *worker, workers-1)
+	}
+	p[turn] = int(*worker)
 	return nil
 }
 
-// cause is what is wrong with a line, without the library's view of it.
-func cause(err error) error {
+// malformed says what is wrong with a line that does not decode.
+func malformed(err error) error {
 	var semantic *jsonv2.SemanticError
 	var syntactic *jsontext.SyntacticError
 	switch {
+	case errors.As(err, &semantic) && semantic.JSONPointer == "":
+		return errors.New("want a JSON object with trace_row, decode_worker_idx and, of two pools, prefill_worker_idx")
 	case errors.As(err, &semantic):
-		return fmt.Errorf("%s is no %s", semantic.JSONPointer, semantic.GoType)
+		return fmt.Errorf("%s: want an integer", semantic.JSONPointer.LastToken())
 	case errors.As(err, &syntactic):
-		return syntactic.Err
+		return fmt.Errorf("broken JSON: %w", syntactic.Err)
 	}
 	return err
 }

@@ -42,15 +42,15 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, warnings, err := parseEngineArgs(o)
-	if err != nil {
-		return nil, fmt.Errorf("extra_engine_args: %w", err)
-	}
-	routing, routerWarnings, err := parseRouting(o, args)
+	d, warnings, err := parseDeployment(o)
 	if err != nil {
 		return nil, err
 	}
-	w, err := loadWorkload(o, args, m.poll)
+	routing, routerWarnings, err := parseRouting(o, d)
+	if err != nil {
+		return nil, err
+	}
+	w, err := loadWorkload(o, d.args, m.poll)
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +58,15 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, err
 	}
 	warnings = append(warnings, routerWarnings...)
-	warnings = append(warnings, ineffective(o, args, w)...)
+	warnings = append(warnings, ineffective(o, d, w)...)
 
 	m.total.Store(int64(len(w.Turns)))
 	if err := m.enter(running); err != nil {
 		return nil, err
 	}
 	cfg := runConfig(o)
-	cfg.Args, cfg.Workload, cfg.Poll, cfg.Router = args, w, m.pollRun, routing.options
-	outcome, wall, err := simulate(cfg, o.Text("router_log"))
+	cfg.Workload, cfg.Poll = w, m.pollRun
+	outcome, wall, err := simulate(cfg, d, routing, o.Text("router_log"))
 	if err != nil {
 		return nil, runError{err}
 	}
@@ -75,9 +75,11 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, err
 	}
 	summary := outcome.Collector.Summarise(report.Resources{
-		DecodeWorkerSeconds: outcome.WorkerSeconds,
-		DecodeGPUsPerWorker: args.GPUsPerWorker,
-		WallMs:              float64(wall.Nanoseconds()) / 1e6,
+		PrefillWorkerSeconds: outcome.PrefillWorkerSeconds,
+		DecodeWorkerSeconds:  outcome.WorkerSeconds,
+		PrefillGPUsPerWorker: d.prefill.GPUsPerWorker,
+		DecodeGPUsPerWorker:  d.args.GPUsPerWorker,
+		WallMs:               float64(wall.Nanoseconds()) / 1e6,
 	}, sla(o))
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
@@ -95,33 +97,27 @@ func Run(config string, m *Monitor) (*Result, error) {
 }
 
 // simulate carries out the run and tells how long that took. If there is a path, the router's decisions go there.
-func simulate(cfg replay.Config, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
+func simulate(cfg replay.Config, d deployment, r routing, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
 	started := time.Now()
 	if logPath == "" {
-		outcome, err = replay.Run(cfg)
+		outcome, err = replay.Run(r.deploy(cfg, d))
 		return outcome, time.Since(started), err
 	}
 	err = writeWhole(logPath, func(file io.Writer) error {
 		log := newDecisionLog(file, cfg.Workload)
-		cfg.Router.Log = log.add
-		outcome, err = replay.Run(cfg)
+		for _, stage := range r.stages {
+			stage.Log = log.add
+		}
+		outcome, err = replay.Run(r.deploy(cfg, d))
 		wall = time.Since(started)
 		return errors.Join(err, log.flush())
 	})
 	return outcome, wall, err
 }
 
-// parseEngineArgs reads the engine arguments; without any, an engine has its defaults.
-func parseEngineArgs(o *strictjson.Object) (engineargs.Args, []string, error) {
-	text := "{}"
-	if o.Given("extra_engine_args") {
-		text = o.Text("extra_engine_args")
-	}
-	return engineargs.Parse(text)
-}
-
 // ineffective warns of input that is valid but changes nothing in this run.
-func ineffective(o *strictjson.Object, args engineargs.Args, w *workload.Workload) []string {
+func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []string {
+	args := d.args
 	var warnings []string
 	warn := func(name, because string) {
 		if !o.AtDefault(name) {

@@ -19,6 +19,8 @@ const (
 // maxTokens bounds lengths and block sizes so that products of two of them fit an int.
 const maxTokens = math.MaxInt32
 
+const maxWorkers = 1 << 16
+
 // option is a key of the description that this build supports.
 type option struct {
 	strictjson.Field
@@ -29,7 +31,11 @@ type option struct {
 var options = []option{
 	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}},
 	{Field: strictjson.Field{Name: "extra_engine_args", Type: strictjson.Text{}}},
-	{Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: 1 << 16}, Default: 1}},
+	{Field: strictjson.Field{Name: "prefill_engine_args", Type: strictjson.Text{}}},
+	{Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}}},
+	{Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
+	{Field: strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
+	{Field: strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
 	{Field: strictjson.Field{Name: "replay_concurrency", Type: strictjson.Integer{Min: 1}}},
 	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{"offline", "online"}}, Default: "offline"}},
 	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
@@ -123,7 +129,6 @@ func sla(o *strictjson.Object) report.SLA {
 // runConfig takes over what the replay itself needs to know.
 func runConfig(o *strictjson.Object) replay.Config {
 	cfg := replay.Config{
-		Workers:      o.Int("num_workers"),
 		Concurrency:  o.Int("replay_concurrency"),
 		MaxSimTimeMs: math.Inf(1),
 	}

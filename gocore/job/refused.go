@@ -10,10 +10,6 @@ type laterOption struct {
 }
 
 var notBuilt = []laterOption{
-	later("prefill_engine_args", strictjson.Text{}, "disaggregated prefill/decode replay"),
-	later("decode_engine_args", strictjson.Text{}, "disaggregated prefill/decode replay"),
-	laterUnless("num_prefill_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
-	laterUnless("num_decode_workers", strictjson.Integer{}, 1, "disaggregated prefill/decode replay"),
 	later("router_policy_config", strictjson.Text{}, "router policy files"),
 	later("model_name", strictjson.Text{}, "it selects a profile of a router policy file"),
 	later("aic_perf_config", strictjson.Text{}, "the router's AIC estimator"),

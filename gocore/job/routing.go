@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
@@ -16,15 +18,19 @@ const (
 )
 
 // Streams of random numbers drawn from the seed of a run, one for each consumer.
-const routerStream = 1
+const (
+	routerStream = 100 + iota // below are those of the workload
+	prefillRouterStream
+	decodeRouterStream
+)
 
-// routing is how a run gives requests to workers.
+// routing is how a run gives requests to workers: by the routers of its stages, or in turn if there are none.
 type routing struct {
-	options *router.Options // nil for round robin
+	stages []*router.Options // of one pool; or of prefill and decode workers
 }
 
-// parseRouting reads what concerns the router. Pinned decisions need the workload: see pin.
-func parseRouting(o *strictjson.Object, args engineargs.Args) (routing, []string, error) {
+// parseRouting reads what concerns the router. Decisions to repeat need the workload: see pin.
+func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error) {
 	text := "{}"
 	if o.Given("router_config") {
 		text = o.Text("router_config")
@@ -36,26 +42,36 @@ func parseRouting(o *strictjson.Object, args engineargs.Args) (routing, []string
 	if o.Text("router_mode") == roundRobin {
 		return routing{}, nil, refuseWithoutRouter(o)
 	}
-	if workers := o.Int("num_workers"); workers < 2 {
+	if !config.Seeded {
+		config.Seed = o.Uint("seed")
+	}
+	if d.disaggregated {
+		prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
+		prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
+		decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
+		decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
+		return routing{stages: []*router.Options{prefill, decode}}, warnings, nil
+	}
+	if d.workers < 2 {
 		return routing{}, nil, &strictjson.FieldError{
-			Field: "num_workers", Got: fmt.Sprint(workers), Want: "at least 2 with router_mode kv_router",
+			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
 		}
 	}
+	return routing{stages: []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}}, warnings, nil
+}
+
+// stageRouter is the router of one pool. A queue policy among the engine's arguments goes before that of the router.
+func stageRouter(config router.Config, args engineargs.Args, workers int, stream uint64) *router.Options {
 	if policy, ok := router.ParseQueuePolicy(args.RouterQueuePolicy); ok {
 		config.QueuePolicy = policy
 	}
-	seed := o.Uint("seed")
-	if config.Seeded {
-		seed = config.Seed
-	}
-	options := &router.Options{
+	return &router.Options{
 		Config:              config,
-		Workers:             o.Int("num_workers"),
+		Workers:             workers,
 		BlockSize:           args.BlockSize,
 		MaxNumBatchedTokens: args.MaxNumBatchedTokens,
-		Rand:                rand.New(rand.NewPCG(seed, routerStream)),
+		Rand:                rand.New(rand.NewPCG(config.Seed, stream)),
 	}
-	return routing{options: options}, warnings, nil
 }
 
 // refuseWithoutRouter refuses what only a KV-aware router could do and nobody would want to go missing.
@@ -76,16 +92,42 @@ func (r routing) pin(o *strictjson.Object, w *workload.Workload) error {
 		}
 		return nil
 	}
-	pins, err := loadDecisions(o.Text("router_decisions"), w, r.options.Workers)
+	pins, err := loadDecisions(o.Text("router_decisions"), w, r.stages)
 	if err != nil {
 		return fmt.Errorf("router_decisions: %w", err)
 	}
-	r.options.Pin = func(turn int32) (int, bool) {
-		worker, pinned := pins[turn]
-		return worker, pinned
-	}
-	if o.Text("router_decisions_mode") == "force" {
-		r.options.PinMode = router.Forced
+	for i, stage := range r.stages {
+		stage.Pin = func(turn int32) (int, bool) {
+			worker, pinned := pins[i][turn]
+			return worker, pinned
+		}
+		if o.Text("router_decisions_mode") == "force" {
+			stage.PinMode = router.Forced
+		}
 	}
 	return nil
+}
+
+// deploy adds the workers of a run and their routers to its configuration.
+func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
+	if !d.disaggregated {
+		cfg.Args, cfg.Workers = d.args, d.workers
+		if len(r.stages) > 0 {
+			cfg.Router = r.stages[0]
+		}
+		return cfg
+	}
+	t := d.prefill.Transfer
+	transfer := handoff.Transfer{BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs}
+	if t.DestinationMissing {
+		transfer.Mode = handoff.DestinationMissing
+	}
+	cfg.Disagg = &replay.DisaggConfig{
+		Prefill: d.prefill, Decode: d.args,
+		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
+		Transfer:      transfer,
+		PrefillRouter: replay.NewKVStage(*r.stages[0], cfg.Workload),
+		DecodeRouter:  replay.NewKVStage(*r.stages[1], cfg.Workload),
+	}
+	return cfg
 }

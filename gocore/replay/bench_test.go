@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/handoff"
 	"dynosim/gocore/workload"
 )
 
@@ -47,6 +48,17 @@ func BenchmarkReplay(b *testing.B) {
 			benchmarkRun(b, Config{Args: parseArgs(b, "{}"), Workers: workers, Workload: w, MaxSimTimeMs: math.Inf(1)})
 		})
 	}
+	b.Run("conversations_2p2d", func(b *testing.B) {
+		w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
+		if err != nil {
+			b.Fatal(err)
+		}
+		args := parseArgs(b, "{}")
+		benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
+			Prefill: args, Decode: args, PrefillWorkers: 2, DecodeWorkers: 2,
+			Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
+		}})
+	})
 	for _, requests := range []int{1_000, 10_000, 100_000} { // the cost of a request must not grow
 		b.Run(fmt.Sprintf("scaling_%d", requests), func(b *testing.B) {
 			w, err := workload.Synthetic(workload.SyntheticSpec{

@@ -15,6 +15,8 @@ type Config struct {
 	Workers  int                // >= 1
 	Router   *router.Options    // of the KV-aware router; nil gives requests to the workers in turn
 	Workload *workload.Workload // scheduled
+	// Disagg splits prompts and outputs between two pools of workers; Args and Workers are not used then.
+	Disagg *DisaggConfig
 	// Concurrency is the number of sessions active at a time; 0 starts sessions at their own times.
 	Concurrency int
 	// MaxSimTimeMs ends the run early: no pass starts later. +Inf for no limit. Passes that have started keep their tokens.
@@ -26,12 +28,16 @@ type Config struct {
 
 // Outcome is what a run leaves behind.
 type Outcome struct {
-	Collector     *report.Collector
-	WorkerSeconds float64 // simulated seconds times workers
+	Collector            *report.Collector
+	WorkerSeconds        float64 // simulated seconds times workers, of those that emit tokens
+	PrefillWorkerSeconds float64 // of the others
 }
 
 // Run replays a workload.
 func Run(cfg Config) (Outcome, error) {
+	if cfg.Disagg != nil {
+		return runDisaggregated(cfg)
+	}
 	r := &run{
 		Config:    cfg,
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
@@ -39,7 +45,7 @@ func Run(cfg Config) (Outcome, error) {
 		workers:   make([]worker.Worker, cfg.Workers),
 	}
 	for i := range r.workers {
-		r.workers[i] = worker.New(cfg.Args)
+		r.workers[i] = worker.New(cfg.Args, engine.Aggregated)
 	}
 	var err error
 	if cfg.Workers == 1 {
@@ -57,12 +63,26 @@ func Run(cfg Config) (Outcome, error) {
 	return Outcome{Collector: r.collector, WorkerSeconds: r.workerSeconds}, nil
 }
 
-// run is the state shared by both loops.
+func runDisaggregated(cfg Config) (Outcome, error) {
+	r := &run{
+		Config:    cfg,
+		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
+		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
+	}
+	d, err := r.disaggregated()
+	if err != nil {
+		return Outcome{}, err
+	}
+	d.cut()
+	return Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}, nil
+}
+
+// run is the state shared by all loops.
 type run struct {
 	Config
 	driver    *workload.Driver
 	collector *report.Collector
-	workers   []worker.Worker
+	workers   []worker.Worker // of an aggregated run
 
 	nowMs         float64
 	workerSeconds float64
@@ -74,37 +94,38 @@ const pollEvery = 16
 
 // arrive records the arrival of a turn.
 func (r *run) arrive(turn int32, arrivalMs float64) {
-	r.collector.Arrival(r.request(turn), arrivalMs)
+	r.collector.Arrival(r.request(engine.RequestID(turn)), arrivalMs)
 }
 
 // assign hands a turn that has arrived to a worker.
 func (r *run) assign(turn int32, to int) {
-	r.workers[to].Engine.Add(r.request(turn))
+	r.workers[to].Engine.Add(r.request(engine.RequestID(turn)))
 	r.collector.Worker(engine.RequestID(turn), to)
 }
 
-func (r *run) request(turn int32) engine.Request {
-	t := &r.Workload.Turns[turn]
-	return engine.Request{
-		ID:           engine.RequestID(turn),
-		Prompt:       t.Prompt,
-		PromptTokens: t.InputTokens,
-		OutputTokens: t.OutputTokens,
-	}
+func (r *run) request(id engine.RequestID) engine.Request {
+	t := &r.Workload.Turns[id]
+	return engine.Request{ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens}
 }
 
 // runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
 // of a run that is cut short.
 func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
-	r.passes++
-	if r.passes%pollEvery == 0 && r.Poll != nil {
-		if err := r.Poll(r.nowMs, r.collector.Finished()); err != nil {
-			return nil, false, err
-		}
+	if err := r.poll(); err != nil {
+		return nil, false, err
 	}
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	r.collector.Pass(i, pass)
 	return pass, alive, nil
+}
+
+// poll calls Config.Poll, if this pass is one before which it is due.
+func (r *run) poll() error {
+	r.passes++
+	if r.passes%pollEvery != 0 || r.Poll == nil {
+		return nil
+	}
+	return r.Poll(r.nowMs, r.collector.Finished())
 }
 
 // apply makes the end of a pass visible: requests that finished, then those that were rejected, are over.
@@ -119,7 +140,11 @@ func (r *run) apply(pass *engine.Pass) {
 
 // over notes that a request has completed or, if there is a reason, has been rejected.
 func (r *run) over(id engine.RequestID, reason string) {
-	r.collector.Terminal(id, reason)
+	status := report.Completed
+	if reason != "" {
+		status = report.Rejected
+	}
+	r.collector.Terminal(id, status, reason)
 	r.driver.Completed(int32(id), r.nowMs)
 }
 

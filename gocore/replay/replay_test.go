@@ -185,7 +185,7 @@ func oneWorkerCluster(t *testing.T, cfg Config) Outcome {
 		Config:    cfg,
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), 1),
-		workers:   []worker.Worker{worker.New(cfg.Args)},
+		workers:   []worker.Worker{worker.New(cfg.Args, engine.Aggregated)},
 	}
 	if err := r.cluster(); err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ func TestDeadEnd(t *testing.T) {
 	r := &run{
 		Config:    cfg,
 		collector: report.NewCollector(7, 2),
-		workers:   []worker.Worker{worker.New(cfg.Args), worker.New(cfg.Args)},
+		workers:   []worker.Worker{worker.New(cfg.Args, engine.Aggregated), worker.New(cfg.Args, engine.Aggregated)},
 		nowMs:     12.5,
 	}
 	for turn := range int32(7) {

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"errors"
-
 	"dynosim/gocore/engine"
 	"dynosim/gocore/router"
 )
@@ -11,15 +9,7 @@ import (
 
 // submit asks the router for a worker. The request may have to wait there.
 func (c *cluster) submit(turn int32) error {
-	t := &c.Workload.Turns[turn]
-	hints := c.Workload.Hints[turn]
-	return c.admit(c.kv.Submit(router.Request{
-		ID:             turn,
-		Prompt:         t.Prompt,
-		PromptTokens:   t.InputTokens,
-		Priority:       hints.Priority,
-		StrictPriority: hints.StrictPriority,
-	}, c.nowMs))
+	return c.admit(c.kv.Submit(routed(c.Workload, turn), c.nowMs))
 }
 
 // applyToRouter makes the end of a pass visible to the router too: cache events first, then who emitted a first or last
@@ -57,9 +47,5 @@ func (c *cluster) admit(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		c.dispatch(a.ID, a.Worker)
 	}
-	var pin *router.PinError
-	if errors.As(err, &pin) {
-		pin.Name = c.Workload.TurnName(pin.ID)
-	}
-	return err
+	return named(err, c.Workload)
 }

@@ -31,7 +31,7 @@ func BenchmarkSummarise(b *testing.B) {
 			p = engine.Pass{StartMs: now, Tokens: together}
 		}
 		for id := engine.RequestID(first); id < engine.RequestID(first+together); id++ {
-			c.Terminal(id, "")
+			c.Terminal(id, Completed, "")
 		}
 	}
 	b.ReportAllocs()

@@ -12,16 +12,20 @@ type Collector struct {
 	workers  []timeline
 	gaps     []weighted // inter-token latencies between two runs of one request
 	arrived  int
-	finished int // completed or rejected
+	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
+	handoffs []handoff // by request, nil in an aggregated run
 }
 
-type status uint8
+// Status says how a request ended.
+type Status uint8
 
 const (
-	unfinished status = iota
-	completed
-	rejected
+	unfinished Status = iota
+	Completed
+	Rejected // can never run
+	Failed   // can never run on the worker that should have generated its output
+	Canceled
 )
 
 // record is what is known about one request.
@@ -29,9 +33,9 @@ type record struct {
 	arrivalMs, firstAdmitMs              float64
 	firstTokenMs, secondTokenMs, lastMs  float64
 	inputTokens, outputTokens, tokens    int
-	reusedTokens, firstAdmitReusedTokens int // the maximum over all admissions, and that of the first
-	worker                               int32
-	status                               status
+	reusedTokens, firstAdmitReusedTokens int   // the maximum over all admissions, and that of the first
+	worker                               int32 // that emits its tokens, or noWorker
+	status                               Status
 
 	run     run
 	emits   bool // run is open
@@ -82,10 +86,13 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 // Worker records which worker emits the tokens of a request.
 func (c *Collector) Worker(id engine.RequestID, worker int) { c.records[id].worker = int32(worker) }
 
-// Pass records a pass of a worker.
+// Pass records a pass of a worker that emits tokens.
 func (c *Collector) Pass(worker int, p *engine.Pass) {
 	for _, a := range p.Admitted {
 		c.records[a.ID].admit(p.StartMs, a.ReusedTokens)
+		if c.handoffs != nil {
+			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
+		}
 	}
 	if p.Tokens == 0 {
 		return
@@ -106,12 +113,15 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	}
 }
 
-// Terminal records that a request is over; reason is "" if it completed, else why it was rejected.
-func (c *Collector) Terminal(id engine.RequestID, reason string) {
+// Terminal records that a request is over, and why if it was rejected or has failed. Only the first call for a request
+// counts.
+func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) {
 	r := &c.records[id]
-	r.status = completed
-	if reason != "" {
-		r.status = rejected
+	if r.status != unfinished {
+		return
+	}
+	r.status = status
+	if status == Rejected || status == Failed {
 		c.rejected = append(c.rejected, engine.Rejection{ID: id, Reason: reason})
 	}
 	c.finished++
@@ -127,7 +137,7 @@ func (c *Collector) Cut(id engine.RequestID, tokens int) {
 // Finished is the number of requests that are over.
 func (c *Collector) Finished() int { return c.finished }
 
-// Rejected lists the requests that could never run, in the order in which that was found out.
+// Rejected lists the requests that could never run, failed ones included, in the order in which that was found out.
 func (c *Collector) Rejected() []engine.Rejection { return c.rejected }
 
 func (r *record) admit(ms float64, reused int) {
@@ -205,7 +215,7 @@ func (c *Collector) tokenGaps() []weighted {
 // counts reports whether the metrics include the request: it was admitted and emitted at least one token. It need not
 // have finished.
 func (r *record) counts() bool {
-	return r.status != rejected && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
+	return r.status != Rejected && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
 }
 
 // The latencies of a request that counts.

@@ -39,11 +39,11 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 		}
 		c.Pass(worker, &p)
 		for _, id := range gone {
-			c.Terminal(id, "")
+			c.Terminal(id, Completed, "")
 			all[id].terminated = true
 		}
 		for _, r := range p.Rejected {
-			c.Terminal(r.ID, r.Reason)
+			c.Terminal(r.ID, Rejected, r.Reason)
 			all[r.ID].rejected, all[r.ID].terminated = true, true
 		}
 	}
@@ -199,7 +199,7 @@ func TestEmptyReport(t *testing.T) {
 	c.Arrival(engine.Request{ID: 0, PromptTokens: 4, OutputTokens: 1}, 5)
 	c.Worker(0, 0)
 	c.Pass(0, &engine.Pass{StartMs: 5, EndMs: 5, Rejected: []engine.Rejection{{ID: 0, Reason: "x"}}})
-	c.Terminal(0, "x")
+	c.Terminal(0, Rejected, "x")
 	for _, v := range c.Summarise(Resources{}, NoSLA()) {
 		want := 0.0
 		if v.Key == "num_requests" || v.Key == "rejected_requests" {

@@ -12,5 +12,8 @@
 // An inter-token latency is then a difference of neighbouring ends with the number of requests that emitted in both as
 // its weight, and percentiles are taken over thousands of weighted passes instead of millions of tokens.
 //
+// A run with prefill and decode workers records more about each request (handoff.go). Its tokens are those of the decode
+// workers.
+//
 // collector.go records, distribution.go has the statistics, summary.go the report's keys, rows.go the per-request table.
 package report

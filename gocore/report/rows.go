@@ -46,8 +46,8 @@ type column struct {
 	text  func(rows *Rows, turn int32, r *record) string  // "" = none
 }
 
-// columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off are always
-// empty in an aggregated run.
+// columns are the keys of a row, in the order in which they are written. Those of prefill/decode hand-off (handoff.go) are
+// always empty in an aggregated run.
 var columns = []column{
 	{name: "session_id", given: true, text: func(rows *Rows, turn int32, _ *record) string { return rows.w.SessionName(turn) }},
 	{name: "turn_index", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Index) }},
@@ -62,28 +62,26 @@ var columns = []column{
 	{name: "itl_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(2, r.tpotMs) }},
 	{name: "input_length", int: func(_ *Rows, _ int32, r *record) int { return r.inputTokens }},
 	{name: "output_length", int: func(_ *Rows, _ int32, r *record) int { return r.outputTokens }},
-	{name: "reused_input_tokens", int: func(_ *Rows, _ int32, r *record) int { return r.reusedTokens }},
-	{name: "prefill_worker_idx", int: noInt},
+	{name: "reused_input_tokens", int: reusedInput},
+	{name: "prefill_worker_idx", int: ofHandoffInt(func(h *handoff) int { return int(h.worker) })},
 	{name: "decode_worker_idx", int: func(_ *Rows, _ int32, r *record) int { return int(r.worker) }},
-	{name: "prefill_admit_ms", float: noFloat},
-	{name: "source_held_ms", float: noFloat},
-	{name: "destination_reserved_ms", float: noFloat},
-	{name: "destination_activated_ms", float: noFloat},
-	{name: "decode_admit_ms", float: noFloat},
-	{name: "source_released_ms", float: noFloat},
-	{name: "decode_reused_input_tokens", int: noInt},
-	{name: "prefill_route_overlap_tokens", int: noInt},
-	{name: "decode_route_overlap_tokens", int: noInt},
+	{name: "prefill_admit_ms", float: ofHandoff(func(h *handoff) float64 { return h.prefill.firstMs })},
+	{name: "source_held_ms", float: ofHandoff(func(h *handoff) float64 { return h.stepMs[SourceHeld] })},
+	{name: "destination_reserved_ms", float: ofHandoff(func(h *handoff) float64 { return h.stepMs[DestinationReserved] })},
+	{name: "destination_activated_ms", float: ofHandoff(func(h *handoff) float64 { return h.stepMs[DestinationActivated] })},
+	{name: "decode_admit_ms", float: ofHandoff(func(h *handoff) float64 { return h.decode.firstMs })},
+	{name: "source_released_ms", float: ofHandoff(func(h *handoff) float64 { return h.stepMs[SourceReleased] })},
+	{name: "decode_reused_input_tokens", int: ofHandoffInt(func(h *handoff) int { return h.decode.reused })},
+	{name: "prefill_route_overlap_tokens", int: ofHandoffInt(func(h *handoff) int { return h.prefillOverlap })},
+	{name: "decode_route_overlap_tokens", int: ofHandoffInt(func(h *handoff) int { return h.decodeOverlap })},
 	{name: "terminal_status", text: func(_ *Rows, _ int32, r *record) string { return r.status.String() }},
 	{name: "rejection_reason", text: func(rows *Rows, turn int32, _ *record) string { return rows.reasons[engine.RequestID(turn)] }},
 	{name: "trace_row", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Row) }},
 }
 
-func noFloat(*Rows, int32, *record) float64 { return math.NaN() }
-func noInt(*Rows, int32, *record) int       { return -1 }
-
-func (s status) String() string {
-	return [...]string{"unfinished", "completed", "rejected"}[s]
+// String returns the word of the rows.
+func (s Status) String() string {
+	return [...]string{"unfinished", "completed", "rejected", "failed", "canceled"}[s]
 }
 
 // ifTokens is a metric that needs a request with at least n tokens.

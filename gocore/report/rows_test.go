@@ -32,9 +32,9 @@ func threeRows(t *testing.T) *Rows {
 		Started:  []engine.TokenRun{{ID: 0}},
 	})
 	c.Pass(0, &engine.Pass{StartMs: 10, EndMs: 15.25, Tokens: 1, Finished: []engine.RequestID{0}})
-	c.Terminal(0, "")
+	c.Terminal(0, Completed, "")
 	c.Pass(1, &engine.Pass{StartMs: 1, EndMs: 1, Rejected: []engine.Rejection{{ID: 1, Reason: "too \"large\""}}})
-	c.Terminal(1, "too \"large\"")
+	c.Terminal(1, Rejected, "too \"large\"")
 	c.Cut(2, 0)
 	return c.Rows(w)
 }
@@ -172,7 +172,7 @@ func TestEmptySessionNameIsAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewCollector(1, 1)
-	c.Terminal(0, "x")
+	c.Terminal(0, Rejected, "x")
 	var text strings.Builder
 	if err := c.Rows(w).WriteJSONL(&text); err != nil || !strings.HasPrefix(text.String(), `{"session_id":"",`) {
 		t.Errorf("got %s (%v)", text.String(), err)

@@ -30,11 +30,17 @@ func (s SLA) met(r *record) bool {
 	return within(ttft, s.TTFTMs) && within(e2e, s.E2EMs)
 }
 
-// Resources is what the run occupied, for the report.
+// Resources is what the run occupied, for the report. Aggregated workers count as decode workers.
 type Resources struct {
-	DecodeWorkerSeconds float64
-	DecodeGPUsPerWorker int
-	WallMs              float64
+	PrefillWorkerSeconds, DecodeWorkerSeconds float64
+	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
+	WallMs                                    float64
+}
+
+func (u Resources) gpuHours() float64 {
+	prefill := float64(u.PrefillWorkerSeconds * float64(u.PrefillGPUsPerWorker))
+	decode := float64(u.DecodeWorkerSeconds * float64(u.DecodeGPUsPerWorker))
+	return (prefill + decode) / 3600
 }
 
 // Value is one entry of a report: a Float or an Int.
@@ -67,11 +73,11 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.float("input_throughput_tok_s", rate(t.input))
 	s.float("output_throughput_tok_s", rate(t.output))
 	s.float("total_throughput_tok_s", rate(processed))
-	s.float("prefill_worker_seconds", 0) // aggregated workers count as decode workers
+	s.float("prefill_worker_seconds", used.PrefillWorkerSeconds)
 	s.float("decode_worker_seconds", used.DecodeWorkerSeconds)
-	s.int("prefill_gpus_per_worker", 0)
+	s.int("prefill_gpus_per_worker", used.PrefillGPUsPerWorker)
 	s.int("decode_gpus_per_worker", used.DecodeGPUsPerWorker)
-	s.float("gpu_hours", used.DecodeWorkerSeconds*float64(used.DecodeGPUsPerWorker)/3600)
+	s.float("gpu_hours", used.gpuHours())
 	if sla.isSet() {
 		s.int("goodput_completed_requests", t.good)
 		s.float("goodput_request_throughput_rps", rate(t.good))

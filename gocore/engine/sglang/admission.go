@@ -9,10 +9,11 @@ type budget struct {
 }
 
 // admitWaiting admits a prefill batch from the waiting queue, strictly from its head: the first request that is refused
-// keeps everybody behind it waiting.
+// keeps everybody behind it waiting. So do all that come from other workers and do not run yet, unless they are what the
+// favourite of a rescue waits for.
 func (s *Scheduler) admitWaiting() {
 	places := s.args.MaxNumSeqs - len(s.running)
-	if places <= 0 || s.waiting.Len() == 0 {
+	if places <= 0 || s.waiting.Len() == 0 || s.destinations.comeFirst() && !s.rescue.active {
 		return
 	}
 	left := s.newBudget()
@@ -66,8 +67,15 @@ func (s *Scheduler) reserved() float64 {
 
 // affordableChunk is how many tokens of r the budgets admit now, and takes them from the budgets. A rest up to the
 // chunk size is all or nothing; of a longer one, what is left of the chunk budget will do.
+//
+// On a decode worker nobody had to meet the budgets before being retracted. Who never can goes on without them as soon as
+// nobody else runs, where the reference leaves it in the queue for ever.
 func (s *Scheduler) affordableChunk(r *sequence, left *budget) (tokens int, ok bool) {
 	rest := s.tokens(r) - r.holding.Tokens()
+	if s.role == engine.Decode && s.overBudgets(r) != "" {
+		left.chunk = 0 // for others
+		return rest, len(s.running) == 0 && rest < s.pool.Available()
+	}
 	tokens = rest
 	if rest > s.args.SGLang.ChunkedPrefillSize {
 		tokens = left.chunk / s.pageSize * s.pageSize

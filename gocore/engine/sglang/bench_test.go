@@ -38,7 +38,7 @@ func BenchmarkPass(b *testing.B) {
 				if c.args != "" {
 					text += ", " + c.args
 				}
-				s := New(parseArgs(b, "{"+text+"}"))
+				s := New(parseArgs(b, "{"+text+"}"), engine.Aggregated)
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
 				add := func() {
@@ -87,7 +87,7 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 func BenchmarkLongQueue(b *testing.B) {
 	for _, waiting := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			s := New(parseArgs(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`))
+			s := New(parseArgs(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`), engine.Aggregated)
 			b.ReportAllocs()
 			now := 0.0
 			add := func(id engine.RequestID) {

@@ -89,11 +89,21 @@ func (s *Scheduler) finishDue() {
 		}
 		s.catchUp(r, s.emissions-1)
 		s.load.count(r.promptTokens+r.maxOutput, -1)
-		s.pool.Finish(&r.holding, s.now())
+		s.pool.LastDecode(&r.holding)
 		s.out.Finished = append(s.out.Finished, r.id)
-		s.spares = append(s.spares, r)
+		if r.hold {
+			s.holdSource(r)
+			continue
+		}
+		s.finish(r)
 	}
 	clear(s.running[len(kept):])
 	s.running = kept
 	s.joined = len(kept)
+}
+
+// finish forgets a request that has all its tokens. Its KV stays in the cache.
+func (s *Scheduler) finish(r *sequence) {
+	s.pool.Finish(&r.holding, s.now())
+	s.forget(r)
 }

@@ -3,6 +3,7 @@
 //
 // One pass is one call of RunPass:
 //
+//	promote        on a decode worker, requests whose prompt was computed elsewhere begin to run
 //	orderQueue     longest-prefix-match sorts the waiting queue; otherwise it stays as it is
 //	admitWaiting   a batch of prompts or chunks, strictly from the head of the queue, while all budgets last
 //	decode         one token for every running request, those admitted in this very pass included; if slots are short,
@@ -17,6 +18,19 @@
 //	           ^                                            |
 //	           +----------------- retract ------------------+   (to the front of the queue)
 //
+// On a prefill worker a request keeps its slots after its one token until they are released. On a decode worker requests
+// wait for room, get it, and run when their KV has arrived there (handoff.go):
+//
+//	Reserve --> pending --TryReserve--> reserved --Activate--> prebuilt --promote--> running
+//
+// What surprises in these roles:
+//
+//   - The token that ends a prompt costs a decode step on the prefill worker, too.
+//   - A prompt that is held there is in the cache only as far as it was cut into chunks; the rest follows at its release.
+//   - While anybody waits for room or has all its KV but no place, nobody is admitted from the waiting queue.
+//   - A retracted request computes its prompt anew on the decode worker, which costs no time.
+//   - Room is looked for again only after a request has ended or was retracted, or slots were given back.
+//
 // Facts that surprise, all of them the reference's and visible in users' numbers:
 //
 //   - Whoever stands at the head and is refused keeps everybody behind it waiting.
@@ -29,10 +43,12 @@
 //   - Retraction loses slots or returns too many (radix.Pool.Retract), unless the argument reference_quirks is false.
 //
 // Where this engine departs on purpose from the reference: requests that can never run are rejected instead of blocking
-// the queue for ever (reject.go), and a dead end has a way out (unblock.go).
+// the queue for ever (reject.go), or, when a decode worker has retracted them, go on as soon as nobody else runs
+// (admission.go); and a dead end has a way out (unblock.go).
 //
 // Read scheduler.go, then admission.go, decode.go and retraction.go in the order of a pass; policy.go sorts the queue.
-// sequence.go is the state of one request, and of all running ones together: as these get their tokens in the same
-// passes, a pass costs hardly more than those that join or finish in it. The tests run every workload with and without
-// bringing all requests up to date after each pass, and compare it with a slow model of the same rules (model_test.go).
+// handoff.go has what happens between passes on prefill and decode workers. sequence.go is the state of one request, and
+// of all running ones together: as these get their tokens in the same passes, a pass costs hardly more than those that
+// join or finish in it. The tests run every workload with and without bringing all requests up to date after each pass,
+// and compare it with a slow model of the same rules (model_test.go).
 package sglang

@@ -120,7 +120,7 @@ func checkWorkload(data []byte) error {
 		if steps := m.unblocks - rescues; steps > m.rescueLimit() {
 			return fmt.Errorf("no token after %d steps of rescue", steps)
 		}
-		if err := errors.Join(notes.see(pass), m.checkState()); err != nil {
+		if err := errors.Join(notes.see(pass), checkState(m.s)); err != nil {
 			return err
 		}
 	}
@@ -156,13 +156,18 @@ func (m *simulation) passLimit() int {
 }
 
 // checkState checks the books of an engine between two passes, when all running requests are up to date.
-func (m *simulation) checkState() error {
-	s, p := m.s, m.s.pool
+func checkState(s *Scheduler) error {
+	p := s.pool
 	own, tokens, pages := 0, 0, 0
-	for _, r := range s.owned() {
+	for _, r := range append(s.owned(), s.inHandoff()...) {
 		own += r.holding.Own()
 		switch {
-		case r.status != running && r.holding.Tokens()%s.pageSize > 0:
+		case r.status == pending && r.holding.Tokens() > 0,
+			r.status == reserved && r.holding.Tokens() != s.roundUp(r.promptTokens),
+			r.status == prebuilt && r.holding.Tokens() != r.promptTokens,
+			r.status == held && r.holding.Tokens() != r.promptTokens+r.maxOutput:
+			return fmt.Errorf("request %d, %v, has %d tokens in slots", r.id, r.status, r.holding.Tokens())
+		case (r.status == waiting || r.status == retracted) && r.holding.Tokens()%s.pageSize > 0:
 			return fmt.Errorf("request %d waits with %d tokens in slots", r.id, r.holding.Tokens())
 		case r.status == running && (r.holding.Tokens() != s.tokens(r) || s.remaining(r) < 1):
 			return fmt.Errorf("request %d runs with %d of %d tokens in slots, %d tokens to go",

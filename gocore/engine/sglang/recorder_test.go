@@ -100,6 +100,7 @@ func copyPass(p *engine.Pass) engine.Pass {
 	c := *p
 	c.KVEvents, c.KVEventsAtMs, c.Signals = nil, 0, nil
 	c.Admitted, c.Started, c.Finished, c.Rejected = copyOf(c.Admitted), copyOf(c.Started), copyOf(c.Finished), copyOf(c.Rejected)
+	c.Held = copyOf(c.Held)
 	return c
 }
 

@@ -9,11 +9,15 @@ import (
 // cannotEverRun says why r can never run, or "" if it can. It is asked when r stands at the head of the waiting queue.
 // The reference keeps such a request there until nothing else is left, and then gives up.
 func (s *Scheduler) cannotEverRun(r *sequence) string {
-	limits, attainable := s.args.SGLang, s.pool.Attainable()
-	if r.promptTokens+r.maxOutput > attainable {
-		return fmt.Sprintf("prompt of %d + output of %d tokens need %d blocks of %d, num_gpu_blocks is %d",
-			r.promptTokens, r.maxOutput, ceilDiv(r.promptTokens+r.maxOutput, s.pageSize), s.pageSize, s.args.NumGPUBlocks)
+	if reason := s.overPool(r); reason != "" || s.role == engine.Decode {
+		return reason
 	}
+	return s.overBudgets(r)
+}
+
+// overBudgets says why r, which fits the pool, can never be admitted, or "" if it can.
+func (s *Scheduler) overBudgets(r *sequence) string {
+	limits, attainable := s.args.SGLang, s.pool.Attainable()
 	// However the prompt is cut, its last chunk is admitted only if the pool has a token more than this.
 	length := s.tokens(r)
 	future := min(r.maxOutput-r.generated, limits.ClipMaxNewTokens)
@@ -30,12 +34,32 @@ func (s *Scheduler) cannotEverRun(r *sequence) string {
 	return ""
 }
 
+// overPool says why r can never fit the pool, or "" if it can.
+func (s *Scheduler) overPool(r *sequence) string {
+	if r.promptTokens+r.maxOutput <= s.pool.Attainable() {
+		return ""
+	}
+	return fmt.Sprintf("prompt of %d + output of %d tokens need %d blocks of %d, num_gpu_blocks is %d",
+		r.promptTokens, r.maxOutput, ceilDiv(r.promptTokens+r.maxOutput, s.pageSize), s.pageSize, s.args.NumGPUBlocks)
+}
+
 func (s *Scheduler) roundUp(tokens int) int { return ceilDiv(tokens, s.pageSize) * s.pageSize }
 
 func (s *Scheduler) reject(r *sequence, reason string) {
+	s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
+	s.drop(r)
+}
+
+// drop forgets a request before its end. What the tree has of it stays in the cache.
+func (s *Scheduler) drop(r *sequence) {
 	s.pool.Release(&r.holding)
 	s.rescue.left(r)
 	s.lpm.settled = false
-	s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
+	s.forget(r)
+}
+
+// forget ends the life of a request that has no slots any more.
+func (s *Scheduler) forget(r *sequence) {
+	s.destinations.generation++
 	s.spares = append(s.spares, r)
 }

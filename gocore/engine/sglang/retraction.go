@@ -28,6 +28,15 @@ func (s *Scheduler) victim() int {
 // retract makes a running request give its slots back. Its tokens stay, and so does what the tree has of them, until it
 // is evicted.
 func (s *Scheduler) retract(i int) {
+	r := s.stop(i)
+	s.pool.Retract(&r.holding)
+	r.status = retracted
+	s.retracted = append(s.retracted, r)
+	s.out.Scheduled++
+}
+
+// stop takes a request out of the running ones and brings it up to date.
+func (s *Scheduler) stop(i int) *sequence {
 	r := s.running[i]
 	s.running = slices.Delete(s.running, i, i+1)
 	if i < s.joined {
@@ -35,11 +44,9 @@ func (s *Scheduler) retract(i int) {
 		s.catchUp(r, s.emissions)
 	}
 	s.load.count(s.tokens(r), -1)
-	s.pool.Retract(&r.holding)
 	r.generated = s.generated(r)
-	r.status = retracted
-	s.retracted = append(s.retracted, r)
-	s.out.Scheduled++
+	r.status = waiting
+	return r
 }
 
 // requeueRetracted ends a pass: whoever was retracted goes to the front of the queue, the first one foremost, and the
@@ -49,7 +56,10 @@ func (s *Scheduler) requeueRetracted() {
 		s.waiting.PushFront(r)
 	}
 	s.ratio.next(len(s.retracted) > 0)
-	s.lpm.settled = s.lpm.settled && len(s.retracted) == 0
+	if len(s.retracted) > 0 {
+		s.lpm.settled = false
+		s.destinations.generation++
+	}
 	s.retracted = s.retracted[:0]
 }
 

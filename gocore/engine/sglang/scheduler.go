@@ -15,6 +15,7 @@ import (
 // Scheduler is one simulated SGLang engine. One loop owns it; it is not safe for concurrent use.
 type Scheduler struct {
 	args     engineargs.Args
+	role     engine.Role
 	pageSize int
 	clock    timing.Clock
 	pool     *radix.Pool
@@ -33,6 +34,9 @@ type Scheduler struct {
 	lpm        lpm
 	rescue     rescue
 
+	sources      sources
+	destinations destinations
+
 	// The pass being run.
 	prefillCount, prefillEnds, prefillStarts int
 	retracted                                []*sequence
@@ -43,9 +47,10 @@ type Scheduler struct {
 }
 
 // New returns an idle engine.
-func New(args engineargs.Args) *Scheduler {
+func New(args engineargs.Args, role engine.Role) *Scheduler {
 	return &Scheduler{
 		args:     args,
+		role:     role,
 		pageSize: args.BlockSize,
 		clock:    timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
@@ -53,10 +58,18 @@ func New(args engineargs.Args) *Scheduler {
 		load:     newLoad(args.BlockSize),
 		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+		sources:  sources{},
+		destinations: destinations{
+			probed:   neverProbed,
+			reserved: map[engine.RequestID]*sequence{},
+		},
 	}
 }
 
-var _ engine.Engine = (*Scheduler)(nil)
+var (
+	_ engine.Source      = (*Scheduler)(nil)
+	_ engine.Destination = (*Scheduler)(nil)
+)
 
 // Observe implements [engine.Engine]. It must be called before the first request.
 func (s *Scheduler) Observe() {
@@ -66,12 +79,19 @@ func (s *Scheduler) Observe() {
 
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
+	s.waiting.PushBack(s.newSequence(req))
+	s.lpm.settled = false
+}
+
+// newSequence numbers a request and names the pages that only it will have.
+func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	r := s.spare()
 	*r = sequence{
 		id:           req.ID,
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
+		hold:         req.Hold,
 		holding: radix.Holding{Key: radix.Key{
 			Prompt:    req.Prompt,
 			Shareable: req.PromptTokens / s.pageSize,
@@ -80,26 +100,31 @@ func (s *Scheduler) Add(req engine.Request) {
 	}
 	s.private += kvcache.BlockID(ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))
 	s.added++
-	s.waiting.PushBack(r)
-	s.lpm.settled = false
+	return r
 }
 
 // Requests implements [engine.Engine].
-func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
+func (s *Scheduler) Requests() int {
+	return s.waiting.Len() + s.destinations.prebuilt.Len() + len(s.running)
+}
 
 // Load is how many requests wait and run, and how many blocks are in use: those of the cache count, even if nobody
-// needs them, and so do the unused slots of the running requests' last blocks.
+// needs them, and so do the unused slots of the running requests' last blocks. Requests of a decode worker wait from the
+// moment room is asked for.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
-	used := s.pool.Total() - s.pool.Free() + s.load.overhead()
-	return s.waiting.Len(), len(s.running), ceilDiv(used, s.pageSize)
+	d := &s.destinations
+	waiting = s.waiting.Len() + d.prebuilt.Len() + d.pending.Len() + len(d.reserved)
+	used := s.pool.Total() - s.pool.Free() + s.load.overhead() + d.overhead(s.pageSize)
+	return waiting, len(s.running), ceilDiv(used, s.pageSize)
 }
 
 // RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either.
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
+	s.promote()
 	s.orderQueue()
 	s.admitWaiting()
-	s.out.EndMs = nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillEnds, s.prefillStarts)*1000)
+	s.out.EndMs = nowMs + s.prefillMs()
 	s.decode()
 	s.requeueRetracted()
 	if s.observed {
@@ -115,14 +140,25 @@ func (s *Scheduler) begin(nowMs float64) {
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
 		Finished: s.out.Finished[:0],
+		Held:     s.out.Held[:0],
 		Rejected: s.out.Rejected[:0],
 		Signals:  s.out.Signals[:0],
 	}
 }
 
+// prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again
+// after a retraction at no charge.
+func (s *Scheduler) prefillMs() float64 {
+	if s.role == engine.Decode {
+		return 0
+	}
+	return float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillEnds, s.prefillStarts) * 1000)
+}
+
 // Stuck implements [engine.Engine].
 func (s *Scheduler) Stuck() []engine.Stuck {
-	owned := s.owned()
+	owned := append(s.owned(), s.inHandoff()...)
+	slices.SortFunc(owned, byOrder)
 	stuck := make([]engine.Stuck, len(owned))
 	for i, r := range owned {
 		stuck[i] = engine.Stuck{
@@ -133,19 +169,27 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 			Generated:    s.generated(r),
 			BlocksNeeded: ceilDiv(r.promptTokens+r.maxOutput, s.pageSize),
 		}
+		if r.status != running {
+			stuck[i].BlocksHeld = ceilDiv(r.holding.Tokens(), s.pageSize)
+		}
 	}
 	return stuck
 }
 
-// owned lists all waiting and running requests in order of arrival.
+// owned lists all requests that wait for a pass or run, in order of arrival.
 func (s *Scheduler) owned() []*sequence {
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))
 	}
-	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	for i := range s.destinations.prebuilt.Len() {
+		all = append(all, s.destinations.prebuilt.At(i))
+	}
+	slices.SortFunc(all, byOrder)
 	return all
 }
+
+func byOrder(a, b *sequence) int { return a.order - b.order }
 
 func (s *Scheduler) spare() *sequence {
 	if n := len(s.spares); n > 0 {

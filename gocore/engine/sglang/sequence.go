@@ -11,9 +11,16 @@ const (
 	waiting   status = iota // never ran; may hold the slots of its first chunks
 	running                 // gets a token in every pass that emits
 	retracted               // ran before, waits again
+	held                    // finished, keeps its slots for another worker
+	pending                 // waits for room for a prompt from another worker
+	reserved                // has that room
+	prebuilt                // has all the KV of its prompt from another worker, never ran
 )
 
-func (s status) String() string { return [...]string{"waiting", "running", "retracted"}[s] }
+func (s status) String() string {
+	return [...]string{"waiting", "running", "retracted", "held for a decode worker", "waiting for room", "in transfer",
+		"waiting with its prompt's KV"}[s]
+}
 
 // sequence is one request inside the engine: its tokens (only counted) and what it has in the pool.
 //
@@ -24,6 +31,7 @@ type sequence struct {
 	id           engine.RequestID
 	order        int // of arrival in this engine
 	status       status
+	hold         bool // keep the slots after the last token
 	promptTokens int
 	maxOutput    int
 	generated    int // tokens, while it waits; they survive retraction

@@ -95,7 +95,7 @@ type simulation struct {
 
 func newSimulation(args engineargs.Args, w workload) *simulation {
 	w = w.sorted()
-	return &simulation{s: New(args), workload: w, requests: w.requests(args.BlockSize)}
+	return &simulation{s: New(args, engine.Aggregated), workload: w, requests: w.requests(args.BlockSize)}
 }
 
 // release prepares a pass: it adds what has arrived, and reports false when nothing is left to do.

@@ -21,23 +21,25 @@ func (c *rescue) left(r *sequence) {
 	}
 }
 
-// Unblock is for an engine whose passes are idle although it owns requests, when nothing else is going to happen. It
-// takes one step towards another token, and reports false if there is none to take: first leaked and duplicate slots
-// are taken back, then requests that wait with a part of their prompt in slots give it up, the youngest first. The
-// running request is spared, or if there is none the oldest, and nobody else is admitted before it has emitted a token.
+// Unblock is for an engine whose passes are idle although it owns requests, or whose pending ones find no room, when
+// nothing else is going to happen. It takes one step towards another token, and reports false if there is none to take:
+// first leaked and duplicate slots are taken back, then requests that wait with a part of their prompt in slots give it
+// up, the youngest first; of a prompt that came from another worker that is all of it. The running request is spared, or
+// if there is none the oldest, and nobody else is admitted before it has emitted a token.
 //
 // No run that ends in the reference needs this.
 func (s *Scheduler) Unblock() bool {
 	owned := s.owned()
-	if len(owned) == 0 {
-		return false
-	}
 	returned := s.pool.ReturnLeaked()
 	for _, r := range owned {
 		returned += s.pool.ReturnDuplicates(&r.holding)
 	}
 	if returned > 0 {
+		s.destinations.generation++
 		return true
+	}
+	if len(owned) == 0 {
+		return false
 	}
 	favourite := owned[0]
 	if len(s.running) > 0 {
@@ -47,12 +49,24 @@ func (s *Scheduler) Unblock() bool {
 	s.rescue = rescue{active: true, favourite: favourite.order}
 	for i := len(owned) - 1; i >= 0; i-- {
 		if r := owned[i]; r != favourite && r.status != running && r.holding.Tokens() > 0 {
-			s.pool.Release(&r.holding)
-			s.lpm.settled = false
+			s.giveUp(r)
 			return true
 		}
 	}
 	return begins
+}
+
+// giveUp makes a request that waits compute its prompt anew.
+func (s *Scheduler) giveUp(r *sequence) {
+	s.pool.Release(&r.holding)
+	if r.status == prebuilt {
+		queue := &s.destinations.prebuilt
+		queue.Remove(queue.Index(func(q *sequence) bool { return q == r }))
+		r.status = waiting
+		s.waiting.PushFront(r)
+	}
+	s.lpm.settled = false
+	s.destinations.generation++
 }
 
 // candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none.

@@ -5,28 +5,36 @@ package vllm
 //
 // There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is used
 // up, at most one in a pass.
+//
+// A request that came to a decode worker with its KV holds all the blocks it needs now, and is admitted without further
+// ado.
 func (s *Scheduler) admitWaiting() {
 	if s.headLacksBlocks {
 		return
 	}
+	roomAwaited := s.destinations.pending.Len() > 0
 	for len(s.running) < s.args.MaxNumSeqs && !s.preempted {
-		at := s.candidate()
+		at := s.candidate(roomAwaited)
 		if at < 0 {
 			return
 		}
 		r := s.waiting.At(at)
-		cached, active := s.cachedPrompt(r)
-		if reason := s.cannotEverRun(r, cached); reason != "" {
-			s.waiting.Remove(at)
-			s.reject(r, reason)
-			continue
-		}
-		if !s.fits(r, active) {
-			// It lacks them until somebody releases blocks: a block that others take makes one less available, and at best
-			// saves r one if it belongs to its prefix. Without chunked prefill r might have to be rejected meanwhile, when
-			// its cached prefix is evicted.
-			s.headLacksBlocks = s.args.ChunkedPrefill
-			return
+		cached := 0
+		if r.status != activated {
+			var active int
+			cached, active = s.cachedPrompt(r)
+			if reason := s.cannotEverRun(r, cached); reason != "" {
+				s.waiting.Remove(at)
+				s.reject(r, reason)
+				continue
+			}
+			if !s.fits(r, active) {
+				// It lacks them until somebody releases blocks: a block that others take makes one less available, and at
+				// best saves r one if it belongs to its prefix. Without chunked prefill r might have to be rejected
+				// meanwhile, when its cached prefix is evicted.
+				s.headLacksBlocks = s.args.ChunkedPrefill
+				return
+			}
 		}
 		if s.serve(r, cached) == blocked {
 			return

@@ -23,9 +23,19 @@
 //   - Under FIFO preemption the request behind the one being served is skipped when the victim stood before it.
 //   - The last token of a request takes a block, if it opens one, just to give it back.
 //
+// On a prefill worker the token that ends a prompt takes no time, and the request then holds its blocks until they are
+// released. On a decode worker requests wait for room, get it, and join the waiting queue when their KV has arrived there;
+// a prompt never costs time (handoff.go):
+//
+//   - While others wait for room, only requests that have all of their prompt's KV are admitted, wherever they stand.
+//   - Blocks that are reserved count as active, and slow decode steps down; but the prefix that a reservation pins does
+//     not count as held when the head of the queue is weighed against the pool.
+//   - Room is looked for again only after a request has ended or was preempted, or blocks were given back.
+//
 // Where this engine departs on purpose from the reference: requests that can never run are rejected instead of hanging
-// the run (reject.go), requests that keep preempting each other are run one at a time (stall.go), and a watermark can
-// keep blocks back for running requests.
+// the run (reject.go), requests that keep preempting each other are run one at a time (stall.go), a watermark can keep
+// blocks back for running requests, and on a decode worker requests that hold what the head of the queue lacks may go
+// first when nothing else can happen.
 //
 // Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of one
 // request. calendar.go is a shortcut for requests that merely decode, which is what most requests do in most passes; the

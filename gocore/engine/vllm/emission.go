@@ -15,7 +15,10 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.calendar.size == 0 && len(s.ready) == 0 {
 		return
 	}
-	decode := s.decodeSeconds()
+	decode := 0.0 // the one token of a prefill worker is nobody's
+	if s.role != engine.Prefill {
+		decode = s.decodeSeconds()
+	}
 	if !s.emitByCalendar() {
 		s.findReady()
 	}
@@ -103,12 +106,36 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 	return true
 }
 
-// finish releases everything r holds and forgets it; its blocks are there for the next request of the same emission.
+// finish releases everything r holds and forgets it; its blocks are there for the next request of the same emission. A
+// source keeps both.
 func (s *Scheduler) finish(r *sequence) {
-	s.pool.Release(r.held)
-	r.held = r.held[:0]
 	s.out.Finished = append(s.out.Finished, r.id)
 	s.left = true
-	s.headLacksBlocks = false
+	if r.hold {
+		s.out.Held = append(s.out.Held, r.id)
+		r.status = held
+		s.sources[r.id] = r
+		return
+	}
+	s.forget(r)
+}
+
+// forget releases everything r holds.
+func (s *Scheduler) forget(r *sequence) {
+	s.pool.Release(r.held)
+	r.held = r.held[:0]
+	s.roomMade()
 	s.drop(r)
+}
+
+// roomMade notes that blocks were given back, or a request less may run.
+func (s *Scheduler) roomMade() {
+	s.lookAgain()
+	s.destinations.generation++
+}
+
+// lookAgain forgets why nobody could be admitted.
+func (s *Scheduler) lookAgain() {
+	s.headLacksBlocks = false
+	s.stall.stuck = false
 }

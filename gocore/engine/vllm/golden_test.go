@@ -188,7 +188,7 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	for _, q := range scheduled {
 		generated[q] = q.generated
 	}
-	s.emit(l.nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000))
+	s.emit(l.nowMs + s.prefillMs())
 
 	r.cells[prefill], r.cells[decode] = "prefill -", "decode -"
 	if s.prefillCount > 0 {

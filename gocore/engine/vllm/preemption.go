@@ -49,6 +49,6 @@ func (s *Scheduler) preempt(r *sequence) {
 	r.status = preempted
 	r.computed, r.allocated = 0, 0
 	s.waiting.PushFront(r)
-	s.headLacksBlocks = false
+	s.roomMade()
 	s.stall.preemptions++
 }

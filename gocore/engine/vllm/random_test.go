@@ -159,14 +159,36 @@ func checkState(s *Scheduler) error {
 			holders[slot] = true
 		}
 	}
+	numActivated := 0
 	for i := range s.waiting.Len() {
 		r := s.waiting.At(i)
+		if r.status == activated {
+			numActivated++
+			if len(r.held) != r.listed || r.computed != r.promptTokens || r.allocated != r.promptTokens {
+				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id, len(r.held), r.computed, r.allocated)
+			}
+			for _, slot := range r.held {
+				holders[slot] = true
+			}
+			continue
+		}
 		if r.status != waiting && r.status != preempted || len(r.held) > 0 || r.computed > 0 || r.allocated > 0 {
 			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.held), r.computed, r.allocated)
 		}
 	}
-	if s.pool.Active() != len(holders) {
-		return fmt.Errorf("%d blocks are active, %d are held", s.pool.Active(), len(holders))
+	if numActivated != s.destinations.activated {
+		return fmt.Errorf("%d requests are activated, %d counted", numActivated, s.destinations.activated)
+	}
+	missing, reservedBlocks := 0, 0
+	for _, r := range s.inHandoff() {
+		for _, slot := range r.held {
+			holders[slot] = true
+		}
+		missing += r.reservation.Missing()
+		reservedBlocks += r.reservation.Blocks()
+	}
+	if active := s.pool.Active(); active < len(holders)+missing || active > len(holders)+reservedBlocks {
+		return fmt.Errorf("%d blocks are active, %d are held, %d to %d reserved", active, len(holders), missing, reservedBlocks)
 	}
 	if free, available := s.pool.Free(), s.pool.Available(); free < 0 || free > available || available+s.pool.Active() != s.pool.Capacity() {
 		return fmt.Errorf("%d blocks free, %d available, %d active of %d", free, available, s.pool.Active(), s.pool.Capacity())

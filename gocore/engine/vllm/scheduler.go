@@ -16,6 +16,7 @@ import (
 // Scheduler is one simulated vLLM engine. One loop owns it; it is not safe for concurrent use.
 type Scheduler struct {
 	args       engineargs.Args
+	role       engine.Role
 	blockSize  int
 	blockShift uint
 	reserve    int // blocks that requests which have not run yet must leave available
@@ -30,6 +31,9 @@ type Scheduler struct {
 	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until somebody
 	// releases blocks (see admitWaiting).
 	headLacksBlocks bool
+
+	sources      sources
+	destinations destinations
 
 	// The pass being run.
 	passes       int
@@ -52,15 +56,21 @@ type Scheduler struct {
 }
 
 // New returns an idle engine.
-func New(args engineargs.Args) *Scheduler {
+func New(args engineargs.Args, role engine.Role) *Scheduler {
 	return &Scheduler{
 		args:       args,
+		role:       role,
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		reserve:    int(args.Watermark * float64(args.NumGPUBlocks)),
 		clock:      timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
+		sources:    sources{},
+		destinations: destinations{
+			probed:   neverProbed,
+			reserved: map[engine.RequestID]*sequence{},
+		},
 	}
 }
 
@@ -70,7 +80,10 @@ var evictionPolicies = map[engineargs.EvictionBackend]paged.Policy{
 	engineargs.MultiLRU: paged.MultiLRU,
 }
 
-var _ engine.Engine = (*Scheduler)(nil)
+var (
+	_ engine.Source      = (*Scheduler)(nil)
+	_ engine.Destination = (*Scheduler)(nil)
+)
 
 // Observe implements [engine.Engine]. Without prefix caching there is nothing that another request could find.
 func (s *Scheduler) Observe() {
@@ -82,12 +95,18 @@ func (s *Scheduler) Observe() {
 
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
+	s.waiting.PushBack(s.newSequence(req))
+}
+
+// newSequence numbers a request and lists the blocks of its prompt.
+func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	r := s.spare()
 	*r = sequence{
 		id:            req.ID,
 		order:         s.added,
 		promptTokens:  req.PromptTokens,
 		maxOutput:     req.OutputTokens,
+		hold:          req.Hold,
 		prompt:        req.Prompt,
 		privateBase:   s.private,
 		listed:        s.ceilBlocks(req.PromptTokens),
@@ -101,7 +120,7 @@ func (s *Scheduler) Add(req engine.Request) {
 	}
 	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
 	s.added++
-	s.waiting.PushBack(r)
+	return r
 }
 
 // Requests implements [engine.Engine].
@@ -110,17 +129,18 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 // RunPass implements [engine.Engine].
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
+	if s.stall.stuck {
+		s.out.EndMs = nowMs
+		return &s.out, false
+	}
 	s.serveRunning()
 	s.admitWaiting()
-	s.emit(nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart)*1000))
+	s.emit(nowMs + s.prefillMs())
 	if s.observed {
 		s.takeEvents()
 	}
 	return &s.out, s.watchForStall()
 }
-
-// Unblock implements [engine.Engine]. Requests that block each other preempt each other anyway; see stall.
-func (s *Scheduler) Unblock() bool { return false }
 
 func (s *Scheduler) begin(nowMs float64) {
 	s.passes++
@@ -132,10 +152,20 @@ func (s *Scheduler) begin(nowMs float64) {
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
 		Finished: s.out.Finished[:0],
+		Held:     s.out.Held[:0],
 		Rejected: s.out.Rejected[:0],
 		KVEvents: s.out.KVEvents[:0],
 		Signals:  s.out.Signals[:0],
 	}
+}
+
+// prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after
+// a preemption at no charge.
+func (s *Scheduler) prefillMs() float64 {
+	if s.role == engine.Decode {
+		return 0
+	}
+	return float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillISL, s.prefillStart) * 1000)
 }
 
 // takeEvents reports what happened to the pool; a block can be hit from the moment it is allocated.
@@ -148,7 +178,8 @@ func (s *Scheduler) takeEvents() {
 
 // Stuck implements [engine.Engine].
 func (s *Scheduler) Stuck() []engine.Stuck {
-	owned := s.owned()
+	owned := append(s.owned(), s.inHandoff()...)
+	slices.SortFunc(owned, byOrder)
 	stuck := make([]engine.Stuck, len(owned))
 	for i, r := range owned {
 		stuck[i] = engine.Stuck{
@@ -158,6 +189,9 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 			OutputTokens: r.maxOutput,
 			Generated:    r.generated,
 			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
+		}
+		if r.status != running {
+			stuck[i].BlocksHeld = len(r.held) + r.reservation.Blocks()
 		}
 	}
 	return stuck
@@ -170,9 +204,11 @@ func (s *Scheduler) owned() []*sequence {
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))
 	}
-	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	slices.SortFunc(all, byOrder)
 	return all
 }
+
+func byOrder(a, b *sequence) int { return a.order - b.order }
 
 func (s *Scheduler) spare() *sequence {
 	if n := len(s.spares); n > 0 {

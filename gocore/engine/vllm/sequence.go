@@ -10,13 +10,17 @@ type status uint8
 
 const (
 	waiting   status = iota // never ran
+	activated               // has all the KV of its prompt from another worker, never ran
 	running                 // holds blocks
 	preempted               // ran before, waits again
+	held                    // finished, keeps its blocks for another worker
+	pending                 // waits for room for a prompt from another worker
+	reserved                // has that room
 	gone                    // finished or rejected
 )
 
 func (s status) String() string {
-	return [...]string{"waiting", "running", "preempted", "gone"}[s]
+	return [...]string{"waiting", "waiting with its prompt's KV", "running", "preempted", "held for a decode worker", "waiting for room", "in transfer", "gone"}[s]
 }
 
 // sequence is one request inside the engine: its tokens (only counted) and its block list.
@@ -33,6 +37,7 @@ type sequence struct {
 	generated    int // survives preemption
 	computed     int // tokens; 0 after preemption
 	allocated    int // tokens whose blocks are held; 0 after preemption
+	hold         bool
 
 	prompt      kvcache.Prompt
 	shareable   int             // leading full blocks with the prompt's ids: all of the prompt's, or 0 without prefix caching
@@ -40,6 +45,7 @@ type sequence struct {
 	listed      int             // blocks opened
 	full        int             // of those, full blocks
 	held        []paged.Slot    // the first blocks of the list, covering the allocated tokens
+	reservation paged.Reservation
 
 	share         share
 	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted

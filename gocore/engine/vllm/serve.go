@@ -53,6 +53,9 @@ func (s *Scheduler) serve(r *sequence, hit int) outcome {
 	}
 	s.count(r, +1)
 	if r.status != running {
+		if r.status == activated {
+			s.destinations.activated--
+		}
 		r.status = running
 		r.place = s.admissions
 		s.admissions++

@@ -31,7 +31,7 @@ type simulation struct {
 }
 
 func newSimulation(args engineargs.Args, workload []arrival) *simulation {
-	m := &simulation{s: New(args), arrivals: slices.Clone(workload)}
+	m := &simulation{s: New(args, engine.Aggregated), arrivals: slices.Clone(workload)}
 	m.s.pool.Record()
 	slices.SortStableFunc(m.arrivals, func(a, b arrival) int {
 		switch {

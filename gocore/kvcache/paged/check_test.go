@@ -72,6 +72,9 @@ func (p *Pool) check() error {
 			}
 			numActive++
 		}
+		if b.pins < 0 || b.pins > b.refs {
+			return fmt.Errorf("slot %d (%s) has %d references, %d of them pins", slot, pathOf(b.id), b.refs, b.pins)
+		}
 		if b.id == Partial {
 			if b.refs != 1 {
 				return fmt.Errorf("partial slot %d has %d references", slot, b.refs)

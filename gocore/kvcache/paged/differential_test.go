@@ -39,8 +39,9 @@ func TestRandomScripts(t *testing.T) {
 	for _, what := range []string{
 		"use", "active hit", "inactive hit", "eviction", "failed use", "failed use with inactive hits",
 		"failed partial", "promoted", "promoted onto an active block", "promoted onto an inactive block",
+		"reserve", "pin", "failed reserve with pins", "activate", "activated onto a block of others", "cancel",
 	} {
-		if seen[what] < numScripts/2 {
+		if seen[what] < numScripts/5 {
 			t.Errorf("%s: reached %d times only", what, seen[what])
 		}
 	}
@@ -71,10 +72,11 @@ type duel struct {
 	seen map[string]int
 }
 
-// duelRequest holds the first len(held) of its blocks.
+// duelRequest holds the first len(held) of its blocks, or has reserved all of them.
 type duelRequest struct {
-	blocks []kvcache.BlockID
-	held   []Slot
+	blocks   []kvcache.BlockID
+	held     []Slot
+	reserved *Reservation
 }
 
 const maxBlocks = 9
@@ -101,11 +103,19 @@ func (d *duel) run() {
 		n := d.next(len(d.requests))
 		r := &d.requests[n]
 		switch op := d.next(8); {
+		case r.reserved != nil && op >= 3:
+			d.activate(n, r)
+		case r.reserved != nil:
+			d.cancel(n, r)
 		case len(r.held) > 0 && op >= 5:
 			d.release(n, r)
 		case len(r.blocks) == 0 || len(r.held) == 0 && op >= 3:
 			r.blocks = d.prompt()
-			d.use(n, r)
+			if d.next(3) == 0 {
+				d.reserve(n, r)
+			} else {
+				d.use(n, r)
+			}
 		case len(r.held) < len(r.blocks):
 			d.use(n, r)
 		default:
@@ -178,6 +188,53 @@ func (d *duel) use(n int, r *duelRequest) {
 			d.seen["failed use with inactive hits"]++
 		}
 	}
+}
+
+// reserve takes room for all blocks of r.
+func (d *duel) reserve(n int, r *duelRequest) {
+	d.logf("reserve %d: %s", n, pathsOf(r.blocks))
+	couldPin := d.model.refs[r.blocks[0]] > 0 || d.model.inactive.has(r.blocks[0])
+	pinned, events, ok := d.model.reserve(r.blocks)
+	reservation, poolOK := d.pool.Reserve(r.blocks, 0)
+	if !ok {
+		d.seen["failed reserve"]++
+		if couldPin {
+			d.seen["failed reserve with pins"]++
+		}
+		d.compare(ok, poolOK, events)
+		return
+	}
+	d.seen["reserve"]++
+	d.seen["pin"] += pinned
+	r.reserved = &reservation
+	d.compare(ok, poolOK, events)
+	if reservation.Missing() != len(r.blocks)-pinned {
+		d.fail("missing", reservation.Missing(), len(r.blocks)-pinned)
+	}
+}
+
+// activate makes r hold what it has reserved.
+func (d *duel) activate(n int, r *duelRequest) {
+	d.logf("activate %d", n)
+	active := d.model.active()
+	events := d.model.activate(r.blocks, r.reserved.pinned)
+	r.held = d.pool.Activate(r.held, *r.reserved, r.blocks)
+	r.reserved = nil
+	d.seen["activate"]++
+	if d.model.active() < active {
+		d.seen["activated onto a block of others"]++
+	}
+	d.compare(true, true, events)
+}
+
+// cancel gives a reservation up.
+func (d *duel) cancel(n int, r *duelRequest) {
+	d.logf("cancel %d", n)
+	d.model.cancel(r.blocks, r.reserved.pinned)
+	d.pool.Cancel(*r.reserved)
+	r.reserved = nil
+	d.seen["cancel"]++
+	d.compare(true, true, nil)
 }
 
 // generate opens a new block, after making the partial one full.
@@ -263,11 +320,11 @@ func (d *duel) compare(wantOK, gotOK bool, events []kvcache.Event) {
 				continue
 			}
 			cached, active := d.pool.Lookup(id)
-			wantActive := d.model.refs[id] > 0
-			if wantCached := wantActive || d.model.inactive.has(id); cached != wantCached || active != wantActive {
+			wantActive := d.model.refs[id] > d.model.pins[id]
+			if wantCached := d.model.refs[id] > 0 || d.model.inactive.has(id); cached != wantCached || active != wantActive {
 				d.fail("lookup of "+pathOf(id), [2]bool{cached, active}, [2]bool{wantCached, wantActive})
 			}
-			if !active {
+			if !cached {
 				continue
 			}
 			slot := d.pool.byID.find(d.pool.blocks, id)

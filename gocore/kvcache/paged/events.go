@@ -13,6 +13,12 @@ func (p *Pool) fillRecorded(held []Slot, first int, blocks []kvcache.BlockID) {
 			isNew[i] = id != Partial
 		}
 	}
+	p.publishNew(held, first, blocks, isNew)
+	p.publishEvicted()
+}
+
+// publishNew announces each unbroken run of those blocks, the first of which stands at held[first], that are new.
+func (p *Pool) publishNew(held []Slot, first int, blocks []kvcache.BlockID, isNew []bool) {
 	for i := 0; i < len(blocks); i++ {
 		if !isNew[i] {
 			continue
@@ -24,7 +30,6 @@ func (p *Pool) fillRecorded(held []Slot, first int, blocks []kvcache.BlockID) {
 		p.publishStored(held, first+i, blocks[i:end])
 		i = end
 	}
-	p.publishEvicted()
 }
 
 // publishStored announces blocks, the first of which stands at held[at].

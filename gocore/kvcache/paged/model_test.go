@@ -6,8 +6,9 @@ import "dynosim/gocore/kvcache"
 // inactive blocks in which every block remembers the tick at which it entered.
 type model struct {
 	capacity int
-	partials int
+	partials int                     // and empty slots of reservations
 	refs     map[kvcache.BlockID]int // active full blocks
+	pins     map[kvcache.BlockID]int // of these references, those of reservations
 	inactive forest
 }
 
@@ -15,6 +16,7 @@ func newModel(capacity int, leavesFirst bool) *model {
 	return &model{
 		capacity: capacity,
 		refs:     map[kvcache.BlockID]int{},
+		pins:     map[kvcache.BlockID]int{},
 		inactive: forest{leavesFirst: leavesFirst, nodes: map[kvcache.BlockID]*node{}},
 	}
 }
@@ -75,6 +77,80 @@ func (m *model) use(parent kvcache.BlockID, blocks []kvcache.BlockID) (events []
 		events = append(events, kvcache.Event{Kind: kvcache.Removed, Blocks: victims})
 	}
 	return events, true
+}
+
+// reserve pins the leading blocks that are cached and takes empty slots for the others.
+func (m *model) reserve(blocks []kvcache.BlockID) (pinned int, events []kvcache.Event, ok bool) {
+	for pinned < len(blocks) && blocks[pinned] != Partial && m.acquire(blocks[pinned]) {
+		m.pins[blocks[pinned]]++
+		pinned++
+	}
+	missing := len(blocks) - pinned
+	if missing > m.available() {
+		m.unpin(blocks[:pinned])
+		for _, id := range blocks[:pinned] { // shallowest first
+			m.drop(id)
+		}
+		return 0, nil, false
+	}
+	var victims []kvcache.BlockID
+	for range missing - m.free() {
+		victims = append(victims, m.inactive.evict())
+	}
+	m.partials += missing
+	if len(victims) > 0 {
+		events = []kvcache.Event{{Kind: kvcache.Removed, Blocks: victims}}
+	}
+	return pinned, events, true
+}
+
+// activate gives a reservation to a request, block by block. Stored events are those of a use.
+func (m *model) activate(blocks []kvcache.BlockID, pinned int) (events []kvcache.Event) {
+	m.unpin(blocks[:pinned])
+	var batch []kvcache.BlockID
+	parent, batchParent := noParent, noParent
+	flush := func() {
+		if len(batch) > 0 {
+			events = append(events, kvcache.Event{
+				Kind: kvcache.Stored, Parent: batchParent, HasParent: batchParent != noParent, Blocks: batch,
+			})
+		}
+		batch = nil
+	}
+	for i, id := range blocks {
+		switch {
+		case i < pinned:
+		case id == Partial:
+			continue
+		case m.acquire(id):
+			m.partials--
+			flush()
+		default:
+			m.partials--
+			m.refs[id] = 1
+			if batch == nil {
+				batchParent = parent
+			}
+			batch = append(batch, id)
+		}
+		parent = id
+	}
+	flush()
+	return events
+}
+
+func (m *model) cancel(blocks []kvcache.BlockID, pinned int) {
+	m.unpin(blocks[:pinned])
+	for _, id := range blocks[:pinned] { // shallowest first
+		m.drop(id)
+	}
+	m.partials -= len(blocks) - pinned
+}
+
+func (m *model) unpin(blocks []kvcache.BlockID) {
+	for _, id := range blocks {
+		m.pins[id]--
+	}
 }
 
 // promote makes a partial block behind parent the full block id.

@@ -32,6 +32,7 @@ type Pool struct {
 type block struct {
 	id         kvcache.BlockID
 	refs       int32
+	pins       int32 // of the references, those of reservations
 	prev, next Slot
 }
 
@@ -71,7 +72,7 @@ func (p *Pool) TakeEvents() []Event {
 // Capacity is the number of slots.
 func (p *Pool) Capacity() int { return p.capacity }
 
-// Active is the number of slots held by requests; a shared block counts once.
+// Active is the number of slots held by requests or reserved; a shared block counts once.
 func (p *Pool) Active() int { return p.active }
 
 // Available is the number of slots that are free or evictable.
@@ -80,10 +81,11 @@ func (p *Pool) Available() int { return p.capacity - p.active }
 // Free is the number of slots without content.
 func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 
-// Lookup tells whether a full block is cached, and whether a request holds it. It changes nothing, not even ages.
-func (p *Pool) Lookup(id kvcache.BlockID) (cached, active bool) {
+// Lookup tells whether a full block is cached, and whether a request holds it; a reservation is none. It changes nothing,
+// not even ages.
+func (p *Pool) Lookup(id kvcache.BlockID) (cached, held bool) {
 	slot := p.byID.find(p.blocks, id)
-	return slot != noSlot, slot != noSlot && p.blocks[slot].refs > 0
+	return slot != noSlot, slot != noSlot && p.blocks[slot].refs > p.blocks[slot].pins
 }
 
 // Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended. It

@@ -36,8 +36,9 @@ type script struct {
 }
 
 type scriptRequest struct {
-	blocks []kvcache.BlockID // what held is
-	held   []Slot
+	blocks   []kvcache.BlockID // what held is, or will be
+	held     []Slot
+	reserved Reservation
 }
 
 func newScript(t *testing.T, d *datadriven.TestData) *script {
@@ -110,6 +111,17 @@ func (s *script) step(t *testing.T, d *datadriven.TestData, words []string) []st
 		r.blocks[last] = blocks[last]
 	case command == "release":
 		s.pool.Release(r.held)
+		*r = scriptRequest{}
+	case command == "reserve" && len(words) == 3:
+		r.blocks = blocksAlong(words[2], s.prefixCaching)
+		if r.reserved, ok = s.pool.Reserve(r.blocks, 0); ok {
+			return []string{fmt.Sprintf("%d missing", r.reserved.Missing())}
+		}
+		*r = scriptRequest{}
+	case command == "activate":
+		r.held = s.pool.Activate(r.held, r.reserved, r.blocks)
+	case command == "cancel":
+		s.pool.Cancel(r.reserved)
 		*r = scriptRequest{}
 	case command == "undo":
 		s.pool.putBack(r.held)

@@ -14,8 +14,14 @@
 //	Prefill      takes over what the tree has of the sequence, and takes slots for the rest
 //	Cache        puts its whole pages into the tree
 //	Decode       gives it the slots of generated tokens, and caches after each of them
+//	LastDecode   gives it the slot of its last token
 //	Finish       leaves its pages to the tree for others
 //	Retract      leaves only what it has put there before
+//
+// One whose prompt is computed elsewhere begins with other steps instead of Prefill:
+//
+//	Reserve      takes over what the tree has of the prompt, and takes whole pages of slots for the rest
+//	Activate     gives back slots behind the prompt, and caches
 //
 // Nodes that no holding needs can be evicted, leaves first, the one unused for longest first, always as a whole. So it
 // matters how pages are cut into nodes: one node for what a request inserts at once, cut in two where another request

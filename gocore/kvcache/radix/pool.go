@@ -85,10 +85,7 @@ func (p *Pool) Prefill(h *Holding, tokens int, now Time) (reused int) {
 	p.makeRoom(tokens - h.tokens)
 	reused = h.tokens
 	if h.tokens == 0 {
-		h.node = p.match(&h.Key, tokens/p.pageSize, now)
-		p.lock(h.node)
-		h.hit = int(p.nodes[h.node].end()) * p.pageSize
-		h.announced = h.hit / p.pageSize
+		p.takeOver(h, tokens, now)
 		reused = h.hit
 	}
 	p.free -= tokens - reused
@@ -100,6 +97,42 @@ func (p *Pool) Prefill(h *Holding, tokens int, now Time) (reused int) {
 		p.announce(h, reused)
 	}
 	return reused
+}
+
+// takeOver lets h share what the tree has of its first tokens tokens.
+func (p *Pool) takeOver(h *Holding, tokens int, now Time) {
+	h.node = p.match(&h.Key, tokens/p.pageSize, now)
+	p.lock(h.node)
+	h.hit = int(p.nodes[h.node].end()) * p.pageSize
+	h.announced = h.hit / p.pageSize
+}
+
+// Reserve gives h, which has nothing yet, whole pages of slots for its first tokens tokens, which are computed elsewhere.
+// What the tree has of them is shared. It returns the number of slots taken, or false if there are not that many; the
+// look-up has made the prefix younger all the same.
+func (p *Pool) Reserve(h *Holding, tokens int, now Time) (taken int, ok bool) {
+	p.takeOver(h, tokens, now)
+	rounded := (tokens + p.pageSize - 1) / p.pageSize * p.pageSize
+	taken = rounded - h.hit
+	if taken > p.Available() {
+		p.unlock(h.node)
+		h.clear()
+		return 0, false
+	}
+	p.makeRoom(taken)
+	p.free -= taken
+	h.tokens = rounded
+	return taken, true
+}
+
+// Activate tells that the first tokens tokens of h have arrived in the slots that Reserve has taken for them. It returns
+// the number of slots that are not needed after all, and caches.
+func (p *Pool) Activate(h *Holding, tokens int, now Time) (surplus int) {
+	surplus = h.tokens - tokens
+	p.free += surplus
+	h.tokens = tokens
+	p.Cache(h, now)
+	return surplus
 }
 
 // Cache puts the whole pages of h into the tree, as far as they have not been put there before. What the tree has
@@ -163,10 +196,11 @@ func (p *Pool) Decode(h *Holding, count int, now Time) {
 	h.cached = aligned
 }
 
-// Finish gives h the slot of its last token and then dissolves it: whole pages go to the tree and can be evicted, its
-// other slots become free.
+// LastDecode gives h a slot that was taken for it, for its last token. Nothing is cached: that is left to Finish.
+func (p *Pool) LastDecode(h *Holding) { h.tokens++ }
+
+// Finish dissolves h: whole pages go to the tree and can be evicted, its other slots become free.
 func (p *Pool) Finish(h *Holding, now Time) {
-	h.tokens++
 	aligned := p.floor(h.tokens)
 	p.free += h.tokens - aligned
 	end := root

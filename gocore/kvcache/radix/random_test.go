@@ -56,6 +56,8 @@ type randomRequest struct {
 	holding Holding
 	tokens  int
 	decodes bool
+	// Requests whose prompts come from elsewhere reserve room first, and the room is still theirs after the last token.
+	reserved, held bool
 }
 
 func (s *randomScript) holdings() (all []*Holding) {
@@ -75,6 +77,19 @@ func (s *randomScript) step() string {
 	r := s.requests[i]
 	h := &r.holding
 	switch choice := s.rng.IntN(10); {
+	case r.held:
+		s.pool.Finish(h, s.now)
+		s.requests = slices.Delete(s.requests, i, i+1)
+		return "finish later"
+	case r.reserved && choice == 0:
+		return s.retire(i, s.pool.Release)
+	case r.reserved:
+		r.reserved = false
+		s.pool.Activate(h, r.tokens, s.now)
+		return "activation"
+	case h.tokens == 0 && choice < 3:
+		_, r.reserved = s.pool.Reserve(h, r.tokens, s.now)
+		return "reservation"
 	case h.tokens < r.tokens && !r.decodes:
 		chunk := min(r.tokens-h.tokens, s.pool.pageSize*(1+s.rng.IntN(8)))
 		if s.pool.Available() < chunk {
@@ -99,6 +114,10 @@ func (s *randomScript) step() string {
 		r.tokens += choice
 		return "tokens"
 	case s.pool.Take(1):
+		s.pool.LastDecode(h)
+		if r.held = choice == 9; r.held {
+			return "last token"
+		}
 		s.pool.Finish(h, s.now)
 		s.requests = slices.Delete(s.requests, i, i+1)
 		return "finish"
@@ -110,7 +129,7 @@ func (s *randomScript) step() string {
 func (s *randomScript) retire(i int, release func(*Holding)) string {
 	r := s.requests[i]
 	release(&r.holding)
-	r.decodes = false
+	r.decodes, r.reserved = false, false
 	s.requests = slices.Delete(s.requests, i, i+1)
 	s.retired = append(s.retired, r)
 	return "retraction"
@@ -219,6 +238,7 @@ func BenchmarkPool(b *testing.B) {
 				now++
 				p.Decode(&h, 255, now)
 				now++
+				p.LastDecode(&h)
 				p.Finish(&h, now)
 			}
 		})

@@ -104,9 +104,23 @@ func (s *script) do(t *testing.T, d *datadriven.TestData, words []string) string
 	case "decode":
 		s.take(t, d, number(2))
 		s.pool.Decode(h, number(2), s.now)
+	case "last":
+		s.take(t, d, 1)
+		s.pool.LastDecode(h)
 	case "finish":
 		s.take(t, d, 1)
+		s.pool.LastDecode(h)
 		s.pool.Finish(h, s.now)
+	case "leave": // finish, after the last token
+		s.pool.Finish(h, s.now)
+	case "reserve":
+		taken, ok := s.pool.Reserve(h, number(2), s.now)
+		if !ok {
+			return "refused"
+		}
+		return fmt.Sprintf("took %d", taken)
+	case "activate":
+		return fmt.Sprintf("surplus %d", s.pool.Activate(h, number(2), s.now))
 	case "retract":
 		s.pool.Retract(h)
 	case "release":

@@ -65,6 +65,9 @@ def run_trace_replay(
         trace_files: A Mooncake JSONL file, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
         num_workers: Simulated workers; one if not given.
+        prefill_engine_args, decode_engine_args: Two pools instead of one, of num_prefill_workers and
+            num_decode_workers: the first computes prompts, the second takes over their KV and generates. Both need
+            their ``worker_type``, and the run ``router_mode="kv_router"``.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
         router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
         router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
@@ -78,9 +81,8 @@ def run_trace_replay(
         report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
-        replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, prefill_engine_args,
-            decode_engine_args, num_prefill_workers, num_decode_workers, router_policy_config, aic_perf_config,
-            model_name, planner_config, benchmark_granularity: As on the command line.
+        replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, router_policy_config,
+            aic_perf_config, model_name, planner_config, benchmark_granularity: As on the command line.
 
     Returns:
         The report: a dict of metrics whose ``requests`` attribute holds the per-request columns.

@@ -1,0 +1,37 @@
+package handoff
+
+// Transfer says how long it takes to copy the KV of a prompt from the source to the destination. The zero value takes no
+// time.
+type Transfer struct {
+	BytesPerToken int
+	// BandwidthGBs is in gigabytes (1e9 bytes) per second. 0 means that copying takes no time, not that it never ends.
+	BandwidthGBs float64
+	Mode         Mode
+}
+
+// Mode says which tokens are copied.
+type Mode uint8
+
+const (
+	// FullPrompt copies every token of the prompt, wherever the destination has it cached already.
+	FullPrompt Mode = iota
+	// DestinationMissing copies what the destination lacks, in whole blocks.
+	DestinationMissing
+)
+
+// DelayMs is the duration of the copy in milliseconds, for a prompt of promptTokens of which the destination lacks
+// missingTokens (rounded up to whole blocks, so it may be the larger number):
+//
+//	tokens * bytes per token / (bandwidth * 1e9) * 1000
+//
+// It is neither rounded nor scaled by the engines' speedups.
+func (t Transfer) DelayMs(promptTokens, missingTokens int) float64 {
+	tokens := promptTokens
+	if t.Mode == DestinationMissing {
+		tokens = missingTokens
+	}
+	if t.BandwidthGBs <= 0 {
+		return 0
+	}
+	return float64(tokens) * float64(t.BytesPerToken) / (t.BandwidthGBs * 1e9) * 1000
+}

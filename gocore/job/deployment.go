@@ -1,0 +1,120 @@
+package job
+
+import (
+	"fmt"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/strictjson"
+)
+
+// deployment is the workers of a run: one pool, or one for prompts and one for outputs.
+type deployment struct {
+	disaggregated           bool
+	args                    engineargs.Args // of the one pool, or of decode workers
+	prefill                 engineargs.Args
+	workers, prefillWorkers int // in the pool that emits tokens, in the other
+}
+
+// parseDeployment reads the engine arguments and how many workers they are for.
+func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
+	if !o.Given("prefill_engine_args") && !o.Given("decode_engine_args") {
+		return parseAggregated(o)
+	}
+	if err := checkPools(o); err != nil {
+		return deployment{}, nil, err
+	}
+	prefill, warnings, err := parseEngineArgs(o, "prefill_engine_args")
+	if err != nil {
+		return deployment{}, nil, err
+	}
+	decode, more, err := parseEngineArgs(o, "decode_engine_args")
+	if err != nil {
+		return deployment{}, nil, err
+	}
+	d := deployment{
+		disaggregated: true, args: decode, prefill: prefill,
+		workers: o.Int("num_decode_workers"), prefillWorkers: o.Int("num_prefill_workers"),
+	}
+	for i, text := range warnings {
+		warnings[i] = "prefill_engine_args: " + text
+	}
+	for _, text := range more {
+		warnings = append(warnings, "decode_engine_args: "+text)
+	}
+	return d, warnings, checkPair(prefill, decode)
+}
+
+func parseAggregated(o *strictjson.Object) (deployment, []string, error) {
+	for _, name := range []string{"num_prefill_workers", "num_decode_workers"} {
+		if !o.AtDefault(name) {
+			return deployment{}, nil, &strictjson.FieldError{
+				Field: name, Got: o.Shown(name), Want: "prefill_engine_args and decode_engine_args with it",
+			}
+		}
+	}
+	args, warnings, err := parseEngineArgs(o, "extra_engine_args")
+	if err == nil && args.WorkerType != engineargs.Aggregated {
+		err = &strictjson.FieldError{
+			Field: "extra_engine_args: worker_type", Got: args.WorkerType.String(),
+			Want: "aggregated; prefill and decode workers have prefill_engine_args and decode_engine_args",
+		}
+	}
+	return deployment{args: args, workers: o.Int("num_workers")}, warnings, err
+}
+
+// parseEngineArgs reads the engine arguments of one pool; without any, an engine has its defaults.
+func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []string, error) {
+	text := "{}"
+	if o.Given(name) {
+		text = o.Text(name)
+	}
+	args, warnings, err := engineargs.Parse(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return args, warnings, err
+}
+
+// checkPools refuses a description that is half that of one pool and half that of two.
+func checkPools(o *strictjson.Object) error {
+	for _, pair := range [][2]string{{"prefill_engine_args", "decode_engine_args"}, {"decode_engine_args", "prefill_engine_args"}} {
+		if !o.Given(pair[0]) {
+			return &strictjson.FieldError{Field: pair[0], Got: "nothing", Want: "engine arguments, as " + pair[1] + " are given"}
+		}
+	}
+	switch {
+	case o.Given("extra_engine_args"):
+		return &strictjson.FieldError{
+			Field: "extra_engine_args", Got: o.Shown("extra_engine_args"),
+			Want: "it left out with prefill_engine_args and decode_engine_args",
+		}
+	case !o.AtDefault("num_workers"):
+		return &strictjson.FieldError{
+			Field: "num_workers", Got: o.Shown("num_workers"),
+			Want: "num_prefill_workers and num_decode_workers instead, with prefill_engine_args and decode_engine_args",
+		}
+	case o.Text("router_mode") != kvRouter:
+		return &strictjson.FieldError{
+			Field: "router_mode", Got: o.Text("router_mode"), Want: kvRouter + " with prefill_engine_args and decode_engine_args",
+		}
+	}
+	return nil
+}
+
+// checkPair makes sure that one pool can go on with what the other has begun.
+func checkPair(prefill, decode engineargs.Args) error {
+	wrong := func(field string, got any, want string) error {
+		return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}
+	}
+	switch {
+	case prefill.EngineType != decode.EngineType:
+		return wrong("decode_engine_args: engine_type", decode.EngineType, "the same as in prefill_engine_args, "+prefill.EngineType.String())
+	case prefill.WorkerType != engineargs.PrefillWorker:
+		return wrong("prefill_engine_args: worker_type", prefill.WorkerType, "prefill")
+	case decode.WorkerType != engineargs.DecodeWorker:
+		return wrong("decode_engine_args: worker_type", decode.WorkerType, "decode")
+	case prefill.BlockSize != decode.BlockSize:
+		return wrong("decode_engine_args: block_size", decode.BlockSize, fmt.Sprintf("the same as in prefill_engine_args, %d", prefill.BlockSize))
+	}
+	return nil
+}

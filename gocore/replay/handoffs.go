@@ -1,0 +1,246 @@
+package replay
+
+import (
+	"fmt"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/report"
+)
+
+// handoffState is the hand-off of one request.
+type handoffState struct {
+	coordinator     handoff.Coordinator
+	prefill, decode int32 // workers, or unassigned
+	missing         int32 // tokens that the decode worker had not cached when it reserved room
+}
+
+const unassigned = -1
+
+// nextAction is something that a hand-off asks for.
+type nextAction struct {
+	id engine.RequestID
+	do handoff.Action
+}
+
+// begin starts the hand-off of a request that has arrived.
+func (d *disagg) begin(id engine.RequestID) {
+	h := &d.handoffs[id]
+	h.prefill, h.decode = unassigned, unassigned
+	coordinator, first := handoff.New(d.order)
+	h.coordinator = coordinator
+	d.actions.PushBack(nextAction{id, first})
+	d.unfinished += 2
+}
+
+// tell gives a fact to a coordinator. What it asks for waits its turn.
+func (d *disagg) tell(id engine.RequestID, f handoff.Fact) {
+	action, err := d.handoffs[id].coordinator.Handle(f)
+	if err != nil {
+		panic(fmt.Sprintf("replay: request %d: %v", id, err))
+	}
+	if action != handoff.None {
+		d.actions.PushBack(nextAction{id, action})
+	}
+}
+
+// act carries out all actions, those that they lead to included.
+func (d *disagg) act() (changed bool, err error) {
+	for d.actions.Len() > 0 {
+		changed = true
+		if err := d.carryOut(d.actions.PopFront()); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+func (d *disagg) carryOut(a nextAction) error {
+	h := &d.handoffs[a.id]
+	switch a.do {
+	case handoff.Submit:
+		return d.dispatch(d.prefill.router.Submit(d.prompt(a.id), d.nowMs))
+	case handoff.Reserve:
+		return d.reserve(d.decode.router.Submit(d.request(a.id), d.nowMs))
+	case handoff.StartTransfer:
+		d.startTransfer(a.id)
+	case handoff.Activate:
+		if w := &d.decode.workers[h.decode]; w.busy() {
+			w.deferred = append(w.deferred, a)
+		} else {
+			d.activate(a.id, int(h.decode))
+		}
+	case handoff.Release:
+		if w := &d.prefill.workers[h.prefill]; w.busy() {
+			w.deferred = append(w.deferred, a)
+		} else {
+			d.release(a.id, int(h.prefill))
+		}
+	case handoff.CancelSource:
+		return d.cancelSource(a)
+	case handoff.CancelDestination:
+		return d.cancelDestination(a)
+	case handoff.Complete:
+		return d.complete(a.id)
+	}
+	return nil
+}
+
+// dispatch hands prompts to prefill workers.
+func (d *disagg) dispatch(admitted []Admission, err error) error {
+	for _, a := range admitted {
+		d.handoffs[a.ID].prefill = int32(a.Worker)
+		d.collector.PrefillRoute(a.ID, a.Worker, a.OverlapTokens)
+		d.prefill.workers[a.Worker].Engine.Add(d.prompt(a.ID))
+		d.prefill.noteReady(a.Worker)
+	}
+	return err
+}
+
+// reserve asks decode workers for room. One that can never run the request refuses, and with that the request has failed.
+func (d *disagg) reserve(admitted []Admission, err error) error {
+	for _, a := range admitted {
+		w := &d.decode.workers[a.Worker]
+		d.collector.DecodeRoute(a.ID, a.OverlapTokens)
+		if err := w.destination.Reserve(d.request(a.ID)); err != nil {
+			d.collector.Terminal(a.ID, report.Failed, err.Error())
+			d.tell(a.ID, handoff.Failed)
+			continue
+		}
+		d.handoffs[a.ID].decode = int32(a.Worker)
+		d.collector.Worker(a.ID, a.Worker)
+		if !w.busy() {
+			d.tryReserve(a.Worker)
+		}
+	}
+	return err
+}
+
+// tryReserve looks for room for the request that has waited longest on an idle decode worker.
+func (d *disagg) tryReserve(i int) {
+	if r, ok := d.decode.workers[i].destination.TryReserve(); ok {
+		d.reserved(r)
+	}
+}
+
+func (d *disagg) reserved(r engine.Reservation) {
+	d.handoffs[r.ID].missing = int32(r.MissingTokens)
+	d.collector.Step(r.ID, report.DestinationReserved, d.nowMs)
+	d.tell(r.ID, handoff.DestinationReserved)
+}
+
+func (d *disagg) startTransfer(id engine.RequestID) {
+	promptTokens := d.Workload.Turns[id].InputTokens
+	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
+	if delayMs > 0 {
+		d.push(d.nowMs+delayMs, event{transfer, int(id)})
+		return
+	}
+	d.tell(id, handoff.Transferred)
+}
+
+func (d *disagg) activate(id engine.RequestID, i int) {
+	d.decode.workers[i].destination.Activate(id)
+	d.decode.noteReady(i)
+	d.collector.Step(id, report.DestinationActivated, d.nowMs)
+	d.tell(id, handoff.Activated)
+	d.tryReserve(i)
+}
+
+func (d *disagg) release(id engine.RequestID, i int) {
+	d.prefill.router.Apply(i, d.prefill.workers[i].source.ReleaseSource(id))
+	d.collector.Step(id, report.SourceReleased, d.nowMs)
+	d.tell(id, handoff.SourceReleased)
+}
+
+// cancelSource takes a request from its prefill worker, or from the queue of the router. What the router has booked for it
+// on a worker stays until the hand-off is complete.
+func (d *disagg) cancelSource(a nextAction) error {
+	i := d.handoffs[a.id].prefill
+	if i == unassigned {
+		d.tell(a.id, handoff.SourceCanceled)
+		return d.dispatch(d.prefill.router.Cancel(a.id, d.nowMs))
+	}
+	w := &d.prefill.workers[i]
+	if w.busy() {
+		w.deferred = append(w.deferred, a)
+		return nil
+	}
+	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
+	d.prefill.noteReady(int(i))
+	d.tell(a.id, handoff.SourceCanceled)
+	return nil
+}
+
+// cancelDestination does the same on the other side.
+func (d *disagg) cancelDestination(a nextAction) error {
+	i := d.handoffs[a.id].decode
+	if i == unassigned {
+		d.tell(a.id, handoff.DestinationCanceled)
+		return d.reserve(d.decode.router.Cancel(a.id, d.nowMs))
+	}
+	w := &d.decode.workers[i]
+	if w.busy() {
+		w.deferred = append(w.deferred, a)
+		return nil
+	}
+	w.destination.CancelDestination(a.id)
+	d.decode.noteReady(int(i))
+	d.tell(a.id, handoff.DestinationCanceled)
+	d.tryReserve(int(i))
+	return nil
+}
+
+// complete ends a hand-off. One that has succeeded leaves the rest to the decode worker; with one that has not, the
+// request is over.
+func (d *disagg) complete(id engine.RequestID) error {
+	d.unfinished--
+	if d.handoffs[id].coordinator.Succeeded() {
+		return d.dispatch(d.prefill.router.Free(id, d.nowMs))
+	}
+	d.unfinished--
+	d.collector.Terminal(id, report.Canceled, "")
+	if err := d.dispatch(d.prefill.router.Cancel(id, d.nowMs)); err != nil {
+		return err
+	}
+	err := d.reserve(d.decode.router.Cancel(id, d.nowMs))
+	d.driver.Completed(int32(id), d.nowMs)
+	return err
+}
+
+// prompt is what a prefill worker is to do for a request.
+func (d *disagg) prompt(id engine.RequestID) engine.Request {
+	req := d.request(id)
+	req.OutputTokens, req.Hold = 1, true
+	return req
+}
+
+func (d *disagg) deadEnd() error {
+	e := &engine.DeadEnd{
+		AtMs:            d.nowMs,
+		BlockSize:       d.Disagg.Decode.BlockSize,
+		Capacity:        d.Disagg.Decode.NumGPUBlocks,
+		PrefillCapacity: d.Disagg.Prefill.NumGPUBlocks,
+	}
+	listed := map[engine.RequestID]bool{}
+	for _, s := range [...]struct {
+		name string
+		stage
+	}{{"decode worker", d.decode}, {"prefill worker", d.prefill}} {
+		for i := range s.workers {
+			for _, r := range s.workers[i].Engine.Stuck() {
+				if listed[r.ID] { // held by its source, too
+					continue
+				}
+				listed[r.ID] = true
+				if s.workers[i].source != nil { // the token of a prefill worker does not count
+					r.Generated, r.OutputTokens = 0, d.Workload.Turns[r.ID].OutputTokens
+				}
+				r.Worker = fmt.Sprintf("%s %d", s.name, i)
+				r.Name = d.Workload.TurnName(int32(r.ID))
+				e.Requests = append(e.Requests, r)
+			}
+		}
+	}
+	return e
+}
