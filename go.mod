@@ -3,17 +3,19 @@ module dynosim
 go 1.26.0
 
 require (
+	github.com/cockroachdb/datadriven v1.0.3
 	github.com/gammazero/deque v1.2.3
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/go-python/gopy v0.4.10
 	github.com/klauspost/compress v1.20.3
+	github.com/sbinet/npyio v0.6.0
 	github.com/zeebo/xxh3 v1.1.0
+	gonum.org/v1/gonum v0.17.0
 )
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
-	github.com/cockroachdb/datadriven v1.0.3 // indirect
 	github.com/gonuts/commander v0.1.0 // indirect
 	github.com/gonuts/flag v0.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect

@@ -51,6 +51,37 @@ func Open() int64 {
 // JSON text of the result (job.Result.JSON). An id runs once.
 func Run(id int64, config string) (text string, err error) {
 	defer guard(&err)
+	return perform(id, func(m *job.Monitor) outcome {
+		result, err := job.Run(config, m)
+		if err != nil {
+			return outcome{err: err}
+		}
+		return outcome{text: result.JSON(), result: result}
+	})
+}
+
+// Convert writes recordings as a trace (see job.Convert) and returns a summary. It blocks and is cancelled as Run, and
+// takes the one run of its id.
+func Convert(id int64, config string) (text string, err error) {
+	defer guard(&err)
+	return perform(id, func(m *job.Monitor) outcome {
+		text, err := job.Convert(config, m)
+		return outcome{text: text, err: err}
+	})
+}
+
+// Inspect returns what a trace is like as JSON text (see job.Inspect). It blocks and is cancelled as Run, and takes the
+// one run of its id.
+func Inspect(id int64, config string) (text string, err error) {
+	defer guard(&err)
+	return perform(id, func(m *job.Monitor) outcome {
+		text, err := job.Inspect(config, m)
+		return outcome{text: text, err: err}
+	})
+}
+
+// perform has do run on a goroutine of its own and waits for it, or for its cancellation.
+func perform(id int64, do func(*job.Monitor) outcome) (string, error) {
 	r, err := lookup(id)
 	if err != nil {
 		return "", err
@@ -59,7 +90,7 @@ func Run(id int64, config string) (text string, err error) {
 		return "", failure(kindInternal, "this run has been started before")
 	}
 	ended := make(chan outcome, 1) // buffered: an engine that was left behind must not wait for a reader
-	go func() { ended <- r.execute(config) }()
+	go func() { ended <- r.execute(do) }()
 
 	select {
 	case out := <-ended:
@@ -147,18 +178,19 @@ func Close(id int64) {
 }
 
 type outcome struct {
-	result *job.Result
+	text   string
+	result *job.Result // of Run
 	err    error
 }
 
-// execute runs the engine on the calling goroutine and turns a panic into an error.
-func (r *run) execute(config string) (out outcome) {
+// execute runs do on the calling goroutine and turns errors and panics into errors for Python.
+func (r *run) execute(do func(*job.Monitor) outcome) (out outcome) {
 	defer guard(&out.err)
-	result, err := job.Run(config, &r.monitor)
-	if err != nil {
-		return outcome{err: failure(job.Kind(err), err.Error())}
+	out = do(&r.monitor)
+	if out.err != nil {
+		out.err = failure(job.Kind(out.err), out.err.Error())
 	}
-	return outcome{result: result}
+	return out
 }
 
 func (r *run) start() bool {
@@ -176,7 +208,7 @@ func (r *run) finish(out outcome) (string, error) {
 	r.mu.Lock()
 	r.finished = out.result
 	r.mu.Unlock()
-	return clean(out.result.JSON()), nil
+	return clean(out.text), nil
 }
 
 func lookup(id int64) (*run, error) {

@@ -179,3 +179,31 @@ func TestTextIsSafeForC(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestConvertAndInspectAreRuns(t *testing.T) {
+	id := open(t)
+	_, err := Convert(id, `{"input_path":["nowhere"],"output_file":"x"}`)
+	wantKind(t, err, "notfound")
+	_, err = Inspect(id, `{"trace_files":["nowhere"]}`)
+	wantKind(t, err, kindInternal) // an id runs once
+
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":4,"output_length":1,"hash_ids":[1]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, _ := json.Marshal(map[string]any{"trace_files": []string{trace}})
+	id = open(t)
+	text, err := Inspect(id, string(config))
+	if err != nil || !strings.Contains(text, `"requests":1`) {
+		t.Errorf("got %q, %v", text, err)
+	}
+	_, err = Column(id, "ttft_ms")
+	wantKind(t, err, kindInternal)
+
+	id = open(t)
+	Cancel(id)
+	_, err = Convert(id, `{"input_path":["nowhere"],"output_file":"x"}`)
+	if err == nil {
+		t.Error("a cancelled conversion of nothing succeeded")
+	}
+}

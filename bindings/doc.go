@@ -9,6 +9,8 @@
 //	Column(id, name), Strings(…) per-request columns, after Run
 //	Close(id)                    forgets the run and its rows
 //
+// Convert and Inspect take the place of Run for what is no replay: converting a recording, describing a trace.
+//
 // Rules that gopy imposes, each of which costs the whole interpreter when broken:
 //
 //   - Only int64, string and []byte cross, with at most one result beside an error. A struct handle that outlives its

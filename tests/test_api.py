@@ -46,6 +46,7 @@ SCALARS = [
     "prefill_gpus_per_worker",
     "decode_gpus_per_worker",
     "gpu_hours",
+    "timing_model",
     "processed_tokens",
     "processed_tokens_per_s",
     "processed_output_tokens_per_s",
@@ -169,7 +170,7 @@ def test_arguments_reach_the_run() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"input_tokens": "20"},
+        {"input_tokens": [20]},
         {"input_tokens": 20.0},
         {"input_tokens": True},
         {"input_tokens": None},

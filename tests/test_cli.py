@@ -264,7 +264,7 @@ def test_two_runs_write_the_same_file_but_for_wall_clock_keys(cli: Cli, folder: 
 
 def test_standard_input_is_a_trace(cli: Cli, trace: str) -> None:
     text = Path(trace).read_text()
-    done = cli("-", input=text)
+    done = cli("-", "--trace-block-size", "4", input=text)
     assert (done.returncode, done.stderr) == (0, "")
     assert "┃   2.00 ┃" in done.stdout or "┃  2.00 ┃" in done.stdout
 

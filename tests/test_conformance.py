@@ -1,4 +1,4 @@
-"""Every recorded run of the reference that today's features cover, through the real command-line entry point."""
+"""Every recorded run of the reference, through the real command-line entry point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 CONFORMANCE = Path(__file__).parent / "conformance"
 
 
-@pytest.mark.parametrize(("name", "cases"), [("cases", 389), ("hard", 330), ("real", 13)])
+@pytest.mark.parametrize(("name", "cases"), [("cases", 468), ("hard", 330), ("timing", 63), ("real", 13)])
 def test_agrees_with_recorded_runs(name: str, cases: int, tmp_path: Path) -> None:
     checker = [sys.executable, str(CONFORMANCE / "check.py"), str(CONFORMANCE / f"{name}.jsonl.gz")]
     result = subprocess.run(checker, cwd=tmp_path, capture_output=True, text=True, timeout=600)

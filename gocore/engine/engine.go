@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/speculation"
+	"dynosim/gocore/timing"
 )
 
 // RequestID identifies a request within one run: the index of its turn in the workload.
@@ -27,9 +29,21 @@ type RequestID int32
 type Request struct {
 	ID           RequestID
 	Prompt       kvcache.Prompt
-	PromptTokens int  // >= 1
-	OutputTokens int  // >= 1
-	Hold         bool // keep the KV after the last token (Source)
+	PromptTokens int // >= 1
+	OutputTokens int // >= 1
+	// NamedBlocks is the number of leading full blocks, of prompt and output together, whose ids are in Prompt, when those
+	// are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
+	NamedBlocks int
+	Hold        bool // keep the KV after the last token (Source)
+}
+
+// Setup is what an engine gets besides its arguments. The zero value is good for all arguments that ask for nothing else.
+type Setup struct {
+	Role Role
+	// Model says how long passes take; nil stands for the polynomial. Engines of one loop may share it.
+	Model timing.Model
+	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
+	Drafts *speculation.Drafts
 }
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
@@ -63,12 +77,14 @@ type Pass struct {
 	// Admitted requests left the waiting queue; visible at StartMs.
 	Admitted []Admission
 
-	// Tokens is the number of tokens emitted, one per request; all carry EndMs. Listing them would cost more than
-	// producing them, so a pass says only how the set of emitting requests changes from one emitting pass of the engine to
-	// the next: Started joined it, Finished emitted their last token, and whoever is preempted or starved of budget
-	// leaves it silently and shows up in Started again later.
+	// Tokens is the number of tokens emitted; all carry EndMs. Listing them would cost more than producing them, so a pass
+	// says only how the set of emitting requests changes from one emitting pass of the engine to the next: Started joined
+	// it, Finished emitted their last token, and whoever is preempted or starved of budget leaves it silently and shows up
+	// in Started again later. Each of the set emitted one token, unless Bursts has it: that lists, in any order, those with
+	// two or more, and is empty without speculative decoding.
 	Tokens   int
 	Started  []TokenRun
+	Bursts   []Burst
 	Finished []RequestID
 
 	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
@@ -93,10 +109,16 @@ type Admission struct {
 	ReusedTokens int // tokens found in the cache; what SGLang counts as such is said there
 }
 
-// TokenRun begins an unbroken run of tokens, one in each emitting pass of the engine.
+// TokenRun begins an unbroken run of tokens, at least one in each emitting pass of the engine.
 type TokenRun struct {
 	ID    RequestID
 	Index int // of the run's first token in the request's output, from 0
+}
+
+// Burst is a request that emitted several tokens in one pass.
+type Burst struct {
+	ID     RequestID
+	Tokens int // >= 2
 }
 
 // Signal is a request that emitted its first token or, Final, its last one. A pass lists them in running order; one whose

@@ -32,6 +32,13 @@ type Args struct {
 	WorkerType WorkerType
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
+	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
+	Profile string
+	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates is how probable
+	// the acceptance of each of them is, a list for [speculation.ParseRates], and DraftSeed decides which are.
+	Drafts      int
+	AcceptRates string
+	DraftSeed   uint64
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
 	GPUsPerWorker int
 }
@@ -222,6 +229,10 @@ func build(o *strictjson.Object) Args {
 		SGLang:              sglang(o),
 		WorkerType:          workerType(o),
 		Transfer:            transfer(o),
+		Profile:             o.Text("planner_profile_data"),
+		Drafts:              o.Int("aic_nextn"),
+		AcceptRates:         o.Text("aic_nextn_accept_rates"),
+		DraftSeed:           o.Uint("aic_mtp_seed"),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
 	}
 }

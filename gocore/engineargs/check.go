@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
 
@@ -98,9 +99,12 @@ func checkSpeculation(o *strictjson.Object) error {
 		return mismatch(o, "decode_speedup_ratio", "1 together with aic_nextn")
 	case o.Given("aic_nextn_accept_rates") && !o.Given("aic_nextn"):
 		return mismatch(o, "aic_nextn_accept_rates", "aic_nextn set as well")
-	default:
-		return nil
+	case o.Given("aic_nextn_accept_rates"):
+		if _, err := speculation.ParseRates(o.Text("aic_nextn_accept_rates"), o.Int("aic_nextn")); err != nil {
+			return fmt.Errorf("aic_nextn_accept_rates: %w", err)
+		}
 	}
+	return nil
 }
 
 // checkTRTLLM looks at the nested object for every engine type, as the reference does.

@@ -3,6 +3,7 @@ package engineargs
 import (
 	"math"
 
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
 
@@ -48,7 +49,7 @@ var table = []field{
 	row("is_prefill", strictjson.Bool{}, false),
 	row("is_decode", strictjson.Bool{}, false),
 
-	row("planner_profile_data", strictjson.Text{}, nil).later("measured profiles"),
+	row("planner_profile_data", strictjson.Text{NonEmpty: true}, nil),
 	row("aic_backend", strictjson.Text{}, nil).later(aicTiming),
 	row("aic_system", strictjson.Text{}, nil).later(aicTiming),
 	row("aic_backend_version", strictjson.Text{}, nil).later(aicTiming),
@@ -57,9 +58,9 @@ var table = []field{
 	row("aic_moe_tp_size", atLeast(0), nil).later(aicTiming),
 	row("aic_moe_ep_size", atLeast(0), nil).later(aicTiming),
 	row("aic_attention_dp_size", between(0, math.MaxInt32), nil),
-	row("aic_nextn", between(1, 5), nil).later(speculation),
-	row("aic_nextn_accept_rates", strictjson.Text{}, nil).later(speculation),
-	row("aic_mtp_seed", between(0, math.MaxUint64), 42).later(speculation),
+	row("aic_nextn", between(1, speculation.MaxDrafts), nil),
+	row("aic_nextn_accept_rates", strictjson.Text{}, nil),
+	row("aic_mtp_seed", between(0, math.MaxUint64), 42),
 	row("aic_gemm_dtype", strictjson.Text{}, nil).later(aicTiming),
 	row("aic_moe_dtype", strictjson.Text{}, nil).later(aicTiming),
 	row("aic_fmha_dtype", strictjson.Text{}, nil).later(aicTiming),
@@ -104,9 +105,8 @@ const destinationMissing = "destination_missing"
 
 // Features of the notBuilt fields.
 const (
-	aicTiming   = "AIC timing"
-	speculation = "speculative decoding"
-	capacity    = "estimating the KV pool from GPU memory"
+	aicTiming = "AIC timing"
+	capacity  = "estimating the KV pool from GPU memory"
 )
 
 var reasoningFields = []strictjson.Field{

@@ -18,7 +18,8 @@ func FuzzParse(f *testing.F) {
 		`{"aic_tp_size":2147483647,"aic_attention_dp_size":2147483647}`, `{"is_prefill":true,"is_decode":true}`,
 		`{"engine_type":"sglang","sglang":{"page_size":16,"chunked_prefill_size":24}}`, `{"has_perf_model":[{"a":1,"a":2}]}`,
 		`{"reasoning":{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}}`,
-		`{"trtllm":{"capacity_scheduler_policy":"\ud83d\ude00\n"}}`, `{"num_g3_blocks":1}`, "{\"a\u2028b\":1}",
+		`{"trtllm":{"capacity_scheduler_policy":"\ud83d\ude00\n"}}`, `{"num_g3_blocks":1}`,
+		`{"aic_nextn":2,"aic_nextn_accept_rates":"0.5,1e-1","aic_mtp_seed":7}`, `{"planner_profile_data":"a\u0000b"}`, "{\"a\u2028b\":1}",
 	} {
 		f.Add(seed)
 	}
@@ -87,6 +88,12 @@ func write(t *testing.T, a Args) string {
 	}
 	if a.RouterQueuePolicy != "" {
 		object["router_queue_policy"] = a.RouterQueuePolicy
+	}
+	if a.Profile != "" {
+		object["planner_profile_data"] = a.Profile
+	}
+	if a.Drafts > 0 {
+		object["aic_nextn"], object["aic_nextn_accept_rates"], object["aic_mtp_seed"] = a.Drafts, a.AcceptRates, a.DraftSeed
 	}
 	if a.Transfer.DestinationMissing {
 		object["kv_transfer_timing_mode"] = destinationMissing

@@ -15,6 +15,7 @@ var defaults = Args{
 	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
 	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
 	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+	DraftSeed: 42,
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true,
 	},
@@ -69,6 +70,11 @@ func TestAccepted(t *testing.T) {
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
 			a.WorkerType, a.Transfer = PrefillWorker, TransferArgs{1_000_000, 0.5, true}
 		})},
+		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
+		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
+			a.Drafts, a.AcceptRates, a.DraftSeed = 2, "0.5", math.MaxUint64
+		})},
+		{`{"aic_nextn": 1, "engine_type": "sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize, a.Drafts = SGLang, 1, 1 })},
 		{`{"dp_size": 1, "worker_type": "aggregated"}`, defaults},
 		{`{"worker_type": null}`, defaults},
 		{`{"is_prefill": false, "is_decode": false}`, defaults},
@@ -195,6 +201,8 @@ func TestRefused(t *testing.T) {
 		{`{"block_size": 10, "engine_type": "trtllm"}`, `block_size: got 10, want a power of two from 2 to 1024`},
 		{`{"speedup_ratio": -0.1, "dp_size": 0, "block_size": 3}`, `speedup_ratio: got -0.1, want a finite number >= 0; ` +
 			`dp_size: got 0, want an integer from 1 to 4294967295; block_size: got 3, want a power of two from 2 to 1024`},
+		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5,1.5"}`, `aic_nextn_accept_rates: entry 1: got "1.5", want a number from 0 to 1`},
+		{`{"planner_profile_data": ""}`, `planner_profile_data: got "", want a string that is not empty`},
 		// Worker type and its aliases.
 		{`{"worker_type": "agg"}`, `worker_type: got "agg", want one of aggregated, prefill, decode`},
 		{`{"worker_type": "Prefill"}`, `worker_type: got "Prefill", want one of aggregated, prefill, decode`},
@@ -235,12 +243,8 @@ func TestUnknownListsAccepted(t *testing.T) {
 func TestNotBuilt(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
-		{`{"planner_profile_data": "a.npz"}`, `planner_profile_data: "a.npz" is not built yet (measured profiles)`},
 		{`{"aic_backend": "vllm", "aic_system": "h100_sxm"}`,
 			`aic_backend: "vllm" is not built yet (AIC timing); aic_system: "h100_sxm" is not built yet (AIC timing)`},
-		{`{"aic_nextn": 1, "aic_nextn_accept_rates": "0.5"}`,
-			`aic_nextn: 1 is not built yet (speculative decoding); aic_nextn_accept_rates: "0.5" is not built yet (speculative decoding)`},
-		{`{"aic_mtp_seed": 18446744073709551615}`, `aic_mtp_seed: 18446744073709551615 is not built yet (speculative decoding)`},
 		{`{"mem_fraction_static": 0.5}`, `mem_fraction_static: 0.5 is not built yet (estimating the KV pool from GPU memory)`},
 	}
 	for _, test := range tests {

@@ -110,7 +110,10 @@ func wallClock(key string) bool {
 }
 
 func number(v report.Value) string {
-	if v.IsInt {
+	switch {
+	case v.Text != "":
+		return v.Text
+	case v.IsInt:
 		return fmt.Sprint(v.Int)
 	}
 	return string(report.AppendFloat(nil, v.Float))

@@ -38,7 +38,7 @@ func Kind(err error) string {
 // Run carries out the request described by config, a JSON object with the key "kind" ("trace" or "synthetic") and the
 // parameters of the Python functions of that kind. All input is checked before anything is simulated.
 func Run(config string, m *Monitor) (*Result, error) {
-	o, err := decode(config)
+	o, lengths, err := decode(config)
 	if err != nil {
 		return nil, err
 	}
@@ -46,26 +46,39 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	timing, err := loadModels(d)
+	if err != nil {
+		return nil, err
+	}
 	routing, routerWarnings, err := parseRouting(o, d)
 	if err != nil {
 		return nil, err
 	}
-	w, err := loadWorkload(o, d.args, m.poll)
+	spec, err := parseWorkload(o, lengths)
+	if err != nil {
+		return nil, err
+	}
+	w, err := loadWorkload(o, spec, d.args.BlockSize, m.poll)
 	if err != nil {
 		return nil, err
 	}
 	if err := routing.pin(o, w); err != nil {
 		return nil, err
 	}
+	saved, err := schedule(o, w, d.args.BlockSize, m.poll)
+	if err != nil {
+		return nil, err
+	}
 	warnings = append(warnings, routerWarnings...)
 	warnings = append(warnings, ineffective(o, d, w)...)
+	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 
 	m.total.Store(int64(len(w.Turns)))
 	if err := m.enter(running); err != nil {
 		return nil, err
 	}
 	cfg := runConfig(o)
-	cfg.Workload, cfg.Poll = w, m.pollRun
+	cfg.Workload, cfg.Poll, cfg.Setup = w, m.pollRun, timing.setup(d)
 	outcome, wall, err := simulate(cfg, d, routing, o.Text("router_log"))
 	if err != nil {
 		return nil, runError{err}
@@ -79,12 +92,13 @@ func Run(config string, m *Monitor) (*Result, error) {
 		DecodeWorkerSeconds:  outcome.WorkerSeconds,
 		PrefillGPUsPerWorker: d.prefill.GPUsPerWorker,
 		DecodeGPUsPerWorker:  d.args.GPUsPerWorker,
+		TimingModel:          timing.name,
 		WallMs:               float64(wall.Nanoseconds()) / 1e6,
 	}, sla(o))
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
 	}
-	result := &Result{summary: summary, warnings: warnings, rows: outcome.Collector.Rows(w)}
+	result := &Result{summary: summary, warnings: warnings, saved: saved, rows: outcome.Collector.Rows(w)}
 	if o.Given("report_jsonl_path") {
 		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
 			return result.rows.WriteJSONL(pollingWriter{file, m.poll})
@@ -126,13 +140,20 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 	}
 	if o.Given("replay_concurrency") {
 		warn("arrival_speedup_ratio", "with replay_concurrency")
-		warn("arrival_interval_ms", "with replay_concurrency")
+		for _, name := range []string{"arrival_interval_ms", "arrival_process", "request_rate", "arrival_cv"} {
+			warn(name, "with replay_concurrency")
+		}
 	}
 	if o.Int("turns_per_session") == 1 {
 		warn("inter_turn_delay_ms", "with one turn per session")
 	}
 	if o.Float("shared_prefix_ratio") == 0 {
 		warn("num_prefix_groups", "with shared_prefix_ratio 0")
+	}
+	if w.Format != workload.AppliedCompute {
+		for _, name := range []string{"trace_shared_prefix_ratio", "trace_num_prefix_groups"} {
+			warn(name, "with trace_format "+w.Format.String())
+		}
 	}
 	if o.Int("num_prefix_groups") == 0 {
 		warn("shared_prefix_ratio", "without num_prefix_groups")
@@ -142,21 +163,39 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 	}
 	if o.Text("router_mode") == roundRobin {
 		warn("router_config", "with router_mode round_robin")
-		warn("seed", "with router_mode round_robin")
 		if args.RouterQueuePolicy != "" {
 			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
 		}
-		if len(w.Hints) > 0 {
+		if w.RouterHints {
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
 		}
 		if args.EngineType == engineargs.SGLang && args.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens {
 			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
 		}
 	}
-	if w.PolicyClasses {
-		warnings = append(warnings, w.File+": policy_class has no effect without a router policy file")
+	for _, text := range w.Notes.Texts(len(w.Turns)) {
+		warnings = append(warnings, w.File+": "+text)
+	}
+	for _, hints := range w.Hints {
+		if hints.PolicyClass != "" {
+			warnings = append(warnings, w.File+": policy_class has no effect without a router policy file")
+			break
+		}
 	}
 	return warnings
+}
+
+// ineffectiveDraws warns of a seed from which nothing is drawn.
+func ineffectiveDraws(o *strictjson.Object, spec workload.SyntheticSpec) []string {
+	routed := o.Text("router_mode") == kvRouter
+	if routed || spec.Draws() || spec.Arrivals.Draws() && !o.Given("replay_concurrency") || o.AtDefault("seed") {
+		return nil
+	}
+	because := "with router_mode round_robin"
+	if o.Text("kind") == kindSynthetic {
+		because += " and a workload in which nothing is drawn"
+	}
+	return []string{fmt.Sprintf("seed %s has no effect %s", o.Shown("seed"), because)}
 }
 
 // rejectionWarning names the requests that could never run, on one line.

@@ -9,63 +9,90 @@ import (
 	"strings"
 	"unicode"
 
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
-// loadWorkload reads or generates what the description asks for, with its times prepared for the mode of the run.
-func loadWorkload(o *strictjson.Object, args engineargs.Args, poll func() error) (*workload.Workload, error) {
-	var w *workload.Workload
-	var err error
+// loadWorkload reads or generates what the description asks for. spec describes a generated workload.
+func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, blockSize int, poll func() error) (*workload.Workload, error) {
 	if o.Text("kind") == kindSynthetic {
-		w, err = workload.Synthetic(workload.SyntheticSpec{
-			InputTokens:       o.Int("input_tokens"),
-			OutputTokens:      o.Int("output_tokens"),
-			RequestCount:      o.Int("request_count"),
-			ArrivalIntervalMs: o.Float("arrival_interval_ms"),
-			TurnsPerSession:   o.Int("turns_per_session"),
-			SharedPrefixRatio: o.Float("shared_prefix_ratio"),
-			NumPrefixGroups:   o.Int("num_prefix_groups"),
-			InterTurnDelayMs:  o.Float("inter_turn_delay_ms"),
-			EngineBlockSize:   args.BlockSize,
-			Poll:              poll,
-		})
-	} else {
-		w, err = loadTrace(o.List("trace_files")[0], workload.TraceSpec{
-			TraceBlockSize:  o.Int("trace_block_size"),
-			EngineBlockSize: args.BlockSize,
-			Poll:            poll,
-		})
+		return generate(spec, blockSize, poll)
 	}
+	return loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
+		TraceBlockSize:    traceBlockSize(o),
+		EngineBlockSize:   blockSize,
+		SharedPrefixRatio: o.Float("trace_shared_prefix_ratio"),
+		NumPrefixGroups:   o.Int("trace_num_prefix_groups"),
+		Poll:              poll,
+	})
+}
+
+// traceFormat is the format that was asked for. It is one of those known.
+func traceFormat(o *strictjson.Object) workload.Format {
+	format, _ := workload.ParseFormat(o.Text("trace_format"))
+	return format
+}
+
+// traceBlockSize is 0 if the trace may say it itself.
+func traceBlockSize(o *strictjson.Object) int {
+	if !o.Given("trace_block_size") {
+		return 0
+	}
+	return o.Int("trace_block_size")
+}
+
+// loadTrace reads trace files; the path "-" stands for standard input.
+func loadTrace(paths []string, format workload.Format, spec workload.TraceSpec) (*workload.Workload, error) {
+	sources, release, err := openSources("trace_files", paths)
+	defer release()
 	if err != nil {
 		return nil, err
 	}
-	return w, w.Schedule(o.Given("replay_concurrency"), o.Float("arrival_speedup_ratio"))
+	return workload.Load(format, sources, spec)
 }
 
-// loadTrace reads a trace file, or standard input for the path "-".
-func loadTrace(path string, spec workload.TraceSpec) (*workload.Workload, error) {
-	if path == "-" {
-		return workload.LoadMooncake(os.Stdin, "standard input", spec)
+// openSources opens the files of an option; release closes them, also after an error.
+func openSources(option string, paths []string) (sources []workload.Source, release func(), err error) {
+	var opened []*os.File
+	release = func() {
+		for _, file := range opened {
+			file.Close()
+		}
 	}
+	for _, path := range paths {
+		if path == "-" {
+			sources = append(sources, workload.Source{Name: "standard input", Reader: os.Stdin})
+			continue
+		}
+		file, err := openFile(option, path)
+		if err != nil {
+			return nil, release, err
+		}
+		opened = append(opened, file)
+		sources = append(sources, workload.Source{Name: shownPath(path), Reader: file})
+	}
+	return sources, release, nil
+}
+
+// openFile opens a file that the option of this name asks for.
+func openFile(option, path string) (*os.File, error) {
 	name := shownPath(path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trace_files: %s: %w", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("%s: %s: %w", option, name, fs.ErrNotExist)
 	}
 	if err != nil {
 		var cause *fs.PathError // repeats the path
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return nil, fmt.Errorf("trace_files: cannot open %s: %w", name, err)
+		return nil, fmt.Errorf("%s: cannot open %s: %w", option, name, err)
 	}
-	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("trace_files: %s is a directory, want a file", name)
+		file.Close()
+		return nil, fmt.Errorf("%s: %s is a directory, want a file", option, name)
 	}
-	return workload.LoadMooncake(file, name, spec)
+	return file, nil
 }
 
 // shownPath is a path as messages show it: on one line, and visible even if it is empty.

@@ -1,12 +1,14 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
 )
 
 // The two kinds of run. Their other keys are those of the Python functions run_trace_replay and
@@ -15,9 +17,6 @@ const (
 	kindTrace     = "trace"
 	kindSynthetic = "synthetic"
 )
-
-// maxTokens bounds lengths and block sizes so that products of two of them fit an int.
-const maxTokens = math.MaxInt32
 
 const maxWorkers = 1 << 16
 
@@ -45,6 +44,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "router_decisions_mode", Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"}},
 	{Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0}},
 	{Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0}},
+	{Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}}}, // as the command line has it
@@ -55,11 +55,16 @@ var options = []option{
 	{kind: kindTrace, required: true, Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}}},
 	{kind: kindTrace, Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512}},
 	{kind: kindTrace, Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"}},
+	{kind: kindTrace, Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0}},
+	{kind: kindTrace, Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0}},
 
-	{kind: kindSynthetic, required: true, Field: strictjson.Field{Name: "input_tokens", Type: strictjson.Integer{Min: 1, Max: maxTokens}}},
-	{kind: kindSynthetic, required: true, Field: strictjson.Field{Name: "output_tokens", Type: strictjson.Integer{Min: 1, Max: maxTokens}}},
+	{kind: kindSynthetic, Field: strictjson.Field{Name: "input_tokens", Type: strictjson.Any{}}}, // see parseLengths
+	{kind: kindSynthetic, Field: strictjson.Field{Name: "output_tokens", Type: strictjson.Any{}}},
 	{kind: kindSynthetic, required: true, Field: strictjson.Field{Name: "request_count", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}}},
 	{kind: kindSynthetic, Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0}},
+	{kind: kindSynthetic, Field: strictjson.Field{Name: "arrival_process", Type: strictjson.Enum{Choices: arrivalProcesses}, Default: "constant"}},
+	{kind: kindSynthetic, Field: strictjson.Field{Name: "request_rate", Type: strictjson.Number{MinOpen: true}}},
+	{kind: kindSynthetic, Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}}},
 	{kind: kindSynthetic, Field: strictjson.Field{Name: "turns_per_session", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}, Default: 1}},
 	{kind: kindSynthetic, Field: strictjson.Field{Name: "shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0}},
 	{kind: kindSynthetic, Field: strictjson.Field{Name: "num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0}},
@@ -70,8 +75,10 @@ var traceFormats = []string{
 	"mooncake", "mooncake-delta", "mooncake_delta", "agentic_mooncake", "agentic-mooncake", "applied_compute_agentic", "dynamo",
 }
 
+var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}
+
 // decode reads a description and checks every key by itself, and that the kind of run knows it.
-func decode(config string) (*strictjson.Object, error) {
+func decode(config string) (*strictjson.Object, lengths, error) {
 	var fields []strictjson.Field
 	for _, known := range options {
 		fields = append(fields, known.Field)
@@ -81,18 +88,22 @@ func decode(config string) (*strictjson.Object, error) {
 	}
 	o, err := strictjson.Decode(config, strictjson.Schema{Fields: fields, NonFinite: true})
 	if err != nil {
-		return nil, err
+		return nil, lengths{}, err
 	}
 	if err := checkKind(o); err != nil {
-		return nil, err
+		return nil, lengths{}, err
 	}
 	if err := refuse(o); err != nil {
-		return nil, err
+		return nil, lengths{}, err
 	}
-	if err := strictjson.Join(o.RangeErrors()); err != nil {
-		return nil, err
+	lengths, errs := parseLengths(config, o)
+	if err := strictjson.Join(append(o.RangeErrors(), errs...)); err != nil {
+		return nil, lengths, err
 	}
-	return o, checkTraceFiles(o)
+	if o.Text("kind") == kindTrace {
+		err = checkTraceFiles(o)
+	}
+	return o, lengths, err
 }
 
 func checkKind(o *strictjson.Object) error {
@@ -109,7 +120,13 @@ func checkKind(o *strictjson.Object) error {
 }
 
 func checkTraceFiles(o *strictjson.Object) error {
-	if files := o.List("trace_files"); o.Text("kind") == kindTrace && len(files) != 1 {
+	files := o.List("trace_files")
+	switch {
+	case traceFormat(o) == workload.Dynamo:
+		if len(files) == 0 {
+			return errors.New("trace_files: got 0 files, want at least one")
+		}
+	case len(files) != 1:
 		return fmt.Errorf("trace_files: got %d files, want exactly one for trace_format %s", len(files), o.Text("trace_format"))
 	}
 	return nil

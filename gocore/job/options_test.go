@@ -39,14 +39,27 @@ func TestRefusedDescriptions(t *testing.T) {
 		{"empty list of files", `{"kind":"trace","trace_files":[]}`, "trace_files: got 0 files, want exactly one for trace_format mooncake"},
 		{"two files", `{"kind":"trace","trace_files":["a","b"]}`, "trace_files: got 2 files, want exactly one for trace_format mooncake"},
 		{"files of another type", `{"kind":"trace","trace_files":"a"}`, `trace_files: got "a", want a list of strings`},
-		{"no input_tokens", `{"kind":"synthetic","output_tokens":1,"request_count":1}`, "input_tokens: got nothing, want an integer from 1 to 2147483647"},
-		{"no output_tokens", `{"kind":"synthetic","input_tokens":1,"request_count":1}`, "output_tokens: got nothing, want an integer from 1 to 2147483647"},
+		{"no input_tokens", `{"kind":"synthetic","output_tokens":1,"request_count":1}`, "input_tokens: got nothing, want an integer >= 1, uniform(A,B), "},
+		{"no output_tokens", `{"kind":"synthetic","input_tokens":1,"request_count":1}`, "output_tokens: got nothing, want an integer >= 1, uniform(A,B), "},
 		{"no request_count", `{"kind":"synthetic","input_tokens":1,"output_tokens":1}`, "request_count: got nothing, want an integer from 1 to 2147483647"},
 
 		{"input_tokens", `{"kind":"synthetic","input_tokens":0,"output_tokens":1,"request_count":1}`, "input_tokens: got 0, want an integer from 1 to 2147483647"},
 		{"output_tokens", `{"kind":"synthetic","input_tokens":1,"output_tokens":0,"request_count":1}`, "output_tokens: got 0, want an integer from 1 to 2147483647"},
 		{"request_count", `{"kind":"synthetic","input_tokens":1,"output_tokens":1,"request_count":-1}`, "request_count: got -1, want an integer from 1 to 2147483647"},
-		{"input_tokens with fraction", `{"kind":"synthetic","input_tokens":1.0,"output_tokens":1,"request_count":1}`, "input_tokens: got 1.0, want an integer from 1 to 2147483647"},
+		{"input_tokens with fraction", `{"kind":"synthetic","input_tokens":1.0,"output_tokens":1,"request_count":1}`, `input_tokens: got "1.0", want an integer >= 1, uniform(A,B), `},
+		{"lengths of another type", `{"kind":"synthetic","input_tokens":[1],"output_tokens":1,"request_count":1}`, `input_tokens: got "[1]", want an integer >= 1, `},
+		{"unknown distribution", `{"kind":"synthetic","input_tokens":"zipf(2)","output_tokens":1,"request_count":1}`, `input_tokens: zipf(2): got the distribution "zipf", want an integer >= 1, `},
+		{"file of lengths", `{"kind":"synthetic","input_tokens":1,"output_tokens":"empirical(DIR)","request_count":1}`, "output_tokens: DIR is a directory, want a file"},
+		{"bad line in it", `{"kind":"synthetic","input_tokens":1,"output_tokens":"empirical(TRACE)","request_count":1}`, "output_tokens: TRACE line 1: got "},
+		{"arrival_process", synthetic(`"arrival_process":"uniform"`), `arrival_process: got "uniform", want one of constant, poisson, gamma, weibull`},
+		{"arrival_process without a rate", synthetic(`"arrival_process":"poisson"`), "request_rate: missing, want a number > 0: arrival_process is poisson"},
+		{"arrival_process without a variation", synthetic(`"arrival_process":"gamma","request_rate":2`), "arrival_cv: missing, want a number from 0.01 to 100: arrival_process is gamma"},
+		{"request_rate", synthetic(`"request_rate":0`), "request_rate: got 0, want a finite number > 0"},
+		{"arrival_cv", synthetic(`"arrival_cv":0`), "arrival_cv: got 0, want a finite number from 0.01 to 100"},
+		{"arrival_cv for nothing", synthetic(`"arrival_cv":2,"request_rate":2`), "arrival_cv: got 2, want it left out: arrival_process is constant"},
+		{"rate and interval", synthetic(`"request_rate":2,"arrival_interval_ms":500`), "arrival_interval_ms: got 500, want it left out with request_rate"},
+		{"rate of a trace", traced(`"request_rate":2`), "request_rate: got 2, want it left out: it is for synthetic runs only"},
+		{"save_trace", synthetic(`"save_trace":""`), `save_trace: got "", want a string that is not empty`},
 		{"too many requests", synthetic(`"turns_per_session":1000000000`), "request_count: got 3 with turns_per_session 1000000000, want at most 33554432 requests in all"},
 		{"num_workers 0", synthetic(`"num_workers":0`), "num_workers: got 0, want an integer from 1 to 65536"},
 		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 1 to 65536`},
@@ -83,6 +96,8 @@ func TestRefusedDescriptions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { checkRefusal(t, c.config, c.want, "usage") })
 	}
 	checkRefusal(t, `{"kind":"trace","trace_files":["DIR/none"]}`, "trace_files: DIR/none: file does not exist", "notfound")
+	checkRefusal(t, `{"kind":"synthetic","input_tokens":"empirical(DIR/none)","output_tokens":1,"request_count":1}`,
+		"input_tokens: DIR/none: file does not exist", "notfound")
 	checkRefusal(t, `{"kind":"trace","trace_files":[""]}`, `trace_files: "": file does not exist`, "notfound")
 	checkRefusal(t, `{"kind":"trace","trace_files":["a\nb"]}`, `trace_files: "a\nb": file does not exist`, "notfound")
 }
@@ -119,14 +134,11 @@ func TestNotBuiltYet(t *testing.T) {
 		}
 	}
 	for config, want := range map[string]string{
-		synthetic(`"replay_mode":"online"`):         `replay_mode: "online" is not built yet`,
-		traced(`"trace_format":"dynamo"`):           `trace_format: "dynamo" is not built yet`,
-		traced(`"trace_format":"mooncake-delta"`):   `trace_format: "mooncake-delta" is not built yet`,
-		traced(`"trace_format":"agentic_mooncake"`): `trace_format: "agentic_mooncake" is not built yet`,
+		synthetic(`"replay_mode":"online"`): `replay_mode: "online" is not built yet`,
 	} {
 		checkRefusal(t, config, want, "usage")
 	}
-	defaults := `"num_prefill_workers":1,"num_decode_workers":1,"trace_shared_prefix_ratio":0,"trace_num_prefix_groups":0,` +
+	defaults := `"num_prefill_workers":1,"num_decode_workers":1,` +
 		`"benchmark_granularity":8,"replay_mode":"offline","router_mode":"round_robin"`
 	if _, err := Run(synthetic(defaults), new(Monitor)); err != nil {
 		t.Errorf("defaults: %v", err)

@@ -13,8 +13,6 @@ var notBuilt = []laterOption{
 	later("router_policy_config", strictjson.Text{}, "router policy files"),
 	later("model_name", strictjson.Text{}, "it selects a profile of a router policy file"),
 	later("aic_perf_config", strictjson.Text{}, "the router's AIC estimator"),
-	laterUnless("trace_shared_prefix_ratio", strictjson.Number{}, 0.0, "trace_format applied_compute_agentic"),
-	laterUnless("trace_num_prefix_groups", strictjson.Integer{}, 0, "trace_format applied_compute_agentic"),
 	later("planner_config", strictjson.Any{}, "the planner"),
 	laterUnless("benchmark_granularity", strictjson.Integer{}, 8, "the planner"),
 	later("aic_backend", strictjson.Any{}, "the router's AIC estimator"),
@@ -49,7 +47,7 @@ func refuse(o *strictjson.Object) error {
 			return &strictjson.NotBuiltError{Field: option.Name, Value: o.Shown(option.Name), Feature: option.feature}
 		}
 	}
-	for _, name := range []string{"replay_mode", "trace_format"} {
+	for _, name := range []string{"replay_mode"} {
 		if !o.AtDefault(name) {
 			return &strictjson.NotBuiltError{Field: name, Value: o.Shown(name)}
 		}

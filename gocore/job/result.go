@@ -11,6 +11,7 @@ import (
 type Result struct {
 	summary  []report.Value
 	warnings []string
+	saved    *savedTrace // nil if the workload was not saved
 	rows     *report.Rows
 	writeErr error
 }
@@ -18,20 +19,22 @@ type Result struct {
 // JSON is the report and what goes with it:
 //
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
-//	 "write_error": "..."}
+//	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "..."}
 //
-// The report's keys come in the order of the table. write_error says why the per-request file could not be written, and
-// is "" otherwise.
+// The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
+// write_error says why the per-request file could not be written, and is "" otherwise.
 func (r *Result) JSON() string {
 	floats, ints, texts := report.ColumnNames()
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
 		Rows       int                 `json:"rows"`
 		Columns    map[string][]string `json:"columns"`
+		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
 		Rows:     r.rows.Len(),
+		Saved:    r.saved,
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
 	}
 	if r.writeErr != nil {

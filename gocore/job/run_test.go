@@ -45,7 +45,7 @@ func TestKinds(t *testing.T) {
 func TestResultJSON(t *testing.T) {
 	result := mustRun(t, synthetic(`"arrival_speedup_ratio":2,"replay_concurrency":1`))
 	var got struct {
-		Report     map[string]float64  `json:"report"`
+		Report     map[string]any      `json:"report"`
 		Warnings   []string            `json:"warnings"`
 		Rows       int                 `json:"rows"`
 		Columns    map[string][]string `json:"columns"`
@@ -54,11 +54,11 @@ func TestResultJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(result.JSON()), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Report["completed_requests"] != 3 || got.Rows != 3 || got.WriteError != "" ||
+	if got.Report["completed_requests"] != 3.0 || got.Report["timing_model"] != "polynomial" || got.Rows != 3 || got.WriteError != "" ||
 		!slices.Equal(got.Warnings, []string{"arrival_speedup_ratio 2 has no effect with replay_concurrency"}) {
 		t.Errorf("got %+v", got)
 	}
-	if n := len(got.Report); n != 75 { // the reference's 74 and rejected_requests
+	if n := len(got.Report); n != 76 { // the reference's 74, rejected_requests and timing_model
 		t.Errorf("got %d keys", n)
 	}
 	for _, name := range got.Columns["float"] {

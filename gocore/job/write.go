@@ -39,6 +39,41 @@ func writeWhole(path string, write func(io.Writer) error) error {
 	return os.Rename(name, path)
 }
 
+// writeProduced writes whole what produce makes, for the option of this name. If produce fails by itself, its error is
+// passed on; if the file cannot be written, the run has failed.
+func writeProduced(option, path string, poll func() error, produce func(io.Writer) error) error {
+	var own error
+	err := writeWhole(path, func(file io.Writer) error {
+		out := &watchedWriter{Writer: pollingWriter{file, poll}}
+		err := produce(out)
+		if out.err == nil {
+			own = err
+		}
+		return err
+	})
+	if own != nil {
+		return own
+	}
+	if err != nil {
+		return runError{fmt.Errorf("%s: %w", option, err)}
+	}
+	return nil
+}
+
+// watchedWriter remembers the first error of writing.
+type watchedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
 func writeInto(path string, flags int, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {

@@ -71,7 +71,7 @@ type stageWorker struct {
 
 func (w *stageWorker) busy() bool { return w.Pass != nil }
 
-func newStage(args engineargs.Args, role engine.Role, workers int, router StageRouter) stage {
+func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, router StageRouter) stage {
 	s := stage{router: router, workers: make([]stageWorker, workers), ready: newWorkerSet(workers)}
 	if router == nil {
 		s.router = &inTurn{workers: workers}
@@ -79,7 +79,7 @@ func newStage(args engineargs.Args, role engine.Role, workers int, router StageR
 	s.observed = router != nil && role == engine.Prefill
 	for i := range s.workers {
 		w := &s.workers[i]
-		w.Worker = worker.New(args, role)
+		w.Worker = worker.New(args, cfg.setup(role, i))
 		if s.observed {
 			w.Engine.Observe()
 		}
@@ -108,8 +108,8 @@ func (r *run) disaggregated() (*disagg, error) {
 	d := &disagg{
 		run:      r,
 		transfer: c.Transfer,
-		prefill:  newStage(c.Prefill, engine.Prefill, c.PrefillWorkers, c.PrefillRouter),
-		decode:   newStage(c.Decode, engine.Decode, c.DecodeWorkers, c.DecodeRouter),
+		prefill:  newStage(&r.Config, c.Prefill, engine.Prefill, c.PrefillWorkers, c.PrefillRouter),
+		decode:   newStage(&r.Config, c.Decode, engine.Decode, c.DecodeWorkers, c.DecodeRouter),
 		handoffs: make([]handoffState, len(r.Workload.Turns)),
 	}
 	if c.Prefill.EngineType == engineargs.SGLang {
@@ -330,7 +330,11 @@ func (d *disagg) leave(id engine.RequestID, status report.Status, reason string)
 	admitted, err := d.decode.router.Free(id, d.nowMs)
 	d.collector.Terminal(id, status, reason)
 	d.unfinished--
-	d.driver.Completed(int32(id), d.nowMs)
+	if status == report.Completed {
+		d.driver.Completed(int32(id), d.nowMs)
+	} else {
+		d.driver.Rejected(int32(id), d.nowMs)
+	}
 	return d.reserve(admitted, err)
 }
 

@@ -130,7 +130,7 @@ func (d *disagg) reserved(r engine.Reservation) {
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
-	promptTokens := d.Workload.Turns[id].InputTokens
+	promptTokens := d.driver.Turn(int32(id)).InputTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if delayMs > 0 {
 		d.push(d.nowMs+delayMs, event{transfer, int(id)})
@@ -204,7 +204,7 @@ func (d *disagg) complete(id engine.RequestID) error {
 		return err
 	}
 	err := d.reserve(d.decode.router.Cancel(id, d.nowMs))
-	d.driver.Completed(int32(id), d.nowMs)
+	d.driver.Rejected(int32(id), d.nowMs)
 	return err
 }
 
@@ -234,7 +234,7 @@ func (d *disagg) deadEnd() error {
 				}
 				listed[r.ID] = true
 				if s.workers[i].source != nil { // the token of a prefill worker does not count
-					r.Generated, r.OutputTokens = 0, d.Workload.Turns[r.ID].OutputTokens
+					r.Generated, r.OutputTokens = 0, d.driver.Turn(int32(r.ID)).OutputTokens
 				}
 				r.Worker = fmt.Sprintf("%s %d", s.name, i)
 				r.Name = d.Workload.TurnName(int32(r.ID))

@@ -24,6 +24,8 @@ type Config struct {
 	// Poll is called every few passes with the simulated time and the number of requests that are over. An error it
 	// returns ends the run and is passed on.
 	Poll func(nowMs float64, finished int) error
+	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
+	Setup func(role engine.Role, worker int) engine.Setup
 }
 
 // Outcome is what a run leaves behind.
@@ -45,7 +47,7 @@ func Run(cfg Config) (Outcome, error) {
 		workers:   make([]worker.Worker, cfg.Workers),
 	}
 	for i := range r.workers {
-		r.workers[i] = worker.New(cfg.Args, engine.Aggregated)
+		r.workers[i] = worker.New(cfg.Args, cfg.setup(engine.Aggregated, i))
 	}
 	var err error
 	if cfg.Workers == 1 {
@@ -77,6 +79,16 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 	return Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}, nil
 }
 
+// setup is what a worker gets besides its arguments.
+func (cfg *Config) setup(role engine.Role, worker int) engine.Setup {
+	var s engine.Setup
+	if cfg.Setup != nil {
+		s = cfg.Setup(role, worker)
+	}
+	s.Role = role
+	return s
+}
+
 // run is the state shared by all loops.
 type run struct {
 	Config
@@ -104,8 +116,10 @@ func (r *run) assign(turn int32, to int) {
 }
 
 func (r *run) request(id engine.RequestID) engine.Request {
-	t := &r.Workload.Turns[id]
-	return engine.Request{ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens}
+	t := r.driver.Turn(int32(id))
+	return engine.Request{
+		ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens, NamedBlocks: t.NamedBlocks,
+	}
 }
 
 // runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
@@ -140,11 +154,12 @@ func (r *run) apply(pass *engine.Pass) {
 
 // over notes that a request has completed or, if there is a reason, has been rejected.
 func (r *run) over(id engine.RequestID, reason string) {
-	status := report.Completed
 	if reason != "" {
-		status = report.Rejected
+		r.collector.Terminal(id, report.Rejected, reason)
+		r.driver.Rejected(int32(id), r.nowMs)
+		return
 	}
-	r.collector.Terminal(id, status, reason)
+	r.collector.Terminal(id, report.Completed, "")
 	r.driver.Completed(int32(id), r.nowMs)
 }
 

@@ -185,7 +185,7 @@ func oneWorkerCluster(t *testing.T, cfg Config) Outcome {
 		Config:    cfg,
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), 1),
-		workers:   []worker.Worker{worker.New(cfg.Args, engine.Aggregated)},
+		workers:   []worker.Worker{worker.New(cfg.Args, cfg.setup(engine.Aggregated, 0))},
 	}
 	if err := r.cluster(); err != nil {
 		t.Fatal(err)
@@ -345,8 +345,9 @@ func TestDeadEnd(t *testing.T) {
 	cfg := config(t, `{"block_size":4,"num_gpu_blocks":9}`, rows.String(), 2, 0)
 	r := &run{
 		Config:    cfg,
+		driver:    workload.NewDriver(cfg.Workload, 0),
 		collector: report.NewCollector(7, 2),
-		workers:   []worker.Worker{worker.New(cfg.Args, engine.Aggregated), worker.New(cfg.Args, engine.Aggregated)},
+		workers:   []worker.Worker{worker.New(cfg.Args, cfg.setup(engine.Aggregated, 0)), worker.New(cfg.Args, cfg.setup(engine.Aggregated, 0))},
 		nowMs:     12.5,
 	}
 	for turn := range int32(7) {

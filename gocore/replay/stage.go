@@ -36,7 +36,7 @@ type StageRouter interface {
 type Admission struct {
 	ID            engine.RequestID
 	Worker        int
-	OverlapTokens int // of the prompt, that the router takes to be cached there
+	OverlapTokens int // of the prompt, that the router takes to be cached there, in whole blocks
 }
 
 // inTurn hands requests to the workers of a stage in turn, at once.
@@ -70,7 +70,7 @@ func NewKVStage(options router.Options, w *workload.Workload) StageRouter {
 }
 
 func (k *kvStage) Submit(req engine.Request, nowMs float64) ([]Admission, error) {
-	return k.admissions(k.kv.Submit(routed(k.w, int32(req.ID)), nowMs))
+	return k.admissions(k.kv.Submit(routed(req, k.w), nowMs))
 }
 
 func (k *kvStage) PrefillCompleted(id engine.RequestID, nowMs float64) ([]Admission, error) {
@@ -93,22 +93,21 @@ func (k *kvStage) admissions(admitted []router.Admission, err error) ([]Admissio
 		k.admitted = append(k.admitted, Admission{
 			ID:            engine.RequestID(a.ID),
 			Worker:        a.Worker,
-			OverlapTokens: min(a.OverlapBlocks*k.blockSize, k.w.Turns[a.ID].InputTokens),
+			OverlapTokens: a.OverlapBlocks * k.blockSize,
 		})
 	}
 	return k.admitted, named(err, k.w)
 }
 
-// routed is what a KV-aware router needs to know of a turn.
-func routed(w *workload.Workload, turn int32) router.Request {
-	t := &w.Turns[turn]
-	hints := w.Hints[turn]
+// routed is what a KV-aware router needs to know of a request.
+func routed(req engine.Request, w *workload.Workload) router.Request {
+	hints := w.Hints[int32(req.ID)]
 	return router.Request{
-		ID:             turn,
-		Prompt:         t.Prompt,
-		PromptTokens:   t.InputTokens,
-		Priority:       hints.Priority,
-		StrictPriority: hints.StrictPriority,
+		ID:             int32(req.ID),
+		Prompt:         req.Prompt,
+		PromptTokens:   req.PromptTokens,
+		Priority:       int64(hints.Priority),
+		StrictPriority: uint64(hints.StrictPriority),
 	}
 }
 

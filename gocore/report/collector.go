@@ -11,6 +11,7 @@ type Collector struct {
 	records  []record
 	workers  []timeline
 	gaps     []weighted // inter-token latencies between two runs of one request
+	zeroGaps int64      // those between two tokens of one burst
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
@@ -42,10 +43,11 @@ type record struct {
 	earlier []run
 }
 
-// run is an unbroken series of tokens, one in each emitting pass of the worker.
+// run is an unbroken series of tokens, at least one in each emitting pass of the worker.
 type run struct {
 	pass  int // of the first token
 	index int // of the first token in the output
+	extra int // tokens beyond one in each pass
 	last  int // pass of the last token, once the run is closed
 }
 
@@ -106,6 +108,9 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		r.close(s.Index)
 		r.run, r.emits = run{pass: pass, index: s.Index}, true
 	}
+	for _, b := range p.Bursts {
+		c.records[b.ID].burst(b.Tokens, pass, p.EndMs)
+	}
 	for _, id := range p.Finished {
 		r := &c.records[id]
 		r.close(r.outputTokens)
@@ -147,13 +152,21 @@ func (r *record) admit(ms float64, reused int) {
 	r.reusedTokens = max(r.reusedTokens, reused)
 }
 
+// burst notes that the open run got tokens tokens in a pass that ends at ms.
+func (r *record) burst(tokens, pass int, ms float64) {
+	r.run.extra += tokens - 1
+	if r.run.index == 0 && r.run.pass == pass {
+		r.secondTokenMs = ms
+	}
+}
+
 // close ends the open run, if any, now that the request is known to have emitted tokens tokens.
 func (r *record) close(tokens int) {
 	if !r.emits {
 		return
 	}
 	r.emits = false
-	r.run.last = r.run.pass + tokens - r.run.index - 1
+	r.run.last = r.run.pass + tokens - r.run.extra - r.run.index - 1
 	r.earlier = append(r.earlier, r.run)
 	r.tokens = tokens
 }
@@ -170,9 +183,10 @@ func (c *Collector) settle(r *record) {
 		case n.index == 1:
 			r.secondTokenMs = first
 		}
-		if n.index == 0 && n.last > n.pass {
+		if n.index == 0 && n.last > n.pass && math.IsNaN(r.secondTokenMs) {
 			r.secondTokenMs = line.endsMs[n.pass+1]
 		}
+		c.zeroGaps += int64(n.extra)
 		if i > 0 {
 			c.gaps = append(c.gaps, weighted{value: gap(r.lastMs, first), weight: 1})
 		}
@@ -197,8 +211,11 @@ func (c *Collector) tokenGaps() []weighted {
 	for i := range c.workers {
 		passes += len(c.workers[i].endsMs)
 	}
-	all := make([]weighted, len(c.gaps), len(c.gaps)+passes)
+	all := make([]weighted, len(c.gaps), len(c.gaps)+passes+1)
 	copy(all, c.gaps)
+	if c.zeroGaps > 0 {
+		all = append(all, weighted{value: 0, weight: c.zeroGaps})
+	}
 	for i := range c.workers {
 		line := &c.workers[i]
 		requests := int64(0)

@@ -19,7 +19,7 @@ type slowRequest struct {
 	rejected, emitting, terminated bool
 }
 
-// lives plays random lives of requests on several workers: arrivals, admissions, tokens, pauses (a preemption or a
+// lives plays random lives of requests on several workers: arrivals, admissions, tokens, bursts of tokens, pauses (a preemption or a
 // starved budget), ends, rejections, and requests cut off at the end. It feeds a Collector the way a shell does, and
 // keeps every token time itself.
 func lives(rng *rand.Rand) (*Collector, []slowRequest) {
@@ -91,8 +91,17 @@ func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, wo
 		p.Started = append(p.Started, engine.TokenRun{ID: id, Index: len(r.tokensMs)})
 		r.emitting = true
 	}
-	p.Tokens++
-	r.tokensMs = append(r.tokensMs, p.EndMs)
+	tokens := 1
+	if rng.IntN(4) == 0 {
+		tokens = min(1+rng.IntN(3), r.output-len(r.tokensMs))
+	}
+	if tokens > 1 {
+		p.Bursts = append(p.Bursts, engine.Burst{ID: id, Tokens: tokens})
+	}
+	p.Tokens += tokens
+	for range tokens {
+		r.tokensMs = append(r.tokensMs, p.EndMs)
+	}
 	if len(r.tokensMs) < r.output {
 		return id, false
 	}
@@ -218,7 +227,7 @@ func TestEmptyReport(t *testing.T) {
 func TestReportKeys(t *testing.T) {
 	want := []string{"num_requests", "completed_requests", "rejected_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
 		"wall_time_ms", "request_throughput_rps", "input_throughput_tok_s", "output_throughput_tok_s", "total_throughput_tok_s",
-		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker", "gpu_hours",
+		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker", "gpu_hours", "timing_model",
 		"goodput_completed_requests", "goodput_request_throughput_rps", "goodput_output_throughput_tok_s", "processed_tokens",
 		"processed_tokens_per_s", "processed_output_tokens_per_s", "prefix_cache_reused_ratio", "first_admission_prefix_cache_reused_ratio"}
 	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms", "output_token_throughput_per_user"} {
@@ -238,7 +247,7 @@ func TestReportKeys(t *testing.T) {
 			t.Errorf("with %v: got %v", sla, got)
 		}
 	}
-	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 16, 19)) {
+	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 17, 20)) {
 		t.Errorf("without bounds: got %v", got)
 	}
 }

@@ -9,6 +9,9 @@
 //	pass     0    1    2    3    4    5        run of A: passes 0..3, run of B: 2..5
 //	end    10.0 15.8 21.6 38.1 43.9 49.7       gaps: 5.8 (A) 5.8 (A) 16.5 (A, B) 5.8 (B) 5.8 (B)
 //
+// A burst of speculative decoding is a run that gets more than one token in a pass; the gaps inside it are zero, and only
+// counted.
+//
 // An inter-token latency is then a difference of neighbouring ends with the number of requests that emitted in both as
 // its weight, and percentiles are taken over thousands of weighted passes instead of millions of tokens.
 //

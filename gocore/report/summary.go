@@ -34,6 +34,7 @@ func (s SLA) met(r *record) bool {
 type Resources struct {
 	PrefillWorkerSeconds, DecodeWorkerSeconds float64
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
+	TimingModel                               string // that said how long passes take
 	WallMs                                    float64
 }
 
@@ -43,12 +44,13 @@ func (u Resources) gpuHours() float64 {
 	return (prefill + decode) / 3600
 }
 
-// Value is one entry of a report: a Float or an Int.
+// Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float.
 type Value struct {
 	Key   string
 	Float float64
 	Int   int
 	IsInt bool
+	Text  string
 }
 
 // Summarise computes the report, in the order in which its keys are shown.
@@ -78,6 +80,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.int("prefill_gpus_per_worker", used.PrefillGPUsPerWorker)
 	s.int("decode_gpus_per_worker", used.DecodeGPUsPerWorker)
 	s.float("gpu_hours", used.gpuHours())
+	s.values = append(s.values, Value{Key: "timing_model", Text: used.TimingModel})
 	if sla.isSet() {
 		s.int("goodput_completed_requests", t.good)
 		s.float("goodput_request_throughput_rps", rate(t.good))
@@ -208,9 +211,12 @@ func AppendJSON(dst []byte, values []Value) []byte {
 		dst = append(dst, separator, '"')
 		dst = append(dst, v.Key...)
 		dst = append(dst, '"', ':')
-		if v.IsInt {
+		switch {
+		case v.Text != "":
+			dst = strconv.AppendQuote(dst, v.Text)
+		case v.IsInt:
 			dst = strconv.AppendInt(dst, int64(v.Int), 10)
-		} else {
+		default:
 			dst = AppendFloat(dst, v.Float)
 		}
 	}

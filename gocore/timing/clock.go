@@ -2,27 +2,39 @@ package timing
 
 // Clock turns the shape of a pass into rounded durations, scaled by the speedup ratios of one engine.
 type Clock struct {
+	// Model predicts; nil stands for the polynomial.
+	Model Model
 	// Speedup divides every duration; DecodeSpeedup additionally divides decode. A ratio (for decode: the product) of 0
 	// means "do not scale", as in the reference; so DecodeSpeedup 0 also cancels Speedup for decode.
 	Speedup, DecodeSpeedup float64
-
-	model Polynomial
 }
 
 // PrefillSeconds is the prefill part of a pass in which count requests process prompt tokens. islSum adds up the prompt
 // position each of them reaches, prefixSum the position each of them started from; their means are floored separately,
 // which charges a mixed batch more or fewer tokens than it computes.
-func (c Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
+func (c *Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
 	if count == 0 {
 		return 0
 	}
-	return scaled(c.model.PrefillMs(count, islSum/count, prefixSum/count), c.Speedup)
+	shape := PrefillShape{Requests: count, MeanISL: islSum / count, MeanPrefix: prefixSum / count}
+	if c.Model == nil {
+		return scaled(Polynomial{}.PrefillMs(shape), c.Speedup)
+	}
+	return scaled(c.Model.PrefillMs(shape), c.Speedup)
 }
 
-// DecodeSeconds is the decode part of a pass that emits at least one token, with activeTokens of totalTokens KV tokens
-// held by requests.
-func (c Clock) DecodeSeconds(activeTokens, totalTokens int) float64 {
-	return scaled(c.model.DecodeMs(activeTokens, totalTokens), c.Speedup*c.DecodeSpeedup)
+// DecodeSeconds is the decode part of a pass in which count requests are owed a token. contextSum adds up the lengths of
+// their sequences before that token; requests hold activeTokens of totalTokens KV tokens.
+func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) float64 {
+	if count == 0 {
+		return 0
+	}
+	shape := DecodeShape{Requests: count, ActiveTokens: activeTokens, TotalTokens: totalTokens}
+	if c.Model == nil { // a division and a call through an interface would show in passes that merely decode
+		return scaled(Polynomial{}.DecodeMs(shape), c.Speedup*c.DecodeSpeedup)
+	}
+	shape.MeanContext = contextSum / count
+	return scaled(c.Model.DecodeMs(shape), c.Speedup*c.DecodeSpeedup)
 }
 
 // scaled rounds ms to nanoseconds, divides by ratio when that is above 0, and rounds again.

@@ -7,8 +7,11 @@
 //	shape of the pass --model--> raw ms --/1000, round to ns--> duration --/ratio, round to ns--> seconds
 //
 // Both roundings matter: a report shows times in milliseconds with six decimals, so a last bit that differs here is
-// visible to every user. Read polynomial.go for the formula, rounding.go for the rounding, clock.go for how the
-// scheduler asks.
+// visible to every user.
+//
+// Three models exist. Polynomial needs nothing. Grid interpolates between measured points; package timing/profile reads
+// them from files. Asked passes the question on to somebody outside, such as a vendor's SDK, and remembers the answers.
+// Read model.go for what a model is told, clock.go for how the scheduler asks, rounding.go for the rounding.
 //
 // On processors with fused multiply-add the compiler may merge a*b+c into one rounding. Every product is therefore
 // written float64(a*b), which forbids it: results are the same bits on every machine.

@@ -13,14 +13,14 @@ func TestPolynomialRawValues(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"prefill 1 token", m.PrefillMs(1, 1, 0), 16.5166038609989},
-		{"prefill 1000", m.PrefillMs(1, 1000, 0), 32.1058589},
-		{"prefill 8192", m.PrefillMs(1, 8192, 0), 169.1369184042496},
-		{"prefill fully cached", m.PrefillMs(3, 64, 64), 0},
-		{"prefill prefix beyond isl", m.PrefillMs(1, 10, 12), 0},
-		{"decode empty pool", m.DecodeMs(0, 1048576), 5.74},
-		{"decode 16 blocks of 64", m.DecodeMs(1024, 1048576), 5.792719593048096},
-		{"decode full pool", m.DecodeMs(1048576, 1048576), 34.01},
+		{"prefill 1 token", m.PrefillMs(PrefillShape{1, 1, 0}), 16.5166038609989},
+		{"prefill 1000", m.PrefillMs(PrefillShape{1, 1000, 0}), 32.1058589},
+		{"prefill 8192", m.PrefillMs(PrefillShape{1, 8192, 0}), 169.1369184042496},
+		{"prefill fully cached", m.PrefillMs(PrefillShape{3, 64, 64}), 0},
+		{"prefill prefix beyond isl", m.PrefillMs(PrefillShape{1, 10, 12}), 0},
+		{"decode empty pool", m.DecodeMs(DecodeShape{1, 0, 1048576, 1}), 5.74},
+		{"decode 16 blocks of 64", m.DecodeMs(DecodeShape{1, 1024, 1048576, 1}), 5.792719593048096},
+		{"decode full pool", m.DecodeMs(DecodeShape{1, 1048576, 1048576, 1}), 34.01},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, c.got, c.want)
@@ -89,14 +89,15 @@ func TestClockScaling(t *testing.T) {
 		{"both", Clock{Speedup: 3, DecodeSpeedup: 7}, 10.977796999999999, 0.27584400000000003},
 		{"huge", Clock{Speedup: 1e9, DecodeSpeedup: 1}, 0, 0},
 	} {
-		decode := c.clock.DecodeSeconds(16*64, 16384*64)
+		decode := c.clock.DecodeSeconds(1, 1000, 16*64, 16384*64)
 		first := float64(c.clock.PrefillSeconds(1, 1000, 0)*1000) + float64(decode*1000)
 		if first != c.first || decode*1000 != c.lastGap {
 			t.Errorf("%s: got first %v gap %v, want %v %v", c.name, first, decode*1000, c.first, c.lastGap)
 		}
 	}
 	// The means are floored separately: 39/2=19 and 10/2=5 charge 28 tokens for 29 computed.
-	if got := (Clock{Speedup: 1, DecodeSpeedup: 1}).PrefillSeconds(2, 39, 10); got != 0.016926886 {
+	unscaled := Clock{Speedup: 1, DecodeSpeedup: 1}
+	if got := unscaled.PrefillSeconds(2, 39, 10); got != 0.016926886 {
 		t.Errorf("floored means: got %v, want 0.016926886", got)
 	}
 }
@@ -104,6 +105,6 @@ func TestClockScaling(t *testing.T) {
 func BenchmarkDecodeSeconds(b *testing.B) {
 	c := Clock{Speedup: 2, DecodeSpeedup: 1}
 	for i := 0; b.Loop(); i++ {
-		c.DecodeSeconds(i&0xffff, 1<<20)
+		c.DecodeSeconds(16, 16000, i&0xffff, 1<<20)
 	}
 }

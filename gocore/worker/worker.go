@@ -17,9 +17,9 @@ type Worker struct {
 }
 
 // New returns an idle worker with an engine of the type that args ask for.
-func New(args engineargs.Args, role engine.Role) Worker {
+func New(args engineargs.Args, setup engine.Setup) Worker {
 	if args.EngineType == engineargs.SGLang {
-		return Worker{Engine: sglang.New(args, role)}
+		return Worker{Engine: sglang.New(args, setup)}
 	}
-	return Worker{Engine: vllm.New(args, role)}
+	return Worker{Engine: vllm.New(args, setup)}
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"dynosim/gocore/eventheap"
@@ -19,6 +20,11 @@ type Driver struct {
 
 	concurrency bool
 	unreleased  int
+
+	dependencies *dependencies   // agentic traces
+	blocks       *interner       // mooncake-delta traces, once a turn was rejected
+	silent       map[int32]bool  // those turns
+	replanned    map[int32]*Turn // and those that follow them
 }
 
 // NewDriver returns a driver in trace mode, or in concurrency mode with at most maxSessions active if that is above 0.
@@ -30,9 +36,14 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 		}
 		return d
 	}
-	d.starts = make([]int32, len(w.Sessions))
-	for i := range d.starts {
-		d.starts[i] = int32(i)
+	if w.WaitFor != nil {
+		d.dependencies = newDependencies(w.WaitFor)
+	}
+	d.starts = make([]int32, 0, len(w.Sessions))
+	for i := range w.Sessions {
+		if d.dependencies == nil || len(w.WaitFor[w.Sessions[i].First]) == 0 {
+			d.starts = append(d.starts, int32(i))
+		}
 	}
 	byStart := func(a, b int32) int { return cmp.Compare(w.Sessions[a].StartMs, w.Sessions[b].StartMs) }
 	if !slices.IsSortedFunc(d.starts, byStart) {
@@ -72,16 +83,48 @@ func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 	return turn, at, true
 }
 
-// Completed tells that a turn has been served or rejected at nowMs: the session's next turn follows after its delay, or
-// the session's place goes to the next one.
+// Turn is a turn as it is now. It differs from the workload's own only if an earlier turn of its session was rejected and
+// the prompt would contain the tokens that one was to generate.
+func (d *Driver) Turn(turn int32) *Turn {
+	if t, changed := d.replanned[turn]; changed {
+		return t
+	}
+	return &d.w.Turns[turn]
+}
+
+// Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the session's
+// place goes to the next one; requests that wait for nobody else any more follow after theirs.
 func (d *Driver) Completed(turn int32, nowMs float64) {
 	if next := d.w.Turns[turn].Next; next != 0 {
 		d.ready.Push(nowMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
 		return
 	}
+	if d.dependencies != nil {
+		d.dependencies.over(turn, nowMs, func(next int32, afterMs float64) {
+			d.ready.Push(afterMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
+		})
+	}
 	if d.concurrency && d.pending < len(d.w.Sessions) {
 		d.activate(nowMs)
 	}
+}
+
+// Rejected tells that a turn is over at nowMs without having generated its tokens. Everything goes on as if it had been
+// served, but later prompts cannot contain these tokens.
+func (d *Driver) Rejected(turn int32, nowMs float64) {
+	if d.w.delta != nil && d.w.Turns[turn].Next != 0 {
+		d.replan(turn)
+	}
+	d.Completed(turn, nowMs)
+}
+
+func (d *Driver) replan(rejected int32) {
+	if d.blocks == nil {
+		d.blocks = onTopOf(d.w.delta.blocks)
+		d.silent, d.replanned = make(map[int32]bool), make(map[int32]*Turn)
+	}
+	maps.Copy(d.replanned, d.w.delta.replan(rejected, d.blocks, d.Turn, d.silent))
+	d.silent[rejected] = true
 }
 
 // Unreleased is the number of turns that have not been released.

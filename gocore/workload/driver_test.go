@@ -8,19 +8,21 @@ import (
 	"testing"
 )
 
-// serve releases and completes turns one instant after the other; every turn takes takesMs. It lists "turn@arrival".
-func serve(w *Workload, maxSessions int, takesMs float64) []string {
-	d := NewDriver(w, maxSessions)
+// drive releases and ends turns one instant after the other; every turn takes takesMs.
+func drive(d *Driver, takesMs float64, sent func(turn int32, arrivalMs float64), rejects func(turn int32) bool) {
 	type running struct {
 		turn int32
 		atMs float64
 	}
 	var busy []running
-	var seen []string
 	now := 0.0
 	for {
 		for len(busy) > 0 && busy[0].atMs == now {
-			d.Completed(busy[0].turn, now)
+			if turn := busy[0].turn; rejects(turn) {
+				d.Rejected(turn, now)
+			} else {
+				d.Completed(turn, now)
+			}
 			busy = busy[1:]
 		}
 		for {
@@ -28,7 +30,7 @@ func serve(w *Workload, maxSessions int, takesMs float64) []string {
 			if !ok {
 				break
 			}
-			seen = append(seen, fmt.Sprintf("%s.%d@%v", w.SessionName(turn), w.Turns[turn].Index, arrival))
+			sent(turn, arrival)
 			busy = append(busy, running{turn, now + takesMs})
 		}
 		next, ok := d.NextMs()
@@ -36,10 +38,19 @@ func serve(w *Workload, maxSessions int, takesMs float64) []string {
 			next, ok = busy[0].atMs, true
 		}
 		if !ok {
-			return seen
+			return
 		}
 		now = next
 	}
+}
+
+// serve lists "turn@arrival" of a workload that is served with takesMs for each turn.
+func serve(w *Workload, maxSessions int, takesMs float64) []string {
+	var seen []string
+	drive(NewDriver(w, maxSessions), takesMs, func(turn int32, arrival float64) {
+		seen = append(seen, fmt.Sprintf("%s.%d@%v", w.SessionName(turn), w.Turns[turn].Index, arrival))
+	}, func(int32) bool { return false })
+	return seen
 }
 
 func TestDriver(t *testing.T) {

@@ -35,6 +35,115 @@ func FuzzMooncake(f *testing.F) {
 	})
 }
 
+// fuzzFormat reads arbitrary bytes as a trace of a format, as FuzzMooncake does.
+func fuzzFormat(f *testing.F, format Format, check func(*testing.T, *Workload)) {
+	f.Fuzz(func(t *testing.T, trace []byte, traceBlock, engineBlock uint8) {
+		// A long prompt may be a single number in the trace: blocks of at least 64 tokens keep it small.
+		spec := TraceSpec{TraceBlockSize: int(traceBlock) + 64, EngineBlockSize: int(engineBlock) + 64, SharedPrefixRatio: 0.5, NumPrefixGroups: 2}
+		load := func() (*Workload, error) {
+			return Load(format, []Source{{Name: "t", Reader: bytes.NewReader(trace)}}, spec)
+		}
+		w, err := load()
+		again, errAgain := load()
+		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) || err != nil && err.Error() != errAgain.Error() {
+			t.Fatalf("read twice: %v and %v", err, errAgain)
+		}
+		if err != nil {
+			return
+		}
+		for i := range w.Turns {
+			turn := &w.Turns[i]
+			blocks := turn.Prompt.AppendBlocks(nil, 0, max(turn.InputTokens/spec.EngineBlockSize, turn.NamedBlocks))
+			seen := make(map[kvcache.BlockID]bool)
+			for _, id := range blocks {
+				if seen[id] || id >= kvcache.PrivateIDs {
+					t.Fatalf("turn %d: block %d occurs twice or is private", i, id)
+				}
+				seen[id] = true
+			}
+			if turn.InputTokens < 1 || turn.OutputTokens < 1 || !isDuration(turn.DelayMs) {
+				t.Fatalf("turn %d: %+v", i, turn)
+			}
+		}
+		check(t, w)
+	})
+}
+
+// allServed checks that every turn is sent once, in the order of time.
+func allServed(t *testing.T, w *Workload, maxSessions int) {
+	t.Helper()
+	if w.Schedule(maxSessions > 0, 2) != nil {
+		return
+	}
+	sent, last := make(map[int32]bool), 0.0
+	d := NewDriver(w, maxSessions)
+	drive(d, 1, func(turn int32, arrivalMs float64) {
+		if sent[turn] || arrivalMs < last {
+			t.Fatalf("turn %d is sent at %v after %v", turn, arrivalMs, last)
+		}
+		sent[turn], last = true, arrivalMs
+		d.Turn(turn)
+	}, func(turn int32) bool { return turn%3 == 1 })
+	if len(sent) != len(w.Turns) || d.Unreleased() != 0 {
+		t.Fatalf("%d of %d turns were sent", len(sent), len(w.Turns))
+	}
+}
+
+// FuzzDynamo reads recordings, converts them, and reads what that gives.
+func FuzzDynamo(f *testing.F) {
+	f.Add([]byte(`{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1140,"agent_context":{"session_id":"P"},"request":{"request_id":"p2","output_tokens":1,"request_received_ms":1100,"total_time_ms":40,"replay":{"trace_block_size":4,"input_length":12,"input_sequence_hashes":[901,902,905]}}}
+{"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1055,"agent_context":{"session_id":"C","parent_session_id":"P"},"request":{"request_id":"c1","output_tokens":1,"request_received_ms":1035,"replay":{"trace_block_size":4,"input_length":8,"input_sequence_hashes":[18446744073709551615,7]}}}}
+{"schema":"dynamo.request.trace.v1","event_type":"tool_end","event_time_unix_ms":1066,"agent_context":{"session_id":"C","parent_session_id":"P"},"tool":{"tool_call_id":"t","tool_class":"shell","started_at_unix_ms":1058,"claude":{"source_request_id":"p2","consumer_request_id":"p2","child_session_id":"C"}}}`))
+	f.Add([]byte(`{"schema":"dynamo.agent.trace.v1","event_type":"request_end","event_time_unix_ms":10,"request":{"request_id":"r","output_tokens":2,"request_received_ms":0,"replay":{"trace_block_size":4,"input_length":4,"input_sequence_hashes":[1,2]}}}`))
+	f.Fuzz(func(t *testing.T, trace []byte) {
+		source := func() []Source { return []Source{{Name: "t", Reader: bytes.NewReader(trace)}} }
+		w, err := Load(Dynamo, source(), TraceSpec{EngineBlockSize: 4})
+		if err != nil {
+			return
+		}
+		allServed(t, w, 0)
+		var rows bytes.Buffer
+		converted, err := ConvertDynamo(&rows, source(), w.WaitFor != nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		format := Mooncake
+		if w.WaitFor != nil {
+			format = Agentic
+		}
+		again, err := Load(format, []Source{{Name: "t", Reader: &rows}}, TraceSpec{TraceBlockSize: converted.TraceBlockSize, EngineBlockSize: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(again.Turns) != len(w.Turns) {
+			t.Fatalf("%d turns, converted %d", len(w.Turns), len(again.Turns))
+		}
+	})
+}
+
+func FuzzMooncakeDelta(f *testing.F) {
+	f.Add([]byte(twoSessions), uint8(6), uint8(4))
+	f.Add([]byte(`{"timestamp":0,"session_id":"a","hash_ids":[1,2],"output_length":3,"output_token_ids":[2,2,9]}
+{"session_id":"a","delay":5,"hash_ids":[3],"output_length":200}
+{"session_id":"a","delay":5,"hash_ids":[4],"output_length":1}`), uint8(0), uint8(0))
+	fuzzFormat(f, MooncakeDelta, func(t *testing.T, w *Workload) { allServed(t, w, 0) })
+}
+
+func FuzzAgentic(f *testing.F) {
+	f.Add([]byte(`{"request_id":"p","timestamp":100,"hash_ids":[1,2],"output_length":2,"branches":["c"],"prefix_reset":true}
+{"request_id":"c","timestamp":130,"wait_for":["p","p"],"delay_ms":10,"tool_wait_ms":6,"hash_ids":[1,2,3],"output_length":1}
+{"request_id":"j","session_id":"s","wait_for":["p","c"],"hash_ids":[1,2],"output_length":1,"tool_events":[{}]}`), uint8(0), uint8(0))
+	f.Add([]byte(`{"request_id":"p","wait_for":["q"],"hash_ids":[1],"output_length":2}
+{"request_id":"q","wait_for":["p"],"hash_ids":[1],"output_length":2}`), uint8(0), uint8(0))
+	fuzzFormat(f, Agentic, func(t *testing.T, w *Workload) { allServed(t, w, 0) })
+}
+
+func FuzzAppliedCompute(f *testing.F) {
+	f.Add([]byte(`{"num_turns":2,"input_prompt_length":10,"assistant_response_length":[3,2],"tool_call_output_length":[5,1],"tool_call_latency":[0.05,0.2],"final_assistant_response_length":4}
+{"num_turns":0,"input_prompt_length":4000,"assistant_response_length":[],"tool_call_output_length":[],"tool_call_latency":[],"final_assistant_response_length":1}`), uint8(0), uint8(0))
+	fuzzFormat(f, AppliedCompute, func(t *testing.T, w *Workload) { allServed(t, w, 2) })
+}
+
 // checkWorkload checks that the sessions are chains that cover every turn once, and that the turns are sound.
 func checkWorkload(t *testing.T, w *Workload, engineBlock int) {
 	t.Helper()

@@ -77,3 +77,19 @@ func TestBlockIdentityIsDense(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestTooManyBlocks pretends that a trace has used up the numbers.
+func TestTooManyBlocks(t *testing.T) {
+	n := newInterner(8, 4)
+	n.chunks = 1 << 31
+	if !n.overflows(true) || n.overflows(false) {
+		t.Error("2^31 chunks of two blocks fit as chunks only")
+	}
+	if n.chunks = 1 << 32; !n.overflows(false) {
+		t.Error("2^32 chunks do not fit")
+	}
+	const want = "t: the prompts have more than 4294967295 distinct blocks of 4 tokens, the limit"
+	if got := n.tooMany(&Workload{File: "t"}).Error(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

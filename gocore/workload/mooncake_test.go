@@ -3,8 +3,6 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -187,7 +185,9 @@ func TestMooncakeRefuses(t *testing.T) {
 		{"priority with fraction", with(`"priority":1.5`), `priority: got 1.5, want an integer`},
 		{"strict_priority negative", with(`"strict_priority":-1`), `strict_priority: got -1, want an integer from 0 to 4294967295`},
 		{"policy_class as number", with(`"policy_class":1`), `policy_class: got 1, want a string`},
-		{"planned tokens", with(`"output_token_ids":[1]`), `output_token_ids: planned output tokens are not built yet`},
+		{"fewer output tokens than there are", with(`"output_token_ids":[]`), `t.jsonl line 1: output_token_ids: got 0 tokens, want as many as output_length, 1`},
+		{"more output tokens than there are", with(`"output_token_ids":[1,2]`), `t.jsonl line 1: output_token_ids: got 2 tokens, want as many as output_length, 1`},
+		{"output token beyond 32 bits", with(`"output_token_ids":[4294967296]`), `output_token_ids: got [4294967296], want a list of integers from 0 to 4294967295`},
 
 		{"delay on a first turn", with(`"session_id":"s","delay":5`), `t.jsonl line 1: delay: got 5 for the first turn of session "s"`},
 		{"delay without a session", good + with(`"delay":5`), `t.jsonl line 2: delay: got 5 for the first turn of session "request_2"`},
@@ -213,17 +213,18 @@ func TestMooncakeRefuses(t *testing.T) {
 	}
 }
 
-func TestMooncakeHints(t *testing.T) {
-	w := mustLoad(t, `{"output_length":1,"hash_ids":[7],"request_id":"x"}
-{"output_length":1,"hash_ids":[7],"priority":null,"strict_priority":null}
-{"output_length":1,"hash_ids":[7],"priority":-2}
-{"output_length":1,"hash_ids":[7],"strict_priority":4294967295,"priority":3}`)
-	want := map[int32]Hints{2: {Priority: -2}, 3: {Priority: 3, StrictPriority: math.MaxUint32}}
-	if !maps.Equal(w.Hints, want) || w.PolicyClasses {
-		t.Errorf("got %v, classes %t, want %v", w.Hints, w.PolicyClasses, want)
-	}
-	if w := mustLoad(t, `{"output_length":1,"hash_ids":[7],"policy_class":"batch"}`); len(w.Hints) > 0 || !w.PolicyClasses {
-		t.Errorf("policy class: got %v, classes %t", w.Hints, w.PolicyClasses)
+func TestMooncakeNotesRouterHints(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"output_length":1,"hash_ids":[7]}`:                        false,
+		`{"output_length":1,"hash_ids":[7],"request_id":"x"}`:       false,
+		`{"output_length":1,"hash_ids":[7],"priority":null}`:        false,
+		`{"output_length":1,"hash_ids":[7],"priority":2}`:           true,
+		`{"output_length":1,"hash_ids":[7],"strict_priority":2}`:    true,
+		`{"output_length":1,"hash_ids":[7],"policy_class":"batch"}`: true,
+	} {
+		if got := mustLoad(t, text).RouterHints; got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
 	}
 }
 

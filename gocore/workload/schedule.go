@@ -6,7 +6,16 @@ import "fmt"
 //
 // In trace mode the earliest session moves to 0, then every start and every delay is divided by speedup. In concurrency
 // mode nothing is changed: starts are ignored, and delays are part of the clients' behaviour.
+//
+// Requests that wait for others run in trace mode only. They take part in finding the earliest start although their own
+// times mean nothing else.
 func (w *Workload) Schedule(concurrency bool, speedup float64) error {
+	switch {
+	case concurrency && w.WaitFor != nil:
+		return fmt.Errorf("%s: requests of trace_format %v wait for each other, replay_concurrency is not supported with it", w.File, w.Format)
+	case !concurrency && w.Format == AppliedCompute:
+		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
+	}
 	if !concurrency {
 		w.normalise()
 		if err := w.accelerate(speedup); err != nil {
@@ -15,7 +24,7 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	}
 	for i := range w.Sessions {
 		s := &w.Sessions[i]
-		if !concurrency && !s.Timed {
+		if !concurrency && !s.Timed && w.WaitFor == nil {
 			return fmt.Errorf("%s (session %q): timestamp: missing, the first turn of a session needs one unless replay_concurrency is given",
 				w.TurnName(s.First), w.SessionName(s.First))
 		}
@@ -51,7 +60,9 @@ func (w *Workload) normalise() {
 		}
 	}
 	for i := range w.Sessions {
-		w.Sessions[i].StartMs -= earliest
+		if s := &w.Sessions[i]; s.Timed {
+			s.StartMs -= earliest
+		}
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"dynosim/gocore/kvcache"
 )
 
-// SyntheticSpec describes a workload of equal requests.
+// SyntheticSpec describes a workload that is made up: equal requests at equal distances, or lengths and distances drawn
+// from distributions.
 type SyntheticSpec struct {
 	InputTokens       int
 	OutputTokens      int
@@ -19,6 +21,12 @@ type SyntheticSpec struct {
 	NumPrefixGroups   int     // 0 = nothing is shared
 	InterTurnDelayMs  float64
 	EngineBlockSize   int
+
+	InputLengths  *Lengths // instead of InputTokens, if not nil; drawn for each turn
+	OutputLengths *Lengths // instead of OutputTokens
+	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate
+	Seed          uint64   // of everything that is drawn; each kind of draw has a stream of its own
+
 	// Poll is called now and then; an error it returns ends the generation and is passed on.
 	Poll func() error
 }
@@ -26,14 +34,22 @@ type SyntheticSpec struct {
 // maxTurns bounds the memory of a generated workload to a few gigabytes.
 const maxTurns = 1 << 25
 
-// prefixGroupSeed draws the prefix group of each session.
-const prefixGroupSeed = 42
+// Streams of random numbers. Groups are drawn from the seed 42 if no other is given.
+const (
+	prefixGroupSeed = 42
+
+	groupStream   = 0
+	inputStream   = 1
+	outputStream  = 2
+	arrivalStream = 3
+)
 
 // Synthetic generates a workload. The first session starts at 0.
 //
 // With any of the options that need sessions (several turns, sharing, a delay) arrival times are running sums of the
 // interval, otherwise products with it: the reference has two generators, and their times differ in the last bits.
 func Synthetic(spec SyntheticSpec) (*Workload, error) {
+	spec = spec.plain()
 	if total := float64(spec.RequestCount) * float64(spec.TurnsPerSession); total > maxTurns {
 		return nil, fmt.Errorf("request_count: got %d with turns_per_session %d, want at most %d requests in all",
 			spec.RequestCount, spec.TurnsPerSession, maxTurns)
@@ -59,9 +75,9 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 				Row:          int32(len(w.Turns)),
 				Session:      int32(s),
 				Index:        int32(t),
-				InputTokens:  spec.InputTokens,
-				OutputTokens: spec.OutputTokens,
-				Prompt:       g.prompt(group),
+				InputTokens:  g.inputTokens(len(w.Turns)),
+				OutputTokens: g.outputTokens(len(w.Turns)),
+				Prompt:       g.prompt(len(w.Turns), group),
 			}
 			if t > 0 {
 				turn.DelayMs = spec.InterTurnDelayMs
@@ -71,20 +87,43 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 		}
 		w.Sessions = append(w.Sessions, Session{First: int32(first), StartMs: g.start(s), Timed: true})
 	}
-	if last := w.Sessions[len(w.Sessions)-1].StartMs; !isDuration(last) {
+	if last := w.Sessions[len(w.Sessions)-1].StartMs; !isDuration(last) && spec.Arrivals.RequestRate != 0 {
+		return nil, fmt.Errorf("request_rate: got %v, want a number that leaves the arrivals of %d requests finite",
+			spec.Arrivals.RequestRate, spec.RequestCount)
+	} else if !isDuration(last) {
 		return nil, fmt.Errorf("arrival_interval_ms: got %v, want a number that leaves the arrivals of %d requests finite",
 			spec.ArrivalIntervalMs, spec.RequestCount)
 	}
 	return w, nil
 }
 
-// generator makes prompts of one length. Blocks that are not shared take the next free number; with sharing, prompts are
-// lists of single blocks, otherwise each prompt is one segment.
+// Draws reports whether something depends on the seed besides the starts of sessions.
+func (spec SyntheticSpec) Draws() bool {
+	drawn := func(d *Lengths) bool { return d != nil && d.family != fixedLength }
+	return drawn(spec.InputLengths) || drawn(spec.OutputLengths) || spec.NumPrefixGroups > 1 && spec.SharedPrefixRatio > 0
+}
+
+// plain writes lengths that are always the same as numbers.
+func (spec SyntheticSpec) plain() SyntheticSpec {
+	if d := spec.InputLengths; d != nil && d.family == fixedLength {
+		spec.InputTokens, spec.InputLengths = d.min, nil
+	}
+	if d := spec.OutputLengths; d != nil && d.family == fixedLength {
+		spec.OutputTokens, spec.OutputLengths = d.min, nil
+	}
+	return spec
+}
+
+// generator makes prompts. Blocks that are not shared take the next free number; with sharing, prompts are lists of
+// single blocks, otherwise each prompt is one segment.
 type generator struct {
 	spec     SyntheticSpec
-	sessions bool // uses an option that needs sessions
-	blocks   int  // of a prompt, the partial one included
-	shared   int  // of those, shared within a group
+	sessions bool  // uses an option that needs sessions
+	inputs   []int // by turn, nil if all are equal
+	outputs  []int
+	starts   []float64 // by session, nil if they are multiples of the interval
+	blocks   int       // of the longest prompt, the partial one included
+	shared   int       // of those, shared within a group
 	groups   *rand.Rand
 	fresh    uint32 // next free segment number
 
@@ -95,26 +134,92 @@ func newGenerator(spec SyntheticSpec) (*generator, error) {
 	g := &generator{
 		spec:     spec,
 		sessions: spec.TurnsPerSession > 1 || spec.SharedPrefixRatio > 0 || spec.NumPrefixGroups > 0 || spec.InterTurnDelayMs > 0,
-		blocks:   (spec.InputTokens + spec.EngineBlockSize - 1) / spec.EngineBlockSize,
-		groups:   rand.New(rand.NewPCG(prefixGroupSeed, 0)),
+		groups:   rand.New(rand.NewPCG(prefixGroupSeed^spec.Seed, groupStream)),
+	}
+	if err := g.draw(); err != nil {
+		return nil, err
 	}
 	if spec.ArrivalIntervalMs > 0 {
 		g.gapMs = 1000 / (1000 / spec.ArrivalIntervalMs)
 	}
-	if spec.NumPrefixGroups > 0 {
-		g.shared = min(g.blocks, int(math.Round(float64(g.blocks)*spec.SharedPrefixRatio)))
+	longest := spec.InputTokens
+	if g.inputs != nil {
+		longest = slices.Max(g.inputs)
 	}
+	g.blocks = g.blocksOf(longest)
+	g.shared = g.sharedOf(g.blocks)
 	if g.shared == 0 {
 		return g, nil
 	}
-	perTurn := float64(spec.RequestCount) * float64(spec.TurnsPerSession) * float64(g.blocks)
-	if perTurn+float64(spec.NumPrefixGroups)*float64(g.shared) > math.MaxUint32 {
+	if g.allBlocks()+float64(spec.NumPrefixGroups)*float64(g.shared) > math.MaxUint32 {
 		return nil, fmt.Errorf("request_count: got %d, with turns_per_session %d, num_prefix_groups %d and prompts of %d tokens in blocks of %d "+
 			"the workload has more than %d distinct blocks, the limit",
-			spec.RequestCount, spec.TurnsPerSession, spec.NumPrefixGroups, spec.InputTokens, spec.EngineBlockSize, uint32(math.MaxUint32))
+			spec.RequestCount, spec.TurnsPerSession, spec.NumPrefixGroups, longest, spec.EngineBlockSize, uint32(math.MaxUint32))
 	}
 	g.fresh = uint32(spec.NumPrefixGroups * g.shared)
 	return g, nil
+}
+
+// draw draws what is drawn from distributions.
+func (g *generator) draw() (err error) {
+	source := func(stream uint64) rand.Source { return rand.NewPCG(g.spec.Seed, stream) }
+	turns := g.spec.RequestCount * g.spec.TurnsPerSession
+	if d := g.spec.InputLengths; d != nil {
+		if g.inputs, err = d.draw(turns, source(inputStream)); err != nil {
+			return fmt.Errorf("input_tokens: %w", err)
+		}
+	}
+	if d := g.spec.OutputLengths; d != nil {
+		if g.outputs, err = d.draw(turns, source(outputStream)); err != nil {
+			return fmt.Errorf("output_tokens: %w", err)
+		}
+	}
+	if err := g.spec.Arrivals.check(); err != nil {
+		return err
+	}
+	if g.spec.Arrivals.RequestRate > 0 {
+		g.starts = g.spec.Arrivals.starts(g.spec.RequestCount, source(arrivalStream))
+	}
+	return nil
+}
+
+func (g *generator) inputTokens(turn int) int {
+	if g.inputs == nil {
+		return g.spec.InputTokens
+	}
+	return g.inputs[turn]
+}
+
+func (g *generator) outputTokens(turn int) int {
+	if g.outputs == nil {
+		return g.spec.OutputTokens
+	}
+	return g.outputs[turn]
+}
+
+// blocksOf is the number of blocks that a prompt opens.
+func (g *generator) blocksOf(tokens int) int {
+	return (tokens + g.spec.EngineBlockSize - 1) / g.spec.EngineBlockSize
+}
+
+// sharedOf is how many of a prompt's blocks its group shares.
+func (g *generator) sharedOf(blocks int) int {
+	if g.spec.NumPrefixGroups == 0 {
+		return 0
+	}
+	return min(blocks, int(math.Round(float64(blocks)*g.spec.SharedPrefixRatio)))
+}
+
+// allBlocks is the number of blocks of all prompts.
+func (g *generator) allBlocks() float64 {
+	if g.inputs == nil {
+		return float64(g.spec.RequestCount) * float64(g.spec.TurnsPerSession) * float64(g.blocks)
+	}
+	total := 0.0
+	for _, tokens := range g.inputs {
+		total += float64(g.blocksOf(tokens))
+	}
+	return total
 }
 
 func (g *generator) nextGroup() int {
@@ -126,7 +231,10 @@ func (g *generator) nextGroup() int {
 
 // start is the start of session s; sessions are asked for in order.
 func (g *generator) start(s int) float64 {
-	if !g.sessions {
+	switch {
+	case g.starts != nil:
+		return g.starts[s]
+	case !g.sessions:
 		return float64(s) * g.spec.ArrivalIntervalMs
 	}
 	if s > 0 {
@@ -135,14 +243,15 @@ func (g *generator) start(s int) float64 {
 	return g.startMs
 }
 
-func (g *generator) prompt(group int) kvcache.Prompt {
+func (g *generator) prompt(turn, group int) kvcache.Prompt {
 	if g.shared == 0 {
 		g.fresh++
 		return kvcache.Prompt{Segments: []uint32{g.fresh - 1}, PerSegment: max(1, g.blocks)}
 	}
-	segments := make([]uint32, g.blocks)
+	segments := make([]uint32, g.blocksOf(g.inputTokens(turn)))
+	shared := g.sharedOf(len(segments))
 	for i := range segments {
-		if i < g.shared {
+		if i < shared {
 			segments[i] = uint32(group*g.shared + i)
 			continue
 		}

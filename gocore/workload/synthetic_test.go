@@ -170,3 +170,100 @@ func TestSyntheticLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestPlainNumbersAreNotDrawn(t *testing.T) {
+	spec := smallSpec()
+	spec.TurnsPerSession, spec.SharedPrefixRatio, spec.NumPrefixGroups = 2, 0.5, 3
+	want := describe(mustGenerate(t, spec))
+	spec.InputLengths, spec.OutputLengths = mustParse(t, "20"), mustParse(t, "2")
+	spec.InputTokens, spec.OutputTokens = 0, 0
+	if got := describe(mustGenerate(t, spec)); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestStreamsAreIndependent changes one thing that is drawn and expects the others to stay.
+func TestStreamsAreIndependent(t *testing.T) {
+	spec := smallSpec()
+	spec.RequestCount, spec.TurnsPerSession = 40, 2
+	spec.InputLengths, spec.OutputLengths = mustParse(t, "uniform(1,50)"), mustParse(t, "lognormal(mean=50,cv=1)")
+	spec.Arrivals, spec.Seed = Arrivals{Process: Poisson, RequestRate: 2}, 9
+	lengths := func(w *Workload) (in, out []int) {
+		for i := range w.Turns {
+			in, out = append(in, w.Turns[i].InputTokens), append(out, w.Turns[i].OutputTokens)
+		}
+		return in, out
+	}
+	w := mustGenerate(t, spec)
+	in, out := lengths(w)
+
+	changed := spec
+	changed.InputLengths = mustParse(t, "normal(mean=9,std=3)")
+	changed.Arrivals = Arrivals{Process: Gamma, RequestRate: 2, CV: 2}
+	other := mustGenerate(t, changed)
+	otherIn, otherOut := lengths(other)
+	if slices.Equal(in, otherIn) || !slices.Equal(out, otherOut) || slices.Equal(starts(w), starts(other)) {
+		t.Error("outputs must not depend on inputs or arrivals")
+	}
+	changed = spec
+	changed.Seed = 10
+	otherIn, otherOut = lengths(mustGenerate(t, changed))
+	if slices.Equal(in, otherIn) || slices.Equal(out, otherOut) || slices.Equal(in, out) {
+		t.Error("another seed, the same lengths")
+	}
+	if again := mustGenerate(t, spec); !slices.Equal(describe(w), describe(again)) {
+		t.Error("generated twice, two workloads")
+	}
+}
+
+// TestSharingWithDrawnLengths checks that every prompt begins with as much of its group's prefix as its own length says,
+// and shares nothing else.
+func TestSharingWithDrawnLengths(t *testing.T) {
+	spec := smallSpec()
+	spec.RequestCount, spec.SharedPrefixRatio, spec.NumPrefixGroups = 200, 0.5, 3
+	spec.InputLengths = mustParse(t, "uniform(1,60)")
+	w := mustGenerate(t, spec)
+	prefix := map[kvcache.BlockID][]kvcache.BlockID{}
+	shared := func(turn *Turn) int {
+		return min(turn.InputTokens/4, int(math.Round(float64((turn.InputTokens+3)/4)*0.5)))
+	}
+	for i := range w.Turns {
+		turn := &w.Turns[i]
+		if blocks := fullBlocks(turn, 4)[:shared(turn)]; len(blocks) > 0 && len(blocks) > len(prefix[blocks[0]]) {
+			prefix[blocks[0]] = blocks
+		}
+	}
+	if len(prefix) != 3 {
+		t.Fatalf("got %d groups", len(prefix))
+	}
+	own := map[kvcache.BlockID]bool{}
+	for i := range w.Turns {
+		turn := &w.Turns[i]
+		blocks, count := fullBlocks(turn, 4), shared(turn)
+		if count > 0 && !slices.Equal(blocks[:count], prefix[blocks[0]][:count]) {
+			t.Errorf("turn %d: %v does not begin with a group's prefix", i, blocks)
+		}
+		for _, id := range blocks[count:] {
+			if own[id] {
+				t.Errorf("turn %d: block %d belongs to two prompts", i, id)
+			}
+			own[id] = true
+		}
+	}
+}
+
+func TestDrawnLengthsWithoutSharing(t *testing.T) {
+	spec := smallSpec()
+	spec.RequestCount, spec.InputLengths = 100, mustParse(t, "uniform(1,60)")
+	seen := map[kvcache.BlockID]bool{}
+	w := mustGenerate(t, spec)
+	for i := range w.Turns {
+		for _, id := range fullBlocks(&w.Turns[i], 4) {
+			if seen[id] {
+				t.Fatalf("turn %d: block %d belongs to two prompts", i, id)
+			}
+			seen[id] = true
+		}
+	}
+	checkSaved(t, w, 4)
+}

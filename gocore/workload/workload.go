@@ -12,16 +12,60 @@ type Workload struct {
 	Turns    []Turn
 	Sessions []Session
 
-	File string // the trace, "" if generated
+	File        string                // the trace, "" if generated; several are joined by ", "
+	Format      Format                // of the trace
+	RouterHints bool                  // rows set fields that only a router's queue reads
+	Hints       map[int32]RouterHints // those, by turn
+	Notes       Notes
 
-	Hints         map[int32]Hints // by turn, for those whose row has some
-	PolicyClasses bool            // rows name a class of a router policy
+	// WaitFor lists, for each turn of an agentic trace, the turns that must be over before it may start, in the order of
+	// the trace and with its repetitions; nil for other workloads. Each turn is then a session of its own.
+	WaitFor    [][]int32
+	RequestIDs []string // the names under which turns of an agentic trace wait for each other
+
+	sources []string // the files of a dynamo trace, and where in them each turn stands
+	places  []place
+	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
-// Hints is what a turn asks of a router's queue.
-type Hints struct {
-	Priority       int64
-	StrictPriority uint64
+// RouterHints is what a row tells the queue of a router.
+type RouterHints struct {
+	Priority       int32
+	StrictPriority uint32
+	PolicyClass    string
+}
+
+// Notes counts oddities of a trace that are no errors, in rows.
+type Notes struct {
+	Shortened int // prompts cut to what their block ids cover
+	Surplus   int // more block ids than the prompt needs
+	WideIDs   int // block ids beyond 32 bits, of which only the low 32 bits count
+}
+
+// Texts words the notes for a trace of so many requests.
+func (n Notes) Texts(requests int) []string {
+	texts := []string{}
+	for _, note := range []struct {
+		count int
+		what  string
+	}{
+		{n.Shortened, "input_length is more than hash_ids cover, the prompt is cut to that"},
+		{n.Surplus, "hash_ids has more ids than the prompt needs with this trace_block_size, the last ones are ignored"},
+		{n.WideIDs, "hash_ids beyond 32 bits: only the low 32 bits tell blocks apart"},
+	} {
+		if note.count > 0 {
+			texts = append(texts, fmt.Sprintf("%d of %d requests: %s", note.count, requests, note.what))
+		}
+	}
+	return texts
+}
+
+func (w *Workload) hint(turn int32, hints RouterHints) {
+	if w.Hints == nil {
+		w.Hints = make(map[int32]RouterHints)
+	}
+	w.Hints[turn] = hints
+	w.RouterHints = true
 }
 
 // Turn is one request.
@@ -33,7 +77,10 @@ type Turn struct {
 	DelayMs      float64 // from the completion of the previous turn; 0 for the first
 	InputTokens  int
 	OutputTokens int
-	Prompt       kvcache.Prompt
+	// Prompt is the ids of the leading full blocks of prompt and output together: all full blocks of the prompt, and
+	// NamedBlocks blocks if those are more. Others can find them; the remaining blocks are nobody else's.
+	Prompt      kvcache.Prompt
+	NamedBlocks int
 }
 
 // Session is an ordered list of turns, linked by Turn.Next.
@@ -54,11 +101,20 @@ func (w *Workload) SessionName(turn int32) string {
 	return unnamedPrefix + strconv.Itoa(int(w.Turns[session.First].Row)+1)
 }
 
+// fault names the turn an error is about.
+func (w *Workload) fault(turn int32, err error) error {
+	return fmt.Errorf("%s: %w", w.TurnName(turn), err)
+}
+
 // TurnName is how messages call a turn: by file and 1-based line, or by the 0-based number of its generation.
 func (w *Workload) TurnName(turn int32) string {
 	row := w.Turns[turn].Row
-	if w.File == "" {
+	switch {
+	case w.File == "":
 		return fmt.Sprintf("request %d", row)
+	case w.places != nil:
+		at := w.places[turn]
+		return fmt.Sprintf("%s line %d", w.sources[at.source], at.line)
 	}
 	return fmt.Sprintf("%s line %d", w.File, row+1)
 }

@@ -21,7 +21,7 @@ import argparse, contextlib, gzip, io, json, multiprocessing, os, re, sys, tempf
 SKIP = {"session_id", "turn_index", "row", "terminal_status"}
 LIMIT_S = 60
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHARED = os.path.dirname(HERE)
+EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "examples")  # has the profiles
 
 
 def trace_path(folder, name):
@@ -58,7 +58,7 @@ def attempt(case, tracedir, more=()):
     from dynamo.replay.main import main
     with tempfile.TemporaryDirectory() as d:
         out, rows_out = os.path.join(d, "r.json"), os.path.join(d, "r.jsonl")
-        argv = [a.replace("{trace}", trace_path(tracedir, case["trace"])).replace("{shared}", SHARED) for a in case["args"]] + ["--report-json", out, *more]
+        argv = [a.replace("{trace}", trace_path(tracedir, case["trace"])).replace("{shared}", EXAMPLES) for a in case["args"]] + ["--report-json", out, *more]
         want_rows = case.get("requests")
         if want_rows: argv += ["--report-jsonl", rows_out]
         pinned = case["kind"] == "tied" and want_rows and all(r["row"] is not None for r in want_rows)

@@ -115,5 +115,5 @@ func (s *Scheduler) run(r *sequence) {
 		s.nextFinish = r.finishAt
 	}
 	s.running = append(s.running, r)
-	s.load.count(s.tokens(r), +1)
+	s.count(r, +1)
 }

@@ -23,6 +23,7 @@ func BenchmarkPass(b *testing.B) {
 	}{
 		{"decode-1", ``, 1 << 22, 1, 512, 2000, 128},
 		{"decode-256", ``, 1 << 22, 256, 512, 2000, 128},
+		{"bursts-256", `"aic_nextn": 2`, 1 << 22, 256, 512, 2000, 128},
 		{"turnover-256", ``, 1 << 22, 256, 512, 20, 128},
 		// A quarter of the prompts end within what they share, so that it is cut wherever a page ends.
 		{"cut-prefixes", ``, 1 << 22, 256, 512, 20, 512},
@@ -38,7 +39,8 @@ func BenchmarkPass(b *testing.B) {
 				if c.args != "" {
 					text += ", " + c.args
 				}
-				s := New(parseArgs(b, "{"+text+"}"), engine.Aggregated)
+				args := parseArgs(b, "{"+text+"}")
+				s := New(args, setup(args, engine.Aggregated))
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
 				add := func() {
@@ -87,7 +89,7 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 func BenchmarkLongQueue(b *testing.B) {
 	for _, waiting := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			s := New(parseArgs(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`), engine.Aggregated)
+			s := New(parseArgs(b, `{"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 512}`), engine.Setup{})
 			b.ReportAllocs()
 			now := 0.0
 			add := func(id engine.RequestID) {

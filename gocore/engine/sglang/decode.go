@@ -2,27 +2,33 @@ package sglang
 
 import "dynosim/gocore/engine"
 
-// decode gives every running request one token, those whose prompt was completed in this very pass included, and adds
-// the time that takes. When slots run short, requests are retracted first; the last one never is, and if there is no
-// slot even for that one, nothing happens.
+// decode gives every running request one token, or a burst, those whose prompt was completed in this very pass included,
+// and adds the time that takes. When slots run short, requests are retracted first; the last one never is, and if there is
+// no slot even for that one, nothing happens.
 func (s *Scheduler) decode() {
 	if len(s.running) == 0 {
 		return
 	}
 	s.retractUntilFits()
-	if !s.pool.Take(len(s.running)) {
+	slots, _ := s.demand()
+	if !s.pool.Take(slots) {
+		if !s.out.Idle() {
+			s.rescue.stalled(s.running[0])
+		}
 		return
 	}
 	active := min(s.load.tokens, s.pool.Total())
-	s.out.EndMs += float64(s.clock.DecodeSeconds(active, s.pool.Total()) * 1000)
+	s.out.EndMs += float64(s.clock.DecodeSeconds(len(s.running), s.load.tokens, active, s.pool.Total()) * 1000)
 	s.out.Tokens = len(s.running)
 	s.out.Scheduled += len(s.running)
 	s.emissions++
 	s.uses = 0
 	s.load.emit()
 	s.rescue.emitted()
-	if s.pool.Recording() {
-		s.catchUpAll()
+	if s.drafts == nil {
+		s.storeTokens()
+	} else {
+		s.emitBursts(slots)
 	}
 	if s.observed {
 		s.signal()
@@ -33,35 +39,49 @@ func (s *Scheduler) decode() {
 	}
 }
 
-// signal tells who gets a first or last token.
+// signal tells who gets a first or last token. A burst can have both.
 func (s *Scheduler) signal() {
 	if s.joined == len(s.running) && s.emissions < s.nextFinish {
 		return
 	}
 	for i, r := range s.running {
-		final := r.finishAt <= s.emissions
-		if final || i >= s.joined && r.generated == 0 {
-			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: final})
+		first, final := i >= s.joined && r.generated == 0, r.finishAt <= s.emissions
+		if first && !(final && r.maxOutput == 1) {
+			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id})
+		}
+		if final {
+			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: true})
 		}
 	}
 }
 
-// startJoined gives the requests that have just begun to run their first token, in running order.
+// startJoined lists the requests that have just begun to run, in running order.
 func (s *Scheduler) startJoined() {
 	for _, r := range s.running[s.joined:] {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated})
-		if r.finishAt > s.emissions {
-			s.pool.FirstDecode(&r.holding, r.tokenTime(s.emissions))
-		}
 	}
 	s.joined = len(s.running)
 }
 
-// catchUpAll brings the requests that have run before up to date, so that every event is on record in the pass it
-// belongs to.
-func (s *Scheduler) catchUpAll() {
-	for _, r := range s.running[:s.joined] {
+// storeTokens gives the tokens of this pass to the requests that must have them at once: those that have just begun to run,
+// as that puts their prompts into the cache, and the urgent ones of the others. The last token of a request is left to
+// finishDue.
+func (s *Scheduler) storeTokens() {
+	if s.pool.Recording() || s.named > 0 {
+		s.catchUpUrgent()
+	}
+	for _, r := range s.running[s.joined:] {
 		if r.finishAt > s.emissions {
+			s.pool.DecodeOne(&r.holding, r.tokenTime(s.emissions))
+		}
+	}
+}
+
+// catchUpUrgent brings those of the requests that have run before up to date that must not wait: others may look for
+// their pages, or, if events are recorded, every event has to be on record in the pass it belongs to.
+func (s *Scheduler) catchUpUrgent() {
+	for _, r := range s.running[:s.joined] {
+		if (r.named || s.pool.Recording()) && r.finishAt > s.emissions {
 			s.catchUp(r, s.emissions)
 		}
 	}
@@ -71,7 +91,12 @@ func (s *Scheduler) catchUpAll() {
 // page they fill was full when the sequence had a whole number of pages.
 func (s *Scheduler) catchUp(r *sequence, emission int) {
 	tokens := r.promptTokens + r.maxOutput - (r.finishAt - emission)
-	if missed := tokens - r.holding.Tokens(); missed > 0 {
+	missed := tokens - r.holding.Tokens()
+	switch {
+	case missed <= 0:
+	case r.named: // it never misses more than one
+		s.pool.DecodeOne(&r.holding, r.tokenTime(emission))
+	default:
 		s.pool.Decode(&r.holding, missed, r.tokenTime(emission-tokens%s.pageSize))
 	}
 }
@@ -88,7 +113,7 @@ func (s *Scheduler) finishDue() {
 			continue
 		}
 		s.catchUp(r, s.emissions-1)
-		s.load.count(r.promptTokens+r.maxOutput, -1)
+		s.count(r, -1)
 		s.pool.LastDecode(&r.holding)
 		s.out.Finished = append(s.out.Finished, r.id)
 		if r.hold {

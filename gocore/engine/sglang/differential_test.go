@@ -11,6 +11,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/speculation"
 )
 
 // TestAgainstModel runs many small workloads, most of them on tight pools, on the engine and on the model side by side.
@@ -61,10 +62,13 @@ func (m *simulation) compare() (end string, err error) {
 			return "", nil
 		}
 		for i := from; i < m.released; i++ {
-			slow.add(i, m.workload.tokens(m.workload.arrivals[i]), m.workload.arrivals[i].output)
+			slow.add(i, m.workload)
 			m.numberPages(slow, i, numbers)
 		}
 		want := slow.runPass(m.nowMs)
+		for want.Idle() && slow.ratioMayHelp() {
+			want = slow.runPass(m.nowMs)
+		}
 		pass, _ := m.s.RunPass(m.nowMs)
 		if len(pass.Rejected) > 0 {
 			return "rejection", m.stillWaits(slow, want, pass.Rejected)
@@ -88,26 +92,26 @@ func (m *simulation) compare() (end string, err error) {
 		if !pass.Idle() {
 			m.idle = 0
 		}
-		if m.idle > 20 {
+		if m.idle > 20 || m.s.rescue.active {
 			return "dead end", nil
 		}
 	}
 }
 
-// patience is the number of idle passes in a row after which the model's ratio is at its lowest.
-const patience = 610
+// leastRatio is a number of idle passes in a row after which the model's ratio is at its lowest.
+const leastRatio = 610
 
 // stillWaits runs the model alone, from the end of its last pass on, and makes sure that the rejected requests never
 // end.
 func (m *simulation) stillWaits(slow *model, last engine.Pass, rejected []engine.Rejection) error {
 	now := last.EndMs
-	for idle := 0; idle < patience && len(slow.waiting)+len(slow.running) > 0; {
+	for idle, tokenless := 0, 0; idle < leastRatio && tokenless < 10*leastRatio && len(slow.waiting)+len(slow.running) > 0; {
 		for ; m.released < len(m.requests) && m.workload.arrivals[m.released].atMs <= now; m.released++ {
-			slow.add(m.released, m.workload.tokens(m.workload.arrivals[m.released]), m.workload.arrivals[m.released].output)
+			slow.add(m.released, m.workload)
 		}
 		pass := slow.runPass(now)
 		for _, r := range rejected {
-			if slices.Contains(pass.Finished, r.ID) {
+			if slices.Contains(pass.Finished, r.ID) && !slow.hasGrown() {
 				return fmt.Errorf("request %d is rejected (%s), but finishes in the model", r.ID, r.Reason)
 			}
 		}
@@ -115,10 +119,18 @@ func (m *simulation) stillWaits(slow *model, last engine.Pass, rejected []engine
 		if pass.EndMs > now || len(pass.Admitted)+pass.Tokens > 0 {
 			idle = 0
 		}
+		tokenless++
+		if pass.Tokens > 0 {
+			tokenless = 0
+		}
 		now = pass.EndMs
 	}
 	return nil
 }
+
+// hasGrown reports whether slots have been returned that the tree keeps. Then there is room for requests for which there
+// was none.
+func (m *model) hasGrown() bool { return len(m.free)+m.evictable()+m.protected() > m.total }
 
 func (m *simulation) compareState(slow *model) error {
 	if m.s.ratio.value != slow.ratio {
@@ -139,9 +151,10 @@ func (m *simulation) compareState(slow *model) error {
 // numberPages notes which pages of the model the pages of request i are, those of its output included.
 func (m *simulation) numberPages(slow *model, i int, numbers map[kvcache.BlockID]int) {
 	r := m.s.waiting.At(m.s.waiting.Index(func(r *sequence) bool { return r.id == m.requests[i].ID }))
-	tokens := slow.waiting[len(slow.waiting)-1].sequence
+	arrived := slow.waiting[len(slow.waiting)-1]
+	tokens := slices.Clone(arrived.sequence)
 	for k := range r.maxOutput {
-		tokens = append(slices.Clip(tokens), modelToken(i, k))
+		tokens = append(tokens, arrived.output(k))
 	}
 	for page := range len(tokens) / m.s.pageSize {
 		numbers[r.holding.Key.Page(page)] = slow.pageNumber(tokens[:(page+1)*m.s.pageSize])
@@ -198,13 +211,17 @@ func randomCase(rng *rand.Rand) (engineargs.Args, workload) {
 	args.BlockSize = []int{1, 1, 2, 3, 4, 8}[rng.IntN(6)]
 	w := workload{traceBlock: []int{1, 3, args.BlockSize, 2 * args.BlockSize, 4 * args.BlockSize}[rng.IntN(5)]}
 	longest, most := 1+rng.IntN(60), 1+rng.IntN(20)
-	clock, need := 0.0, 0
+	clock, need, chat := 0.0, 0, rng.IntN(2) == 0
 	for i := range 2 + rng.IntN(14) {
 		a := arrival{name: fmt.Sprint(i), prompt: 1 + rng.IntN(longest), output: 1 + rng.IntN(most)}
 		clock += []float64{0, 0, 0, rng.ExpFloat64() * 20, rng.ExpFloat64() * 100}[rng.IntN(5)]
 		a.atMs = clock
 		need = max(need, a.prompt+a.output)
 		family, leaves := rng.IntN(3), rng.IntN(2+a.prompt/w.traceBlock)
+		if chat && rng.IntN(2) == 0 { // some of its output is what prompts of the family have there
+			leaves = math.MaxInt
+			a.reply = slices.Repeat([]int{family}, rng.IntN(a.output+1))
+		}
 		for block := range a.prompt/w.traceBlock + 1 {
 			id := family
 			if block >= leaves {
@@ -224,5 +241,9 @@ func randomCase(rng *rand.Rand) (engineargs.Args, workload) {
 		args.SGLang.Policy = engineargs.LPM
 	}
 	args.SpeedupRatio = []float64{1, 1, 1, 3, 1e12}[rng.IntN(5)]
+	if rng.IntN(3) == 0 {
+		args.Drafts, args.DraftSeed = 1+rng.IntN(speculation.MaxDrafts), rng.Uint64()
+		args.AcceptRates = []string{"", "1,1,1,1,1", "0.9,1,0.5,0.5,0.9", "0.5,0.5,1,0,1"}[rng.IntN(4)]
+	}
 	return args, w
 }

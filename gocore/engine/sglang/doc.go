@@ -6,8 +6,8 @@
 //	promote        on a decode worker, requests whose prompt was computed elsewhere begin to run
 //	orderQueue     longest-prefix-match sorts the waiting queue; otherwise it stays as it is
 //	admitWaiting   a batch of prompts or chunks, strictly from the head of the queue, while all budgets last
-//	decode         one token for every running request, those admitted in this very pass included; if slots are short,
-//	               requests are retracted first
+//	decode         one token for every running request, those admitted in this very pass included, or several with
+//	               speculative decoding (burst.go); if slots are short, requests are retracted first
 //
 // The durations of prefill and decode are added (package timing). All state changes happen at once, at the start of the
 // pass; only their visibility is delayed (engine.Pass). KV events are visible at its end.
@@ -44,11 +44,12 @@
 //
 // Where this engine departs on purpose from the reference: requests that can never run are rejected instead of blocking
 // the queue for ever (reject.go), or, when a decode worker has retracted them, go on as soon as nobody else runs
-// (admission.go); and a dead end has a way out (unblock.go).
+// (admission.go); and a dead end has a way out (unblock.go), also one in which passes go on without a token.
 //
 // Read scheduler.go, then admission.go, decode.go and retraction.go in the order of a pass; policy.go sorts the queue.
 // handoff.go has what happens between passes on prefill and decode workers. sequence.go is the state of one request, and
 // of all running ones together: as these get their tokens in the same passes, a pass costs hardly more than those that
-// join or finish in it. The tests run every workload with and without bringing all requests up to date after each pass,
-// and compare it with a slow model of the same rules (model_test.go).
+// join or finish in it, and those whose generated tokens others may find in the cache. The tests run every workload with
+// and without bringing all requests up to date after each pass, and compare it with a slow model of the same rules
+// (model_test.go).
 package sglang

@@ -96,6 +96,8 @@ func (a *arrival) set(word string) (err error) {
 		a.output, err = strconv.Atoi(value)
 	case "ids":
 		a.ids, err = parseIDs(value)
+	case "reply":
+		a.reply, err = parseIDs(value)
 	default:
 		err = errors.New("unknown key")
 	}
@@ -200,8 +202,17 @@ func sameRun(args engineargs.Args, w workload, variant string, want []engine.Pas
 	return nil
 }
 
-// runPass does what Scheduler.RunPass does, and writes down what it sees.
+// runPass does what Scheduler.RunPass does.
 func (l *timeline) runPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	l.pass(nowMs)
+	for l.s.out.Idle() && l.s.ratioMayHelp() {
+		l.pass(nowMs)
+	}
+	return &l.s.out, !l.s.out.Idle()
+}
+
+// pass does what Scheduler.pass does, and writes down what it sees.
+func (l *timeline) pass(nowMs float64) {
 	s := l.s
 	s.begin(nowMs)
 	s.orderQueue()
@@ -222,16 +233,10 @@ func (l *timeline) runPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		context -= q.promptTokens + q.generated
 	}
 	if s.emissions > emissions {
-		r.cells[decode] = fmt.Sprintf("decode %d;%d", s.out.Tokens, context)
+		before = slices.DeleteFunc(before, func(q *sequence) bool { return q.status == retracted })
+		r.cells[decode] = fmt.Sprintf("decode %d;%d", len(before), context)
 		for _, q := range before {
-			if q.status == retracted {
-				continue
-			}
-			text := fmt.Sprintf("%s%d", l.name(q), s.generated(q))
-			if q.finishAt == s.emissions {
-				text += "."
-			}
-			tokens = append(tokens, text)
+			tokens = append(tokens, l.emitted(q))
 		}
 	}
 	var gone, rejected []string
@@ -247,7 +252,21 @@ func (l *timeline) runPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	r.cells[pool] = l.poolCell()
 	r.endMs = s.out.EndMs
 	l.rows = append(l.rows, r)
-	return &s.out, !s.out.Idle()
+}
+
+// emitted says which tokens a sequence has got in this pass.
+func (l *timeline) emitted(q *sequence) string {
+	last := l.s.generated(q)
+	text := fmt.Sprintf("%s%d", l.name(q), last)
+	for _, b := range l.s.out.Bursts {
+		if b.ID == q.id {
+			text = fmt.Sprintf("%s%d..%d", l.name(q), last-b.Tokens+1, last)
+		}
+	}
+	if q.finishAt == l.s.emissions {
+		text += "."
+	}
+	return text
 }
 
 func (l *timeline) name(q *sequence) string { return l.workload.arrivals[q.id].name }

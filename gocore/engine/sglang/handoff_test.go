@@ -36,7 +36,7 @@ func requestsOf(args engineargs.Args, families ...family) []engine.Request {
 // it is released or canceled.
 func TestSourceHoldsItsSlots(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
-	s := New(args, engine.Prefill)
+	s := New(args, engine.Setup{Role: engine.Prefill})
 	for _, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 8, output: 1}, family{prompt: 4, output: 1}) {
 		r.Hold = true
 		s.Add(r)
@@ -44,7 +44,7 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 	s.ReleaseSource(2) // before it is held: nothing has to be
 	pass, alive := s.RunPass(0)
 	prefillMs := s.clock.PrefillSeconds(3, 19, 0) * 1000
-	decodeMs := s.clock.DecodeSeconds(19, 400) * 1000
+	decodeMs := s.clock.DecodeSeconds(1, 19, 19, 400) * 1000
 	if !alive || pass.EndMs != prefillMs+decodeMs {
 		t.Errorf("alive %t, ends at %v, want %v + %v", alive, pass.EndMs, prefillMs, decodeMs)
 	}
@@ -68,7 +68,7 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 func TestHeldPromptIsNotCached(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 100}`)
 	requests := requestsOf(args, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1}, family{prompt: 8, shared: 8, output: 1})
-	s := New(args, engine.Prefill)
+	s := New(args, engine.Setup{Role: engine.Prefill})
 	for i, want := range []int{0, 0, 8} {
 		requests[i].Hold = true
 		s.Add(requests[i])
@@ -86,7 +86,7 @@ func TestHeldPromptIsNotCached(t *testing.T) {
 func TestCancelAnywhere(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 16, "max_num_seqs": 2,
 		"sglang": {"chunked_prefill_size": 12}}`)
-	source := New(args, engine.Prefill)
+	source := New(args, engine.Setup{Role: engine.Prefill})
 	for i, r := range requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 3, output: 9}, family{prompt: 17, output: 9}) {
 		r.Hold = i == 0
 		source.Add(r)
@@ -106,7 +106,7 @@ func TestCancelAnywhere(t *testing.T) {
 	}
 
 	args.MaxNumSeqs = 1
-	destination := New(args, engine.Decode)
+	destination := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 7, output: 9}, family{prompt: 8, output: 9}, family{prompt: 8, output: 9}, family{prompt: 42, output: 9}) {
 		if err := destination.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func noRoom(t *testing.T, s *Scheduler) {
 func TestReserve(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 6}`)
 	requests := requestsOf(args, family{prompt: 7, output: 1}, family{prompt: 12, output: 1}, family{prompt: 5, output: 1}, family{prompt: 21, output: 4})
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:3] {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestReserve(t *testing.T) {
 func TestReserveShares(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 8}`)
 	same := family{prompt: 10, shared: 10, output: 2}
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for i, r := range requestsOf(args, same, same) {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func TestReserveShares(t *testing.T) {
 func TestPrebuiltComeFirst(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 30, "max_num_seqs": 1}`)
 	requests := requestsOf(args, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 29, output: 1})
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Add(requests[2])
 	for _, r := range []engine.Request{requests[0], requests[1], requests[3]} {
 		if err := s.Reserve(r); err != nil {
@@ -248,7 +248,7 @@ func TestPrebuiltComeFirst(t *testing.T) {
 // no effect, until one of them is over.
 func TestStalledRunIsTriedAgain(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10}`)
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 4, output: 4}, family{prompt: 5, output: 1}) {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestStalledRunIsTriedAgain(t *testing.T) {
 // pool.
 func TestUnblockDestination(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 10, "max_num_seqs": 1}`)
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 4, output: 6}, family{prompt: 5, output: 1}) {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -312,7 +312,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Kind, e.Blocks))
 		}
 	}
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Observe()
 	for _, r := range requests {
 		if err := s.Reserve(r); err != nil {
@@ -332,7 +332,7 @@ func TestEventsBetweenPasses(t *testing.T) {
 
 	got = nil
 	args.NumGPUBlocks = 100
-	source := New(args, engine.Prefill)
+	source := New(args, engine.Setup{Role: engine.Prefill})
 	source.Observe()
 	requests[0].Prompt.Segments, requests[0].PromptTokens = requests[0].Prompt.Segments[:1], 7
 	for i := range requests {
@@ -352,10 +352,10 @@ func TestEventsBetweenPasses(t *testing.T) {
 // TestDecodeChargesNoPrompt: a retracted request computes its prompt anew for nothing.
 func TestDecodeChargesNoPrompt(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 100}`)
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Add(requestsOf(args, family{prompt: 50, output: 1})[0])
 	pass, _ := s.RunPass(0)
-	if want := s.clock.DecodeSeconds(50, 100) * 1000; math.Abs(pass.EndMs-want) > 1e-12 || pass.Tokens != 1 {
+	if want := s.clock.DecodeSeconds(1, 50, 50, 100) * 1000; math.Abs(pass.EndMs-want) > 1e-12 || pass.Tokens != 1 {
 		t.Errorf("the pass ends at %v, a decode step takes %v", pass.EndMs, want)
 	}
 }
@@ -364,7 +364,7 @@ func TestDecodeChargesNoPrompt(t *testing.T) {
 // has been retracted on a decode worker, it goes on nevertheless.
 func TestRetractedBeyondBudgets(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "block_size": 4, "num_gpu_blocks": 5}`)
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requestsOf(args, family{prompt: 8, output: 12}, family{prompt: 8, output: 12}) {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)

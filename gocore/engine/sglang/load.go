@@ -37,6 +37,14 @@ func (l *load) count(tokens, sign int) {
 	l.phases[l.phase(tokens)] += int32(sign)
 }
 
+// count adds (sign +1) or takes away (-1) a running request.
+func (s *Scheduler) count(r *sequence, sign int) {
+	s.load.count(s.tokens(r), sign)
+	if r.named {
+		s.named += sign
+	}
+}
+
 // emit adds a token to every request.
 func (l *load) emit() {
 	l.pages += l.full

@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )
 
@@ -18,6 +19,7 @@ type model struct {
 	page    int
 	total   int
 	clock   timing.Clock
+	drafts  *speculation.Drafts
 	free    []int
 	root    *modelNode
 	ticks   int
@@ -52,6 +54,7 @@ type modelRequest struct {
 	sequence []int // prompt and outputs
 	prompt   int
 	maxOut   int
+	reply    []int // first outputs
 	slots    []int
 	cached   int
 	alloc    int
@@ -61,12 +64,13 @@ type modelRequest struct {
 
 func newModel(args engineargs.Args) *model {
 	m := &model{
-		args:  args,
-		page:  args.BlockSize,
-		total: args.BlockSize * args.NumGPUBlocks,
-		clock: timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
-		root:  &modelNode{},
-		ratio: 0.7 * args.SGLang.Conservativeness,
+		args:   args,
+		page:   args.BlockSize,
+		total:  args.BlockSize * args.NumGPUBlocks,
+		clock:  timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		drafts: setup(args, engine.Aggregated).Drafts,
+		root:   &modelNode{},
+		ratio:  0.7 * args.SGLang.Conservativeness,
 
 		pages: map[string]int{}, registered: map[int]int{}, copies: map[int]int{},
 	}
@@ -76,16 +80,22 @@ func newModel(args engineargs.Args) *model {
 	return m
 }
 
-func (m *model) add(id int, prompt []int, maxOut int) {
-	m.waiting = append(m.waiting, &modelRequest{id: id, sequence: slices.Clone(prompt), prompt: len(prompt), maxOut: maxOut})
+func (m *model) add(id int, w workload) {
+	a := w.arrivals[id]
+	m.waiting = append(m.waiting, &modelRequest{id: id, sequence: w.tokens(a), prompt: a.prompt, maxOut: a.output, reply: a.reply})
 }
 
 func (r *modelRequest) outputs() int   { return len(r.sequence) - r.prompt }
 func (r *modelRequest) remaining() int { return max(0, r.maxOut-r.outputs()) }
 func (r *modelRequest) overhead() int  { return max(0, r.alloc-len(r.slots)) }
 
-// modelToken is output token k of a request.
-func modelToken(id, k int) int { return 1_000_000 + id*10_000 + k }
+// output is output token k.
+func (r *modelRequest) output(k int) int {
+	if k < len(r.reply) {
+		return r.reply[k]
+	}
+	return 1_000_000 + r.id*10_000 + k
+}
 
 func (m *model) ceil(n int) int  { return (n + m.page - 1) / m.page * m.page }
 func (m *model) floor(n int) int { return n / m.page * m.page }
@@ -336,6 +346,11 @@ func (m *model) runPass(now float64) engine.Pass {
 	return p
 }
 
+func (m *model) ratioMayHelp() bool {
+	lowest := 0.7 * m.args.SGLang.Conservativeness * 0.14
+	return m.drafts != nil && len(m.running) > 0 && len(m.waiting) > 0 && m.ratio > lowest
+}
+
 func (m *model) order() {
 	if m.args.SGLang.Policy != engineargs.LPM || len(m.waiting) > 128 {
 		return
@@ -437,14 +452,30 @@ func (m *model) cache(r *modelRequest) {
 	r.cached = aligned
 }
 
+// most is the largest number of tokens that r may emit in a pass.
+func (m *model) most(r *modelRequest) int {
+	if m.drafts == nil {
+		return min(1, r.remaining())
+	}
+	return min(m.drafts.MaxBurst(), r.remaining())
+}
+
+// draw is the number of tokens that r does emit.
+func (m *model) draw(r *modelRequest) int {
+	if m.drafts == nil {
+		return 1
+	}
+	return min(m.drafts.Burst(), r.remaining())
+}
+
 func (m *model) retractUntilFits() (retracted []*modelRequest) {
 	for {
 		actual := len(m.free) + m.evictable()
 		need, overhead, growth := 0, 0, 0
 		for _, r := range m.running {
-			need += min(1, r.remaining())
+			need += m.most(r)
 			overhead += r.overhead()
-			growth += max(0, m.ceil(len(r.sequence)+min(1, r.remaining()))-r.alloc)
+			growth += max(0, m.ceil(len(r.sequence)+m.most(r))-r.alloc)
 		}
 		if actual >= need && max(0, actual-overhead) >= growth || len(m.running) == 1 {
 			return retracted
@@ -470,37 +501,42 @@ func (m *model) decode(p *engine.Pass) (retracted []*modelRequest) {
 		return nil
 	}
 	retracted = m.retractUntilFits()
-	need, context := len(m.running), 0
+	p.Scheduled = len(retracted) // makes no difference but that the pass is not idle
+	need, context := 0, 0
 	for _, r := range m.running {
+		need += m.most(r)
 		context += len(r.sequence)
+	}
+	if len(m.free)+m.evictable() < need { // the reference evicts first, and dead-ends then
+		return retracted
 	}
 	if len(m.free) < need {
 		m.evict(need - len(m.free))
 	}
-	if len(m.free) < need {
-		return retracted
-	}
-	p.EndMs += m.clock.DecodeSeconds(min(context, m.total), m.total) * 1000
-	p.Tokens = need
+	p.EndMs += m.clock.DecodeSeconds(len(m.running), context, min(context, m.total), m.total) * 1000
 	slots := m.take(need)
 	var left []*modelRequest
-	for i, r := range m.running {
+	for _, r := range m.running {
 		if !r.emitted {
 			p.Started = append(p.Started, engine.TokenRun{ID: engine.RequestID(r.id), Index: r.outputs()})
 			r.emitted = true
 		}
-		r.slots = append(r.slots, slots[i])
-		if len(r.sequence)+1 > r.alloc {
-			r.alloc += m.page
+		burst := m.draw(r)
+		p.Tokens += burst
+		if burst > 1 {
+			p.Bursts = append(p.Bursts, engine.Burst{ID: engine.RequestID(r.id), Tokens: burst})
 		}
-		r.sequence = append(r.sequence, modelToken(r.id, r.outputs()))
+		for _, slot := range slots[:burst] {
+			m.emit(r, slot)
+		}
+		slots = slots[burst:]
 		if r.outputs() >= r.maxOut {
 			p.Finished = append(p.Finished, engine.RequestID(r.id))
 		} else {
-			m.cache(r)
 			left = append(left, r)
 		}
 	}
+	m.giveBack(slots)
 	for _, r := range m.running {
 		if r.outputs() >= r.maxOut {
 			m.finish(r)
@@ -508,6 +544,17 @@ func (m *model) decode(p *engine.Pass) (retracted []*modelRequest) {
 	}
 	m.running = left
 	return retracted
+}
+
+func (m *model) emit(r *modelRequest, slot int) {
+	r.slots = append(r.slots, slot)
+	if len(r.sequence)+1 > r.alloc {
+		r.alloc += m.page
+	}
+	r.sequence = append(r.sequence, r.output(r.outputs()))
+	if r.outputs() < r.maxOut {
+		m.cache(r)
+	}
 }
 
 func (m *model) finish(r *modelRequest) {

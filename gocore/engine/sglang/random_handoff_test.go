@@ -100,8 +100,8 @@ func newPair(args engineargs.Args, w workload, delays []byte, variant string) *p
 	p := &pair{
 		workload: w,
 		requests: w.requests(args.BlockSize),
-		source:   New(args, engine.Prefill),
-		target:   New(args, engine.Decode),
+		source:   New(args, setup(args, engine.Prefill)),
+		target:   New(args, setup(args, engine.Decode)),
 		plain:    variant == "plain",
 		delays:   delays,
 		arrives:  map[engine.RequestID]int{},

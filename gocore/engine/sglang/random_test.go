@@ -40,6 +40,7 @@ func FuzzScheduler(f *testing.F) {
 	f.Add([]byte{2, 5, 0, 7, 0, 1, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})             // the same with pages and LPM
 	f.Add([]byte{0, 3, 0, 1, 0, 0, 0, 0, 3, 7, 1, 9, 0, 3, 7, 1, 9, 0, 3, 7, 1}) // leak
 	f.Add([]byte{0, 11, 0, 1, 3, 0, 0, 0, 9, 13, 1, 0, 1, 19, 3, 2, 0})          // memory deadlock
+	f.Add([]byte{1, 4, 0, 2, 0, 0, 192, 0, 5, 6, 1, 6, 0, 6, 4, 2, 0})           // bursts, and replies that others have
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := checkWorkload(data); err != nil {
 			t.Fatal(err)
@@ -74,6 +75,9 @@ func workloadFrom(data []byte) (engineargs.Args, workload) {
 	args.SGLang.ReferenceQuirks = switches>>1&1 == 0
 	args.SGLang.Conservativeness = []float64{1, 0, 0.5, 1}[switches>>2&3]
 	args.SpeedupRatio = []float64{1, 1, 1, 1e12}[switches>>4&3]
+	if switches>>7&1 == 1 {
+		args.Drafts, args.AcceptRates = 5, "0.7,0.5,1,0.8,1"
+	}
 	w := workload{traceBlock: 1}
 	for len(data) > 0 && len(w.arrivals) < 8 {
 		a := arrival{
@@ -83,6 +87,9 @@ func workloadFrom(data []byte) (engineargs.Args, workload) {
 			output: 1 + next()%20,
 		}
 		family, leaves := 1+next()%3, next()%40
+		if switches>>6&1 == 1 && leaves >= a.prompt { // generated tokens are what longer prompts of the family have there
+			a.reply = slices.Repeat([]int{family}, min(a.output, leaves-a.prompt))
+		}
 		for token := range a.prompt {
 			id := family
 			if token >= leaves {
@@ -152,7 +159,11 @@ func (m *simulation) passLimit() int {
 	for _, a := range m.workload.arrivals {
 		tokens += a.output + 1
 	}
-	return tokens * m.rescueLimit() * 4
+	limit := m.rescueLimit() * 4
+	if m.s.drafts != nil {
+		limit += patience * 2
+	}
+	return tokens * limit
 }
 
 // checkState checks the books of an engine between two passes, when all running requests are up to date.
@@ -200,8 +211,10 @@ func (m *simulation) checkEnd(notes *recorder) error {
 		return fmt.Errorf("at the end %d requests are owned, %d tokens protected, the load is %+v", m.s.Requests(), p.Protected(), m.s.load)
 	}
 	limits := m.s.args.SGLang
+	rejectedLate := false // after its first token
 	for i, a := range m.workload.arrivals {
 		o := &notes.fates[i]
+		rejectedLate = rejectedLate || o.Rejected != "" && len(notes.runs[i]) > 0
 		fits := m.s.roundUp(a.prompt)+min(a.output, limits.ClipMaxNewTokens) < p.Total() && a.prompt+a.output <= p.Total() &&
 			min(m.s.roundUp(a.prompt), limits.ChunkedPrefillSize) <= limits.MaxPrefillTokens
 		switch retracted := o.Reused != nil; {
@@ -217,7 +230,10 @@ func (m *simulation) checkEnd(notes *recorder) error {
 			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
 		}
 	}
-	return nil
+	if rejectedLate {
+		return nil
+	}
+	return notes.unclaimed()
 }
 
 // checkRenamed runs the workload with other numbers for the same pages.

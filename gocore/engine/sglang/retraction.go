@@ -2,16 +2,25 @@ package sglang
 
 import "slices"
 
-// retractUntilFits retracts running requests until the next token of each has a slot, and a page where it starts one.
-// The two are counted separately: the slots that are left in last pages do not count as room for new pages.
+// retractUntilFits retracts running requests until there are slots for what the others may emit, and pages where that
+// starts some. The two are counted separately: the slots that are left in last pages do not count as room for new pages.
 func (s *Scheduler) retractUntilFits() {
 	for len(s.running) > 1 {
 		actual := s.pool.Available()
-		if actual >= len(s.running) && max(0, actual-s.load.overhead()) >= s.load.full*s.pageSize {
+		slots, growth := s.demand()
+		if actual >= slots && max(0, actual-s.load.overhead()) >= growth {
 			return
 		}
 		s.retract(s.victim())
 	}
+}
+
+// demand is the slots for what the running requests may emit in this pass, and those of the pages that this starts.
+func (s *Scheduler) demand() (slots, growth int) {
+	if s.drafts != nil {
+		return s.demandOfBursts()
+	}
+	return len(s.running), s.load.full * s.pageSize
 }
 
 // victim is the place of the running request with the fewest output tokens, of equals that of the first.
@@ -43,7 +52,7 @@ func (s *Scheduler) stop(i int) *sequence {
 		s.joined--
 		s.catchUp(r, s.emissions)
 	}
-	s.load.count(s.tokens(r), -1)
+	s.count(r, -1)
 	r.generated = s.generated(r)
 	r.status = waiting
 	return r

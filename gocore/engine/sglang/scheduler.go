@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/radix"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )
 
@@ -18,12 +19,14 @@ type Scheduler struct {
 	role     engine.Role
 	pageSize int
 	clock    timing.Clock
+	drafts   *speculation.Drafts // nil: one token for each request and pass
 	pool     *radix.Pool
 	ratio    newTokenRatio
 
 	waiting    deque.Deque[*sequence]
 	running    []*sequence // in admission order
 	load       load        // of running
+	named      int         // of running, those with named output pages
 	joined     int         // the first of running that have emitted since they were admitted
 	nextFinish int         // no running request finishes in an earlier emitting pass
 	emissions  int         // passes that emitted tokens, so far
@@ -47,12 +50,13 @@ type Scheduler struct {
 }
 
 // New returns an idle engine.
-func New(args engineargs.Args, role engine.Role) *Scheduler {
+func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 	return &Scheduler{
 		args:     args,
-		role:     role,
+		role:     setup.Role,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		drafts:   setup.Drafts,
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		load:     newLoad(args.BlockSize),
@@ -86,15 +90,17 @@ func (s *Scheduler) Add(req engine.Request) {
 // newSequence numbers a request and names the pages that only it will have.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	r := s.spare()
+	shareable := max(req.PromptTokens/s.pageSize, req.NamedBlocks)
 	*r = sequence{
 		id:           req.ID,
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
 		hold:         req.Hold,
+		named:        shareable > req.PromptTokens/s.pageSize,
 		holding: radix.Holding{Key: radix.Key{
 			Prompt:    req.Prompt,
-			Shareable: req.PromptTokens / s.pageSize,
+			Shareable: shareable,
 			Private:   s.private,
 		}},
 	}
@@ -118,8 +124,23 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return waiting, len(s.running), ceilDiv(used, s.pageSize)
 }
 
-// RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either.
+// RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either: while the ratio alone
+// can still help, passes without effect are repeated here.
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.pass(nowMs)
+	for s.out.Idle() && s.ratioMayHelp() {
+		s.pass(nowMs)
+	}
+	return &s.out, !s.out.Idle()
+}
+
+// ratioMayHelp reports whether somebody may be admitted when the ratio has fallen: next to a request that has no room for
+// the largest burst, there can be some for another.
+func (s *Scheduler) ratioMayHelp() bool {
+	return s.drafts != nil && !s.rescue.active && len(s.running) > 0 && s.waiting.Len() > 0 && s.ratio.value > s.ratio.lowest
+}
+
+func (s *Scheduler) pass(nowMs float64) {
 	s.begin(nowMs)
 	s.promote()
 	s.orderQueue()
@@ -130,7 +151,6 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.observed {
 		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
 	}
-	return &s.out, !s.out.Idle()
 }
 
 func (s *Scheduler) begin(nowMs float64) {
@@ -139,6 +159,7 @@ func (s *Scheduler) begin(nowMs float64) {
 		StartMs:  nowMs,
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
+		Bursts:   s.out.Bursts[:0],
 		Finished: s.out.Finished[:0],
 		Held:     s.out.Held[:0],
 		Rejected: s.out.Rejected[:0],

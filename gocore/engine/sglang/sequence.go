@@ -26,16 +26,18 @@ func (s status) String() string {
 //
 // All running requests get a token in the same passes. So a running one is not touched at all by most of them:
 // finishAt, the emitting pass that will be its last, says how far it is, and its holding is brought up to date when
-// somebody looks (Scheduler.catchUp).
+// somebody looks (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the tree
+// at once, and may be there already. With speculative decoding every running request is touched by every pass.
 type sequence struct {
 	id           engine.RequestID
 	order        int // of arrival in this engine
 	status       status
 	hold         bool // keep the slots after the last token
+	named        bool // others may have pages of its output
 	promptTokens int
 	maxOutput    int
 	generated    int // tokens, while it waits; they survive retraction
-	finishAt     int // while it runs
+	finishAt     int // while it runs: the emitting pass that is its last if it gets one token in each
 	place        int // in running order
 	holding      radix.Holding
 }

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/speculation"
 )
 
 // arrival is one request of a test workload. Each of its ids stands for that many equal tokens as the workload says.
@@ -17,6 +18,7 @@ type arrival struct {
 	atMs           float64
 	prompt, output int
 	ids            []int
+	reply          []int // the first output tokens, as far as others may have the same
 }
 
 // workload is a list of arrivals, in order of the request ids.
@@ -49,7 +51,7 @@ func (w workload) sorted() workload {
 	return w
 }
 
-// requests names equal prompt prefixes by equal pages, in segments as long as the ids allow.
+// requests names equal prefixes of prompts and replies by equal pages, in segments as long as the ids allow.
 func (w workload) requests(pageSize int) []engine.Request {
 	perSegment := 1
 	if w.traceBlock%pageSize == 0 {
@@ -59,7 +61,7 @@ func (w workload) requests(pageSize int) []engine.Request {
 	var requests []engine.Request
 	for id, a := range w.arrivals {
 		p := kvcache.Prompt{PerSegment: perSegment}
-		tokens := w.tokens(a)
+		tokens := append(w.tokens(a), a.reply...)
 		var prefix []byte
 		span := pageSize * perSegment
 		for start := 0; start+pageSize <= len(tokens); start += span {
@@ -73,9 +75,11 @@ func (w workload) requests(pageSize int) []engine.Request {
 			}
 			p.Segments = append(p.Segments, number)
 		}
-		requests = append(requests, engine.Request{
-			ID: engine.RequestID(id), Prompt: p, PromptTokens: a.prompt, OutputTokens: a.output,
-		})
+		r := engine.Request{ID: engine.RequestID(id), Prompt: p, PromptTokens: a.prompt, OutputTokens: a.output}
+		if len(a.reply) > 0 {
+			r.NamedBlocks = len(tokens) / pageSize
+		}
+		requests = append(requests, r)
 	}
 	return requests
 }
@@ -95,7 +99,20 @@ type simulation struct {
 
 func newSimulation(args engineargs.Args, w workload) *simulation {
 	w = w.sorted()
-	return &simulation{s: New(args, engine.Aggregated), workload: w, requests: w.requests(args.BlockSize)}
+	return &simulation{s: New(args, setup(args, engine.Aggregated)), workload: w, requests: w.requests(args.BlockSize)}
+}
+
+// setup is what an engine gets besides its arguments.
+func setup(args engineargs.Args, role engine.Role) engine.Setup {
+	s := engine.Setup{Role: role}
+	if args.Drafts > 0 && role != engine.Prefill {
+		rates, err := speculation.ParseRates(args.AcceptRates, args.Drafts)
+		if err != nil {
+			panic(err)
+		}
+		s.Drafts = speculation.New(rates, args.DraftSeed)
+	}
+	return s
 }
 
 // release prepares a pass: it adds what has arrived, and reports false when nothing is left to do.

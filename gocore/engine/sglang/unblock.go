@@ -6,13 +6,30 @@ package sglang
 // prefilled before it gets its first token. With it every rescue ends with a token of the favourite, and tokens are
 // never lost: when nobody else holds anything and the favourite uses no slot twice, it has all the slots that
 // cannotEverRun has found sufficient.
+//
+// With speculative decoding a request can stall, since there is no room for its largest burst, while there is some for
+// another, which is admitted and, of the two, retracted. Where that does not end within a few passes, it goes on for ever in
+// the reference. Here it ends after some patience.
 type rescue struct {
 	active    bool
 	favourite int // its order number
+	stalls    int // passes with some effect, since the last token, in which the only request left found no slots
+}
+
+// patience is the number of stalls after which the stalled request is rescued; in random runs no more than 2 came before a
+// token.
+const patience = 16
+
+// stalled notes that even r, the only request left, found no slots.
+func (c *rescue) stalled(r *sequence) {
+	c.stalls++
+	if c.stalls == patience {
+		c.active, c.favourite = true, r.order
+	}
 }
 
 // emitted notes that the pass emits tokens.
-func (c *rescue) emitted() { c.active = false }
+func (c *rescue) emitted() { *c = rescue{} }
 
 // left notes that r has left the engine.
 func (c *rescue) left(r *sequence) {
@@ -46,7 +63,7 @@ func (s *Scheduler) Unblock() bool {
 		favourite = s.running[0]
 	}
 	begins := !s.rescue.active || s.rescue.favourite != favourite.order
-	s.rescue = rescue{active: true, favourite: favourite.order}
+	s.rescue.active, s.rescue.favourite = true, favourite.order
 	for i := len(owned) - 1; i >= 0; i-- {
 		if r := owned[i]; r != favourite && r.status != running && r.holding.Tokens() > 0 {
 			s.giveUp(r)

@@ -31,7 +31,7 @@ func BenchmarkPass(b *testing.B) {
 				name += "-no-calendar"
 			}
 			b.Run(name, func(b *testing.B) {
-				s := New(parseArgs(b, c.args), engine.Aggregated)
+				s := New(parseArgs(b, c.args), engine.Setup{})
 				s.calendar.off = !calendar
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
@@ -73,7 +73,7 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 func BenchmarkLongQueue(b *testing.B) {
 	for _, waiting := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(waiting), func(b *testing.B) {
-			s := New(parseArgs(b, `{"block_size": 16, "num_gpu_blocks": 256}`), engine.Aggregated)
+			s := New(parseArgs(b, `{"block_size": 16, "num_gpu_blocks": 256}`), engine.Setup{})
 			b.ReportAllocs()
 			now := 0.0
 			for id := range waiting {

@@ -16,10 +16,11 @@ import "slices"
 //
 // A request enters the calendar with its first token, once all requests before it in the running list are on it.
 type calendar struct {
-	off  bool // for tests: serve every request by itself
-	size int
-	days []*sequence // due in the emitting pass of this number, modulo the length; linked by nextDue
-	due  []*sequence // scratch
+	off     bool // for tests: serve every request by itself
+	size    int
+	context int         // tokens of all sequences on the calendar
+	days    []*sequence // due in the emitting pass of this number, modulo the length; linked by nextDue
+	due     []*sequence // scratch
 }
 
 // serveCalendar takes the budget of the requests on the calendar, one token each.
@@ -47,6 +48,7 @@ func (s *Scheduler) emitByCalendar() bool {
 		s.clearCalendar(true)
 		return false
 	}
+	s.calendar.context += s.calendar.size
 	s.out.Tokens += s.calendar.size - len(due) // emitToken counts those that are due
 	for _, r := range due {
 		s.emitToken(r)
@@ -73,6 +75,7 @@ func (s *Scheduler) updateCalendar() {
 		}
 		s.enterDay(r)
 		s.calendar.size++
+		s.calendar.context += r.tokens()
 	}
 }
 
@@ -90,7 +93,7 @@ func (s *Scheduler) clearCalendar(served bool) {
 			r.share = share{pass: s.passes, tokens: 1, promptBefore: r.promptTokens}
 		}
 	}
-	s.calendar.size = 0
+	s.calendar.size, s.calendar.context = 0, 0
 	s.calendar.due = s.calendar.due[:0]
 	clear(s.calendar.days)
 }

@@ -10,6 +10,10 @@ import (
 // completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if some
 // of it loses its turn to a preemption, and zero if nobody gets a token.
 func (s *Scheduler) emit(decodeStartMs float64) {
+	if s.drafts != nil {
+		s.emitBursts(decodeStartMs)
+		return
+	}
 	s.out.EndMs = decodeStartMs
 	s.findReady()
 	if s.calendar.size == 0 && len(s.ready) == 0 {
@@ -40,9 +44,11 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 // findReady collects the requests that are owed a token, in running order; those on the calendar are, all of them.
 func (s *Scheduler) findReady() {
 	s.ready = s.ready[:0]
+	s.readyContext = 0
 	for _, r := range s.running[s.calendar.size:] {
 		if r.ready() {
 			s.ready = append(s.ready, r)
+			s.readyContext += r.tokens()
 		}
 	}
 }
@@ -53,14 +59,17 @@ func (s *Scheduler) removeGone() {
 	for _, r := range s.calendar.due {
 		if isGone(r) {
 			s.calendar.size--
+			s.calendar.context -= r.tokens()
 		}
 	}
 	s.running = slices.DeleteFunc(s.running, isGone)
 }
 
-// decodeSeconds is the decode part of this pass, with the blocks that are active after scheduling and before emission.
+// decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
 func (s *Scheduler) decodeSeconds() float64 {
-	return s.clock.DecodeSeconds(s.pool.Active()<<s.blockShift, s.pool.Capacity()<<s.blockShift)
+	return s.clock.DecodeSeconds(
+		s.calendar.size+len(s.ready), s.calendar.context+s.readyContext,
+		(s.pool.Active()-s.pool.Aside())<<s.blockShift, s.pool.Capacity()<<s.blockShift)
 }
 
 // emitToken appends a token to r, preempting until its block fits. When r itself is the victim it gets none.
@@ -72,7 +81,7 @@ func (s *Scheduler) emitToken(r *sequence) {
 	}
 	s.out.Tokens++
 	s.progressed(r)
-	if r.lastTokenPass != s.emittingPasses-1 {
+	if r.lastTokenPass < s.emittingPasses-1 {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
 	}
 	r.lastTokenPass = s.emittingPasses

@@ -143,7 +143,7 @@ func newTimeline(t *testing.T, args engineargs.Args, workload []arrival) *timeli
 		l.nowMs = pass.EndMs
 	}
 	for _, plain := range []bool{true, false} {
-		if err := sameRun(args, workload, plain, seen); err != nil {
+		if err := sameRun(args, engine.Setup{}, workload, plain, seen); err != nil {
 			t.Errorf("again, plain %t: %v", plain, err)
 		}
 	}
@@ -151,8 +151,8 @@ func newTimeline(t *testing.T, args engineargs.Args, workload []arrival) *timeli
 }
 
 // sameRun repeats a run and compares all passes.
-func sameRun(args engineargs.Args, workload []arrival, plain bool, want []passRecord) error {
-	m := newSimulation(args, workload)
+func sameRun(args engineargs.Args, setup engine.Setup, workload []arrival, plain bool, want []passRecord) error {
+	m := newSimulationWith(args, setup, workload)
 	m.plain = plain
 	passes := 0
 	err := m.run(func(p *engine.Pass) error {

@@ -24,7 +24,7 @@ func requestsOf(args engineargs.Args, workload []arrival) []engine.Request {
 func TestSourceHoldsItsBlocks(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 8}`)
 	requests := requestsOf(args, []arrival{{prompt: 7, output: 1}, {prompt: 8, output: 1}, {prompt: 4, output: 1}})
-	s := New(args, engine.Prefill)
+	s := New(args, engine.Setup{Role: engine.Prefill})
 	for _, r := range requests {
 		r.Hold = true
 		s.Add(r)
@@ -54,7 +54,7 @@ func TestSourceHoldsItsBlocks(t *testing.T) {
 func TestCancelAnywhere(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 8, "max_num_seqs": 1}`)
 	requests := requestsOf(args, []arrival{{prompt: 7, output: 9}, {prompt: 8, output: 9}, {prompt: 8, output: 9}, {prompt: 12, output: 9}})
-	source := New(args, engine.Prefill)
+	source := New(args, engine.Setup{Role: engine.Prefill})
 	for i, r := range requests[:3] {
 		r.Hold = true
 		r.OutputTokens = 1 + i // so that the second one goes on running
@@ -69,7 +69,7 @@ func TestCancelAnywhere(t *testing.T) {
 		source.CancelSource(engine.RequestID(id))
 	}
 
-	destination := New(args, engine.Decode)
+	destination := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests {
 		if err := destination.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestCancelAnywhere(t *testing.T) {
 func TestReserve(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`)
 	requests := requestsOf(args, []arrival{{prompt: 8, output: 1}, {prompt: 12, output: 1}, {prompt: 2, output: 1}, {prompt: 21, output: 4}})
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:3] {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestReserve(t *testing.T) {
 func TestReserveLeavesWatermark(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 10, "watermark": 0.3}`)
 	requests := requestsOf(args, []arrival{{prompt: 16, output: 1}, {prompt: 16, output: 1}, {prompt: 30, output: 1}})
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	for _, r := range requests[:2] {
 		if err := s.Reserve(r); err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestReserveLeavesWatermark(t *testing.T) {
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
 	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []uint64{1, 2}}, {prompt: 8, output: 1, ids: []uint64{3, 4}}})
-	s := New(args, engine.Decode)
+	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Observe()
 	var got []string
 	for _, r := range requests {
@@ -261,8 +261,8 @@ func newPair(args engineargs.Args, workload []arrival, delays []byte, plain bool
 	return &pair{
 		workload: m.arrivals,
 		requests: m.requests,
-		source:   New(args, engine.Prefill),
-		target:   New(args, engine.Decode),
+		source:   New(args, engine.Setup{Role: engine.Prefill}),
+		target:   New(args, engine.Setup{Role: engine.Decode}),
 		plain:    plain,
 		delays:   delays,
 		arrives:  map[engine.RequestID]int{},

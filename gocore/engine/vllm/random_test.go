@@ -11,6 +11,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache/paged"
+	"dynosim/gocore/speculation"
 )
 
 // TestRandomWorkloads checks many small workloads, most of them on tight pools, against what must always hold.
@@ -41,6 +42,7 @@ func FuzzScheduler(f *testing.F) {
 	f.Add([]byte{1, 9, 3, 11, 2, 0, 0, 0, 23, 1, 1, 3, 9, 17, 8, 1, 4})      // chunking off
 	f.Add([]byte{1, 4, 0, 30, 5, 0, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})        // FIFO, no prefix caching
 	f.Add([]byte{0, 20, 5, 200, 0, 128, 0, 0, 31, 1, 1, 7, 0, 31, 3, 1, 31}) // watermark
+	f.Add([]byte{1, 4, 0, 30, 0, 15, 0, 0, 5, 9, 1, 0, 0, 6, 9, 2, 0})       // preemption for bursts
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := checkWorkload(data); err != nil {
 			t.Fatal(err)
@@ -94,11 +96,22 @@ func workloadFrom(data []byte) (engineargs.Args, []arrival) {
 	return args, workload
 }
 
+// setupFrom turns the same bytes into what the engine gets besides its arguments.
+func setupFrom(data []byte) (setup engine.Setup) {
+	if len(data) > 5 && data[5]&1 == 1 {
+		setup.Model = sensitive{}
+	}
+	if len(data) > 5 && data[5]&2 == 2 {
+		setup.Drafts = speculation.New([][]float64{{1}, {0.5, 0.5}, {0}, {0.9, 1, 0.8, 0.9, 1}}[data[5]>>2&3], uint64(data[5]))
+	}
+	return setup
+}
+
 // checkWorkload runs a workload step by step and checks every pass; then again, as a user's run does it, and with other
 // numbers for the same blocks: nothing may differ.
 func checkWorkload(data []byte) error {
 	args, workload := workloadFrom(data)
-	m := newSimulation(args, workload)
+	m := newSimulationWith(args, setupFrom(data), workload)
 	m.plain = true
 	notes := newRecorder(len(m.arrivals))
 	var seen []passRecord
@@ -120,11 +133,11 @@ func checkWorkload(data []byte) error {
 		return err
 	}
 	for _, plain := range []bool{true, false} {
-		if err := sameRun(args, workload, plain, seen); err != nil {
+		if err := sameRun(args, setupFrom(data), workload, plain, seen); err != nil {
 			return fmt.Errorf("again, plain %t: %w", plain, err)
 		}
 	}
-	return checkRenamed(args, workload, notes)
+	return checkRenamed(args, setupFrom(data), workload, notes)
 }
 
 // passLimit is a number of passes in which every run must end: each token and each rejection costs the prompt's chunks of
@@ -176,6 +189,9 @@ func checkState(s *Scheduler) error {
 			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.held), r.computed, r.allocated)
 		}
 	}
+	if s.pool.Aside() > 0 {
+		return fmt.Errorf("%d blocks are still set aside", s.pool.Aside())
+	}
 	if numActivated != s.destinations.activated {
 		return fmt.Errorf("%d requests are activated, %d counted", numActivated, s.destinations.activated)
 	}
@@ -204,8 +220,12 @@ func checkPass(s *Scheduler, p *engine.Pass) error {
 	if s.budget < 0 || s.budget > s.args.MaxNumBatchedTokens {
 		return fmt.Errorf("%d of the budget of %d are left", s.budget, s.args.MaxNumBatchedTokens)
 	}
-	if p.Tokens > p.Scheduled {
-		return fmt.Errorf("%d tokens from %d scheduled requests", p.Tokens, p.Scheduled)
+	tokens := p.Tokens
+	for _, b := range p.Bursts {
+		tokens -= b.Tokens - 1
+	}
+	if tokens > p.Scheduled {
+		return fmt.Errorf("%d tokens, bursts %v, from %d scheduled requests", p.Tokens, p.Bursts, p.Scheduled)
 	}
 	if s.prefillCount < 0 || s.prefillStart < 0 || s.prefillISL < s.prefillStart {
 		return fmt.Errorf("prefill of %d requests from %d to %d", s.prefillCount, s.prefillStart, s.prefillISL)
@@ -252,11 +272,11 @@ func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
 
 // checkRenamed runs the workload with other numbers for the same prefixes. MultiLRU is left out: it counts uses in a
 // sketch, where numbers may collide.
-func checkRenamed(args engineargs.Args, workload []arrival, want *recorder) error {
+func checkRenamed(args engineargs.Args, setup engine.Setup, workload []arrival, want *recorder) error {
 	if args.Eviction == engineargs.MultiLRU {
 		return nil
 	}
-	m := newSimulation(args, workload)
+	m := newSimulationWith(args, setup, workload)
 	for _, r := range m.requests {
 		for i, segment := range r.Prompt.Segments {
 			r.Prompt.Segments[i] = 1<<20 - 3*segment

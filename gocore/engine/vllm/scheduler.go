@@ -10,6 +10,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )
 
@@ -21,6 +22,7 @@ type Scheduler struct {
 	blockShift uint
 	reserve    int // blocks that requests which have not run yet must leave available
 	clock      timing.Clock
+	drafts     *speculation.Drafts // nil: one token for each request and pass
 	pool       *paged.Pool
 
 	waiting    deque.Deque[*sequence]
@@ -50,20 +52,22 @@ type Scheduler struct {
 	stall          stall
 	calendar       calendar
 
-	ready  []*sequence       // scratch
-	ids    []kvcache.BlockID // scratch
-	spares []*sequence
+	ready        []*sequence       // scratch
+	readyContext int               // tokens of all sequences in ready
+	ids          []kvcache.BlockID // scratch
+	spares       []*sequence
 }
 
 // New returns an idle engine.
-func New(args engineargs.Args, role engine.Role) *Scheduler {
+func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 	return &Scheduler{
 		args:       args,
-		role:       role,
+		role:       setup.Role,
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		reserve:    int(args.Watermark * float64(args.NumGPUBlocks)),
-		clock:      timing.Clock{Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		drafts:     setup.Drafts,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
 		sources:    sources{},
@@ -116,7 +120,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		lastTokenPass: neverEmitted,
 	}
 	if s.args.PrefixCaching {
-		r.shareable = r.full
+		r.shareable = max(r.full, req.NamedBlocks)
 	}
 	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
 	s.added++
@@ -151,6 +155,7 @@ func (s *Scheduler) begin(nowMs float64) {
 		StartMs:  nowMs,
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
+		Bursts:   s.out.Bursts[:0],
 		Finished: s.out.Finished[:0],
 		Held:     s.out.Held[:0],
 		Rejected: s.out.Rejected[:0],

@@ -40,7 +40,7 @@ type sequence struct {
 	hold         bool
 
 	prompt      kvcache.Prompt
-	shareable   int             // leading full blocks with the prompt's ids: all of the prompt's, or 0 without prefix caching
+	shareable   int             // leading full blocks with ids of their own: the prompt's and those named, or 0 without prefix caching
 	privateBase kvcache.BlockID // id of block i from shareable on: privateBase + i
 	listed      int             // blocks opened
 	full        int             // of those, full blocks
@@ -82,8 +82,8 @@ func (r *sequence) blockID(i int) kvcache.BlockID {
 
 // appendBlocks appends the identities of listed blocks from..to-1 to dst.
 func (r *sequence) appendBlocks(dst []kvcache.BlockID, from, to int) []kvcache.BlockID {
-	if from < r.shareable {
-		shared := min(to, r.shareable)
+	if known := min(r.shareable, r.full); from < known {
+		shared := min(to, known)
 		dst = r.prompt.AppendBlocks(dst, from, shared)
 		from = shared
 	}

@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
+	"dynosim/gocore/timing"
 )
 
 // arrival is one request of a test workload. Its hash ids stand for blocks of exactly the engine's block size; without
@@ -31,7 +32,11 @@ type simulation struct {
 }
 
 func newSimulation(args engineargs.Args, workload []arrival) *simulation {
-	m := &simulation{s: New(args, engine.Aggregated), arrivals: slices.Clone(workload)}
+	return newSimulationWith(args, engine.Setup{}, workload)
+}
+
+func newSimulationWith(args engineargs.Args, setup engine.Setup, workload []arrival) *simulation {
+	m := &simulation{s: New(args, setup), arrivals: slices.Clone(workload)}
 	m.s.pool.Record()
 	slices.SortStableFunc(m.arrivals, func(a, b arrival) int {
 		switch {
@@ -52,6 +57,17 @@ func newSimulation(args engineargs.Args, workload []arrival) *simulation {
 		})
 	}
 	return m
+}
+
+// sensitive is a timing model in which everything that the scheduler says about a pass shows.
+type sensitive struct{}
+
+func (sensitive) PrefillMs(s timing.PrefillShape) float64 {
+	return 1 + float64(s.Requests)/8 + float64(s.MeanISL)/64 + float64(s.MeanPrefix)/1024
+}
+
+func (sensitive) DecodeMs(s timing.DecodeShape) float64 {
+	return 1 + float64(s.Requests)/8 + float64(s.MeanContext)/64 + float64(s.ActiveTokens)/float64(s.TotalTokens)
 }
 
 // release prepares a pass: it adds what has arrived, and reports false when nothing is left to do.
@@ -141,6 +157,12 @@ type recorder struct {
 	runs   [][]tokenRun // by request
 	endMs  []float64    // of the emitting passes
 	tokens []int        // emitted in each of them
+	bursts map[burstPlace]int
+}
+
+type burstPlace struct {
+	id   engine.RequestID
+	pass int
 }
 
 type tokenRun struct {
@@ -149,7 +171,7 @@ type tokenRun struct {
 }
 
 func newRecorder(requests int) *recorder {
-	return &recorder{fates: make([]fate, requests), runs: make([][]tokenRun, requests)}
+	return &recorder{fates: make([]fate, requests), runs: make([][]tokenRun, requests), bursts: map[burstPlace]int{}}
 }
 
 func (r *recorder) see(p *engine.Pass) error {
@@ -169,11 +191,18 @@ func (r *recorder) see(p *engine.Pass) error {
 	for _, run := range p.Started {
 		r.runs[run.ID] = append(r.runs[run.ID], tokenRun{index: run.Index, pass: len(r.endMs)})
 	}
+	for _, b := range p.Bursts {
+		place := burstPlace{b.ID, len(r.endMs)}
+		if b.Tokens < 2 || r.bursts[place] > 0 {
+			return fmt.Errorf("bursts %v", p.Bursts)
+		}
+		r.bursts[place] = b.Tokens
+	}
 	if p.Tokens > 0 {
 		r.endMs = append(r.endMs, p.EndMs)
 		r.tokens = append(r.tokens, p.Tokens)
-	} else if len(p.Started)+len(p.Finished) > 0 {
-		return fmt.Errorf("started %v and finished %v without a token", p.Started, p.Finished)
+	} else if len(p.Started)+len(p.Bursts)+len(p.Finished) > 0 {
+		return fmt.Errorf("started %v, bursts %v and finished %v without a token", p.Started, p.Bursts, p.Finished)
 	}
 	for _, id := range p.Finished {
 		if r.fates[id].over() {
@@ -196,24 +225,25 @@ func (r *recorder) see(p *engine.Pass) error {
 
 // noteTokens lays the runs of a request that finishes in the last emitting pass end to end.
 func (r *recorder) noteTokens(id engine.RequestID) error {
-	o := &r.fates[id]
-	end := len(r.endMs) // of the run
-	for i, run := range slices.Backward(r.runs[id]) {
-		length := end - run.pass
-		if i+1 < len(r.runs[id]) {
-			length = r.runs[id][i+1].index - run.index
-		}
-		if length < 1 || run.pass+length > end {
-			return fmt.Errorf("request %d: runs %v do not fit together", id, r.runs[id])
-		}
-		o.TokenMs = append(slices.Clone(r.endMs[run.pass:run.pass+length]), o.TokenMs...)
-		for pass := run.pass; pass < run.pass+length; pass++ {
-			r.tokens[pass]--
-		}
-		end = run.pass
-	}
-	if runs := r.runs[id]; len(runs) == 0 || runs[0].index != 0 {
+	runs := r.runs[id]
+	if len(runs) == 0 || runs[0].index != 0 {
 		return fmt.Errorf("request %d finishes, its runs are %v", id, runs)
+	}
+	o := &r.fates[id]
+	for i, run := range runs {
+		end, last := len(r.endMs), i+1 == len(runs)
+		if !last {
+			end = runs[i+1].pass
+		}
+		for pass := run.pass; pass < end && (last || len(o.TokenMs) < runs[i+1].index); pass++ {
+			for range max(1, r.bursts[burstPlace{id, pass}]) {
+				o.TokenMs = append(o.TokenMs, r.endMs[pass])
+				r.tokens[pass]--
+			}
+		}
+		if !last && len(o.TokenMs) != runs[i+1].index || last && len(o.TokenMs) <= run.index {
+			return fmt.Errorf("request %d: runs %v do not fit together", id, runs)
+		}
 	}
 	return nil
 }
@@ -240,6 +270,7 @@ func record(s *Scheduler, p *engine.Pass) passRecord {
 	c := passRecord{Pass: *p, Active: s.pool.Active(), Free: s.pool.Free(), Events: copyOf(s.pool.TakeEvents())}
 	c.Admitted = copyOf(p.Admitted)
 	c.Started = copyOf(p.Started)
+	c.Bursts = copyOf(p.Bursts)
 	c.Finished = copyOf(p.Finished)
 	c.Rejected = copyOf(p.Rejected)
 	return c

@@ -21,6 +21,8 @@ type Pool struct {
 	freeSlots Slot    // slots given back, linked through next
 	byID      table
 
+	aside []Slot // for UsePartial
+
 	queues              evictionQueues
 	restoreDeepestFirst bool
 
@@ -119,8 +121,14 @@ func (p *Pool) Use(held []Slot, blocks []kvcache.BlockID) ([]Slot, bool) {
 	return held, true
 }
 
-// UsePartial acquires one partial block, as a generated token needs it when it opens a block.
+// UsePartial acquires one partial block, as a generated token needs it when it opens a block; one that was set aside, if
+// there is any.
 func (p *Pool) UsePartial(held []Slot) ([]Slot, bool) {
+	if last := len(p.aside) - 1; last >= 0 {
+		held = append(held, p.aside[last])
+		p.aside = p.aside[:last]
+		return held, true
+	}
 	if p.Available() == 0 {
 		return held, false
 	}

@@ -94,3 +94,35 @@ func TestRenamedBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestSetAside: slots are set aside all at once or not at all, are active until they are used or given back, and evict.
+func TestSetAside(t *testing.T) {
+	p := New(4, Lineage, true)
+	p.Record()
+	cached, _ := p.Use(nil, blocksAlong("AB", true))
+	p.Release(cached)
+	held, _ := p.Use(nil, blocksAlong("X.", true))
+	p.TakeEvents()
+	if p.SetAside(3) || p.Active() != 2 || len(p.TakeEvents()) > 0 {
+		t.Fatalf("3 slots of 2: %d are active", p.Active())
+	}
+	if !p.SetAside(0) || !p.SetAside(2) || p.Aside() != 2 || p.Active() != 4 || p.Available() != 0 {
+		t.Fatalf("2 slots: %d aside, %d active, %d available", p.Aside(), p.Active(), p.Available())
+	}
+	if events := p.TakeEvents(); len(events) != 1 || pathsOf(events[0].Blocks) != "AB A" {
+		t.Errorf("got events %v, want the removal of AB and A", events)
+	}
+	p.Promote(held, pathID("XY"))
+	held, ok := p.UsePartial(held)
+	if !ok || len(held) != 3 || p.Aside() != 1 || p.Active() != 4 {
+		t.Errorf("one is used: %t, %d held, %d aside, %d active", ok, len(held), p.Aside(), p.Active())
+	}
+	p.GiveBack()
+	if p.Aside() != 0 || p.Active() != 3 || p.Free() != 1 {
+		t.Errorf("the other is given back: %d aside, %d active, %d free", p.Aside(), p.Active(), p.Free())
+	}
+	p.Release(held)
+	if err := p.check(); err != nil || p.Active() != 0 {
+		t.Errorf("%v, %d active", err, p.Active())
+	}
+}

@@ -161,25 +161,28 @@ func (p *Pool) adopt(h *Holding, tokens int, now Time) ref {
 	return end
 }
 
-// Take takes slots for the tokens of one decode step, one for each running request. It reports false if there are not
-// that many, after evicting all there was.
+// Take takes slots for the tokens of one decode step. It reports false if there are not that many; then nothing has
+// changed.
 func (p *Pool) Take(slots int) bool {
-	p.makeRoom(slots)
-	if p.free < slots {
+	if p.Available() < slots {
 		return false
 	}
+	p.makeRoom(slots)
 	p.free -= slots
 	return true
 }
 
-// FirstDecode gives h a slot that was taken for it, for the first token after a prefill, and caches.
-func (p *Pool) FirstDecode(h *Holding, now Time) {
+// GiveBack returns slots that were taken for tokens that did not come.
+func (p *Pool) GiveBack(slots int) { p.free += slots }
+
+// DecodeOne gives h a slot that was taken for it, for its next token, and caches.
+func (p *Pool) DecodeOne(h *Holding, now Time) {
 	h.tokens++
 	p.Cache(h, now)
 }
 
-// Decode gives h count slots that were taken for it one after the other, and caches after each of them. FirstDecode
-// must have come before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
+// Decode is DecodeOne for count tokens, one after the other, of pages that no other request has. DecodeOne must have come
+// before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
 func (p *Pool) Decode(h *Holding, count int, now Time) {
 	h.tokens += count
 	aligned := p.floor(h.tokens)

@@ -56,6 +56,7 @@ type randomRequest struct {
 	holding Holding
 	tokens  int
 	decodes bool
+	named   bool // others may have pages of its output
 	// Requests whose prompts come from elsewhere reserve room first, and the room is still theirs after the last token.
 	reserved, held bool
 }
@@ -106,10 +107,15 @@ func (s *randomScript) step() string {
 		return s.retire(i, s.pool.Retract)
 	case !r.decodes && s.pool.Take(1):
 		r.decodes = true
-		s.pool.FirstDecode(h, s.now)
+		s.pool.DecodeOne(h, s.now)
 		r.tokens++
 		return "first token"
-	case choice < 8 && r.decodes && s.pool.Take(choice):
+	case choice < 8 && r.named && s.pool.Take(1):
+		s.pool.DecodeOne(h, s.now)
+		r.tokens++
+		return "token"
+	case choice < 8 && r.decodes && s.pool.Take(2*choice):
+		s.pool.GiveBack(choice)
 		s.pool.Decode(h, choice, s.now)
 		r.tokens += choice
 		return "tokens"
@@ -145,8 +151,11 @@ func (s *randomScript) newRequest() *randomRequest {
 		}
 	}
 	const perSegment = 3
-	r := &randomRequest{tokens: 1 + s.rng.IntN(40)}
+	r := &randomRequest{tokens: 1 + s.rng.IntN(40), named: s.rng.IntN(3) == 0}
 	shareable := r.tokens / s.pool.pageSize
+	if r.named {
+		shareable += s.rng.IntN(8)
+	}
 	key := Key{Prompt: kvcache.Prompt{PerSegment: perSegment}, Shareable: shareable, Private: kvcache.PrivateIDs + s.private}
 	s.private += 1000
 	family, leaves := s.rng.IntN(3), s.rng.IntN(8)
@@ -234,7 +243,7 @@ func BenchmarkPool(b *testing.B) {
 				p.Prefill(&h, 8192, now)
 				now++
 				p.Take(257)
-				p.FirstDecode(&h, now)
+				p.DecodeOne(&h, now)
 				now++
 				p.Decode(&h, 255, now)
 				now++

@@ -100,7 +100,7 @@ func (s *script) do(t *testing.T, d *datadriven.TestData, words []string) string
 		s.pool.Cache(h, s.now)
 	case "first":
 		s.take(t, d, 1)
-		s.pool.FirstDecode(h, s.now)
+		s.pool.DecodeOne(h, s.now)
 	case "decode":
 		s.take(t, d, number(2))
 		s.pool.Decode(h, number(2), s.now)

@@ -5,7 +5,7 @@ import "dynosim/gocore/kvcache"
 // Key names the pages of one request's sequence, prompt and generated tokens alike.
 type Key struct {
 	Prompt    kvcache.Prompt
-	Shareable int             // leading pages that lie in the prompt as a whole
+	Shareable int             // leading pages whose ids are in Prompt: other requests may have them too
 	Private   kvcache.BlockID // page i from Shareable on has the id Private + i
 }
 

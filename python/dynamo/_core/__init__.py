@@ -13,10 +13,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+_Outcome = TypeVar("_Outcome")
 
 POLL_SECONDS = 0.05
 # Stands before every row of a text column; rows that contain it travel as JSON.
@@ -35,6 +37,14 @@ class Progress(NamedTuple):
     """Requests in the workload; 0 while that is unknown."""
 
 
+class SavedTrace(NamedTuple):
+    """A workload that a run has written as a trace, and how to read it."""
+
+    path: str
+    trace_format: str
+    trace_block_size: int
+
+
 class RunResult:
     """The outcome of one run. Its per-request columns stay in Go until garbage collection."""
 
@@ -42,6 +52,7 @@ class RunResult:
         outcome = json.loads(text)
         self.report: dict[str, Any] = outcome["report"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
+        self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.
         self.write_error: str = outcome["write_error"]
         columns: dict[str, list[str]] = outcome["columns"]
@@ -85,18 +96,43 @@ def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | Non
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first.
     """
-    if "-" in config.get("trace_files", ()) and _standard_input_is_closed():
-        raise ValueError("trace_files: standard input is closed")
+    return _carry_out("core_Run", config, on_progress, RunResult)
+
+
+def convert(config: Mapping[str, Any]) -> str:
+    """Writes recordings as a trace, interruptibly, and returns a summary. Raises as ``run`` does."""
+    return _carry_out("core_Convert", config, None, _text)
+
+
+def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trace is like: ``stats`` for programs and the same as ``text``. Interruptible, raises as ``run`` does."""
+    found: dict[str, Any] = json.loads(_carry_out("core_Inspect", config, None, _text))
+    return found
+
+
+def _carry_out(
+    function: str,
+    config: Mapping[str, Any],
+    on_progress: Callable[[Progress], None] | None,
+    finish: Callable[[int, str], _Outcome],
+) -> _Outcome:
+    """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
+    for name in ("trace_files", "input_path"):
+        if "-" in config.get(name, ()) and _standard_input_is_closed():
+            raise ValueError(f"{name}: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
-    task = _Task(core, core.core_Open())
+    task = _Task(core, core.core_Open(), getattr(core, function))
     try:
-        outcome = task.wait(text, on_progress)
-        result = RunResult(task.run_id, outcome)
+        return finish(task.run_id, task.wait(text, on_progress))
     except BaseException:
         core.core_Close(task.run_id, False)
         raise
-    return result
+
+
+def _text(run_id: int, text: str) -> str:
+    _close(run_id)
+    return text
 
 
 class _Task:
@@ -106,9 +142,10 @@ class _Task:
     unlocked lock", or marks a thread as finished while it still runs. A lock's acquire is one step.
     """
 
-    def __init__(self, core: ModuleType, run_id: int) -> None:
+    def __init__(self, core: ModuleType, run_id: int, function: Callable[[int, str], str]) -> None:
         self.run_id = run_id
         self._core = core
+        self._function = function
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
@@ -134,7 +171,7 @@ class _Task:
 
     def _call(self, config: str) -> None:
         try:
-            self._outcome = self._core.core_Run(self.run_id, config)
+            self._outcome = self._function(self.run_id, config)
         except RuntimeError as error:
             self._error = error
         finally:

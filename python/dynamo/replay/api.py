@@ -43,6 +43,7 @@ def run_trace_replay(
     router_decisions_mode: str | None = None,
     seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
+    save_trace: Path | None = None,
     trace_block_size: int | None = None,
     trace_format: str | None = None,
     trace_shared_prefix_ratio: float | None = None,
@@ -75,10 +76,13 @@ def run_trace_replay(
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run. A worker that is not among the cheapest is an error, unless
             ``router_decisions_mode`` is ``"force"`` instead of ``"check"``.
-        seed: Decides what is left to chance: ties between workers. Equal seeds give equal runs; 0 if not given.
+        seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
+            give equal runs; 0 if not given.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
+        save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
+            says with which ``trace_format`` and ``trace_block_size``.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
         replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, router_policy_config,
@@ -100,8 +104,8 @@ def run_trace_replay(
 
 
 def run_synthetic_trace_replay(
-    input_tokens: int,
-    output_tokens: int,
+    input_tokens: int | str,
+    output_tokens: int | str,
     request_count: int,
     *,
     extra_engine_args: EngineArgs | None = None,
@@ -121,6 +125,10 @@ def run_synthetic_trace_replay(
     seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
     arrival_interval_ms: float | None = None,
+    arrival_process: str | None = None,
+    request_rate: float | None = None,
+    arrival_cv: float | None = None,
+    save_trace: Path | None = None,
     turns_per_session: int | None = None,
     shared_prefix_ratio: float | None = None,
     num_prefix_groups: int | None = None,
@@ -140,10 +148,16 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not listed here are as in ``run_trace_replay``.
 
     Args:
-        input_tokens: Prompt tokens of each request.
-        output_tokens: Tokens that each request asks for.
+        input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
+            ``"uniform(100,4000)"``, ``"normal(mean=2000,std=500)"``, ``"lognormal(mean=2000,cv=0.8,max=32000)"``, or
+            ``"empirical(FILE)"`` for a file with one number per line. The middle two take ``min`` and ``max``.
+        output_tokens: Tokens that each request asks for, likewise.
         request_count: Requests, or sessions if they have several turns.
         arrival_interval_ms: Time between arrivals, in milliseconds; 1.0 if not given.
+        arrival_process: How the gaps between arrivals vary: ``"constant"`` (default), ``"poisson"``, ``"gamma"`` or
+            ``"weibull"``. All but the first need request_rate.
+        request_rate: Mean arrivals per second, instead of arrival_interval_ms.
+        arrival_cv: Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.
         turns_per_session: Turns that follow each other in one session; 1 if not given.
         shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 to 1.
         num_prefix_groups: Number of different shared prefixes; none if not given.
@@ -163,6 +177,9 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     result = _core.run(config)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=3)
+    if saved := result.saved_trace:
+        how = f"trace_format={saved.trace_format!r} and trace_block_size={saved.trace_block_size}"
+        warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=3)
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     return Report(result.report, Requests(result))
@@ -174,6 +191,12 @@ def _paths(name: str, value: object) -> list[str]:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [values.path(name, item) for item in value]
     raise TypeError(f"{name}: got {values.show(value)}, want a path or a sequence of paths")
+
+
+def _lengths(name: str, value: object) -> int | str:
+    if isinstance(value, str):
+        return values.text(name, value)
+    return values.integer(name, value, "an integer or a distribution as text")
 
 
 def _json_text(name: str, value: object) -> str:
@@ -205,13 +228,17 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
     "router_config": _router_config,
     "aic_perf_config": _json_text,
-    **dict.fromkeys(("report_jsonl_path", "router_policy_config", "router_log", "router_decisions"), values.path),
+    **dict.fromkeys(
+        ("report_jsonl_path", "router_policy_config", "router_log", "router_decisions", "save_trace"), values.path
+    ),
     "planner_config": _planner_config,
-    **dict.fromkeys(("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name"), values.text),
+    **dict.fromkeys(
+        ("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name", "arrival_process"),
+        values.text,
+    ),
+    **dict.fromkeys(("input_tokens", "output_tokens"), _lengths),
     **dict.fromkeys(
         (
-            "input_tokens",
-            "output_tokens",
             "request_count",
             "num_workers",
             "num_prefill_workers",
@@ -232,6 +259,8 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
             "trace_shared_prefix_ratio",
             "max_sim_time_ms",
             "arrival_interval_ms",
+            "request_rate",
+            "arrival_cv",
             "shared_prefix_ratio",
             "inter_turn_delay_ms",
             "sla_ttft_ms",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterable, Mapping
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 # The files that a run writes and reads: their names in its configuration and on the command line.
-_OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log"}
+_OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
 _INPUTS = {"router_decisions": "--router-decisions"}
+# Lengths that may be drawn from a file.
+_LENGTHS = {"input_tokens": "--input-tokens", "output_tokens": "--output-tokens"}
+_LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
 
 # Answers of kernels and file systems that know no unnamed files.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
@@ -45,20 +49,30 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
 
     The command line, which also writes a report, has its options named; Python its parameters.
     """
-    outputs = _named(config, _OUTPUTS, report_json is not None)
+    by_option = report_json is not None
+    outputs = _named(config, _OUTPUTS, by_option)
     if report_json is not None:
         outputs.insert(0, ("--report-json", report_json))
     for name, path in outputs:
         check_writable(name, path)
     if outputs:
         traces = (("trace_files", path) for path in config.get("trace_files", ()))
-        check_distinct([*outputs, *_named(config, _INPUTS, report_json is not None), *traces])
+        check_distinct([*outputs, *_named(config, _INPUTS, by_option), *_lengths_files(config, by_option), *traces])
 
 
 def _named(
     config: Mapping[str, Any], options: Mapping[str, str], by_option: bool
 ) -> list[tuple[str, str | os.PathLike[str]]]:
     return [(option if by_option else name, config[name]) for name, option in options.items() if name in config]
+
+
+def _lengths_files(config: Mapping[str, Any], by_option: bool) -> Iterable[tuple[str, str | os.PathLike[str]]]:
+    """Two lengths may come from one file, which counts once."""
+    found = {}
+    for name, text in _named(config, _LENGTHS, by_option):
+        if match := _LENGTHS_FILE.fullmatch(str(text)):
+            found[match[1].strip()] = name
+    return ((name, path) for path, name in found.items())
 
 
 def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:

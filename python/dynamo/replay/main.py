@@ -6,17 +6,14 @@ Only options that were given are passed on. What they may be, and which of them 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
 from dynamo.replay import files, reporting
-
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+from dynamo.replay.console import BAD_INPUT, FAILED, INTERRUPTED, Parser, UsageError, fail, print_text, progress, say
 
 # Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
 # of workload; any other value is the one that changes nothing and is let through.
@@ -30,15 +27,14 @@ _SYNTHETIC_SIZES = ("input_tokens", "output_tokens", "request_count")
 _SYNTHETIC_OPTIONS = {
     **dict.fromkeys(_SYNTHETIC_SIZES),
     "arrival_interval_ms": None,
+    "arrival_process": "constant",
+    "request_rate": None,
+    "arrival_cv": None,
     "turns_per_session": 1,
     "shared_prefix_ratio": 0,
     "num_prefix_groups": 0,
     "inter_turn_delay_ms": 0,
 }
-
-
-class UsageError(Exception):
-    """A command line that cannot be run; its text is the line to print."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,20 +54,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return fail(error, BAD_INPUT)
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return INTERRUPTED
 
 
 def _run(config: Mapping[str, Any], report_path: Path) -> int:
     try:
-        with _progress() as show:
+        with progress() as show:
             result = _core.run(config, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
         return fail(error, FAILED)
     for warning in result.warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
+    if saved := result.saved_trace:
+        say(
+            f"workload saved: replay {saved.path!r} with --trace-format {saved.trace_format}"
+            f" --trace-block-size {saved.trace_block_size}"
+        )
     status = _present(result.report, report_path)
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
@@ -85,39 +86,11 @@ def _present(report: Mapping[str, Any], path: Path) -> int:
         failure = None
     except OSError as error:
         failure = error
-    _print(reporting.format_report_table(report))
+    print_text(reporting.format_report_table(report))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
-    _print(f"Saved full report to: {path}")
+    print_text(f"Saved full report to: {path}")
     return 0
-
-
-def _print(text: str) -> None:
-    """Prints text, with question marks where the terminal's encoding lacks a character."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)
-
-
-def fail(message: object, code: int) -> int:
-    _say(f"error: {message}")
-    return code
-
-
-def _say(message: str) -> None:
-    """One line on standard error, whatever the message contains; nothing if that is closed or full."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    if sys.stderr is not None:  # to print(), None would mean standard output
-        with contextlib.suppress(OSError):
-            print(line, file=sys.stderr)
-
-
-def _progress() -> Any:
-    """A progress bar on a terminal, nothing otherwise."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        from dynamo.replay.progress import ProgressBar
-
-        return ProgressBar()
-    return contextlib.nullcontext()
 
 
 def _report_path(given: str | None) -> Path:
@@ -192,13 +165,6 @@ def _flags(names: Iterable[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Reports a mistake as one line instead of exiting."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
 Option = tuple[str, Callable[[str], Any], str]
 
 _WORKLOAD: Sequence[Option] = (
@@ -206,10 +172,13 @@ _WORKLOAD: Sequence[Option] = (
     ("--trace-block-size", int, "tokens that one hash_ids entry of the trace stands for (default: 512)"),
     ("--trace-shared-prefix-ratio", float, "fraction of each trace prompt replaced by a shared prefix (default: 0)"),
     ("--trace-num-prefix-groups", int, "different shared prefixes among trace prompts (default: 0, off)"),
-    ("--input-tokens", int, "synthetic: prompt tokens of each request"),
-    ("--output-tokens", int, "synthetic: tokens that each request asks for"),
+    ("--input-tokens", str, "synthetic: prompt tokens of each request: a number, or a distribution, see below"),
+    ("--output-tokens", str, "synthetic: tokens that each request asks for, likewise"),
     ("--request-count", int, "synthetic: requests, or sessions if they have several turns"),
     ("--arrival-interval-ms", float, "synthetic: time between arrivals (default: 1)"),
+    ("--arrival-process", str, "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals"),
+    ("--request-rate", float, "synthetic: mean arrivals per second, instead of --arrival-interval-ms"),
+    ("--arrival-cv", float, "synthetic: standard deviation of gamma or weibull gaps, divided by their mean"),
     ("--turns-per-session", int, "synthetic: turns that follow each other in one session (default: 1)"),
     ("--shared-prefix-ratio", float, "synthetic: fraction of prompt blocks shared in a prefix group (default: 0)"),
     ("--num-prefix-groups", int, "synthetic: different shared prefixes (default: 0, off)"),
@@ -236,7 +205,7 @@ _RUN: Sequence[Option] = (
     ("--replay-mode", str, "offline (default, virtual time) or online"),
     ("--replay-concurrency", int, "ignore arrival times and keep this many requests in flight"),
     ("--arrival-speedup-ratio", float, "divide the gaps between arrivals by this (default: 1)"),
-    ("--seed", int, "decides ties between workers (default: 0)"),
+    ("--seed", int, "decides what is drawn: ties between workers, lengths, arrivals, prefixes (default: 0)"),
     ("--max-sim-time-seconds", float, "stop at this simulated time"),
     ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
     ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),
@@ -262,10 +231,12 @@ _AIC: Sequence[Option] = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m dynamo.replay",
         usage="%(prog)s [trace_file] [options]",
         description="Replay a request trace, or a synthetic workload, through simulated LLM inference workers.",
+        epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
+        "the last two also with min= and max=, and empirical(FILE) for a file with one number per line.",
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument(
@@ -289,6 +260,7 @@ def _parser() -> argparse.ArgumentParser:
     output.add_argument(
         "--report-jsonl", dest="report_jsonl_path", metavar="PATH", help="also write one JSON object per request"
     )
+    output.add_argument("--save-trace", metavar="PATH", help="also write the workload as a Mooncake trace")
     return parser
 
 

@@ -1,0 +1,50 @@
+package vllm
+
+import "dynosim/gocore/engine"
+
+// emitBursts is emit for an engine that decodes speculatively: every ready request gets as many tokens as it draws.
+//
+// The blocks that the largest possible bursts would open are set aside first, for all requests together; nothing is
+// emitted before that has worked out, so no request loses its turn half-way. The decode time is that of the requests that
+// are left then, without what was set aside for them.
+func (s *Scheduler) emitBursts(decodeStartMs float64) {
+	s.out.EndMs = decodeStartMs
+	s.findReady()
+	for !s.pool.SetAside(s.blocksOfBursts()) {
+		s.preemptWhileEmitting()
+		s.findReady()
+	}
+	if len(s.ready) > 0 {
+		s.out.EndMs = decodeStartMs + float64(s.decodeSeconds()*1000)
+		for _, r := range s.ready {
+			s.emitBurst(r)
+		}
+		s.emittingPasses++
+	}
+	s.pool.GiveBack()
+	if s.left {
+		s.removeGone()
+	}
+}
+
+// blocksOfBursts is the number of blocks that the ready requests open if all their drafts are accepted.
+func (s *Scheduler) blocksOfBursts() (blocks int) {
+	for _, r := range s.ready {
+		burst := min(s.drafts.MaxBurst(), r.maxOutput-r.generated)
+		blocks += s.ceilBlocks(r.tokens()+burst) - s.ceilBlocks(r.tokens())
+	}
+	return blocks
+}
+
+// emitBurst draws even if r has only one token left. Of all tokens but the last the KV is computed.
+func (s *Scheduler) emitBurst(r *sequence) {
+	burst := min(s.drafts.Burst(), r.maxOutput-r.generated)
+	for range burst {
+		s.emitToken(r)
+	}
+	r.computed = r.tokens() - 1
+	r.allocated = max(r.allocated, r.computed)
+	if burst > 1 {
+		s.out.Bursts = append(s.out.Bursts, engine.Burst{ID: r.id, Tokens: burst})
+	}
+}

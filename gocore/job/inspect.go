@@ -1,0 +1,49 @@
+package job
+
+import (
+	"encoding/json"
+	"slices"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/tracestats"
+	"dynosim/gocore/workload"
+)
+
+// inspection has the options of a run that say how to read a trace, and the block size of the engine.
+func inspection() strictjson.Schema {
+	fields := []strictjson.Field{{
+		Name: "block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: engineargs.Default().BlockSize,
+	}}
+	for _, known := range options {
+		if slices.Contains([]string{"trace_files", "trace_format", "trace_block_size"}, known.Name) {
+			fields = append(fields, known.Field)
+		}
+	}
+	return strictjson.Schema{Fields: fields}
+}
+
+// Inspect says what a trace is like. config is a JSON object with trace_files, trace_format and trace_block_size as a
+// run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text the same
+// for people. Errors have a Kind, as those of Run.
+func Inspect(config string, m *Monitor) (result string, err error) {
+	o, err := strictjson.Decode(config, inspection())
+	if err != nil {
+		return "", err
+	}
+	if err := strictjson.Join(o.RangeErrors()); err != nil {
+		return "", err
+	}
+	if err := checkTraceFiles(o); err != nil {
+		return "", err
+	}
+	w, err := loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
+		TraceBlockSize: traceBlockSize(o), EngineBlockSize: o.Int("block_size"), Poll: m.poll,
+	})
+	if err != nil {
+		return "", err
+	}
+	stats := tracestats.Inspect(w, o.Int("block_size"))
+	text, err := json.Marshal(map[string]any{"stats": stats, "text": stats.Text()})
+	return string(text), err
+}

@@ -1,0 +1,36 @@
+package job
+
+import (
+	"io"
+
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// savedTrace says where a workload was saved, and with which options it replays.
+type savedTrace struct {
+	Path           string `json:"path"`
+	TraceFormat    string `json:"trace_format"`
+	TraceBlockSize int    `json:"trace_block_size"`
+}
+
+// schedule prepares the times of a workload for the mode of the run. If asked to, it first saves the workload with its
+// own times, so that the options that change them can be given again; the file only stays if the times are in order.
+func schedule(o *strictjson.Object, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
+	prepare := func() error { return w.Schedule(o.Given("replay_concurrency"), o.Float("arrival_speedup_ratio")) }
+	if !o.Given("save_trace") {
+		return nil, prepare()
+	}
+	path := o.Text("save_trace")
+	var saved workload.Saved
+	err := writeProduced("save_trace", path, poll, func(file io.Writer) (err error) {
+		if saved, err = w.Save(file, blockSize); err != nil {
+			return err
+		}
+		return prepare()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize}, nil
+}

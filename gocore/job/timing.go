@@ -1,0 +1,89 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/speculation"
+	"dynosim/gocore/timing"
+	"dynosim/gocore/timing/profile"
+)
+
+// models say how long the passes of each pool take.
+type models struct {
+	prefill, decode timing.Model // decode is also that of a single pool; nil is the polynomial
+	name            string       // for the report
+}
+
+func loadModels(d deployment) (models, error) {
+	var m models
+	var err error
+	if !d.disaggregated {
+		if m.decode, err = loadModel("extra_engine_args", d.args); err == nil {
+			m.name = modelName(m.decode)
+		}
+		return m, err
+	}
+	if m.prefill, err = loadModel("prefill_engine_args", d.prefill); err != nil {
+		return m, err
+	}
+	if m.decode, err = loadModel("decode_engine_args", d.args); err != nil {
+		return m, err
+	}
+	m.name = modelName(m.prefill)
+	if other := modelName(m.decode); other != m.name {
+		m.name = fmt.Sprintf("%s (prefill), %s (decode)", m.name, other)
+	}
+	return m, nil
+}
+
+func modelName(m timing.Model) string {
+	if m == nil {
+		return "polynomial"
+	}
+	return "interpolated"
+}
+
+// loadModel reads the profile that the engine arguments in option name; without one the result is nil.
+func loadModel(option string, args engineargs.Args) (timing.Model, error) {
+	if args.Profile == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(args.Profile)
+	if err != nil {
+		var cause *fs.PathError // repeats the path
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
+	}
+	folder, name := args.Profile, "."
+	if !info.IsDir() {
+		folder, name = filepath.Dir(args.Profile), filepath.Base(args.Profile)
+	}
+	grid, err := profile.Load(os.DirFS(folder), name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
+	}
+	return grid, nil
+}
+
+// setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
+func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
+	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
+	return func(role engine.Role, worker int) engine.Setup {
+		if role == engine.Prefill {
+			return engine.Setup{Model: m.prefill}
+		}
+		s := engine.Setup{Model: m.decode}
+		if d.args.Drafts > 0 {
+			s.Drafts = speculation.New(rates, d.args.DraftSeed+uint64(worker))
+		}
+		return s
+	}
+}

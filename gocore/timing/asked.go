@@ -1,0 +1,158 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+)
+
+// Kind is the part of a pass that a Question is about.
+type Kind uint8
+
+// Prefill and Decode are the two parts.
+const (
+	Prefill Kind = iota
+	Decode
+)
+
+func (k Kind) String() string { return [...]string{"prefill", "decode"}[k] }
+
+// Question asks for the duration of one part of a pass. Its numbers are all that the answer may depend on.
+type Question struct {
+	Kind  Kind
+	Batch int // requests of one rank
+	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode.
+	Tokens int
+	Prefix int // prompt tokens that each request finds computed; 0 for Decode
+}
+
+func (q Question) String() string {
+	if q.Kind == Prefill {
+		return fmt.Sprintf("prefill of %d requests with %d new tokens after %d", q.Batch, q.Tokens, q.Prefix)
+	}
+	return fmt.Sprintf("decode of %d requests of %d tokens", q.Batch, q.Tokens)
+}
+
+// Answer is a duration, or why there is none.
+type Answer struct {
+	Ms  float64
+	Err error
+}
+
+// Asked is a timing model whose predictions come from outside, such as an SDK in another language. Every answer is kept:
+// a question is asked once for all engines that share the model. They must belong to one loop.
+//
+// Questions go out in batches, as an exchange costs more than a prediction. While the same requests merely decode, their
+// mean context grows by one token a pass: so a question that goes on where the last ones about as many requests ended
+// takes others along, twice as many each time. Of those, answers that nobody needs may be errors.
+//
+// The scheduler has no use for errors. A question without an answer counts as 0 ms, and the first such error is kept:
+// whoever drives the engines looks at Err every few passes and at the end, and gives up.
+type Asked struct {
+	ask    func([]Question) ([]Answer, error)
+	ranks  int
+	known  map[Question]float64
+	failed map[Question]error
+	ahead  map[int]readahead // by batch
+	asking []Question        // scratch
+	err    error
+}
+
+// readahead is the context up to which decode questions were asked, and how many that were the last time.
+type readahead struct{ end, count int }
+
+// maxReadahead limits the number of questions asked at a time.
+const maxReadahead = 64
+
+// NewAsked returns a model that gets its predictions from ask, which answers all questions in their order or fails as a
+// whole. ranks is the number of attention data-parallel ranks that share the requests of an engine; questions are about
+// the rank with the most. 0 is taken for 1.
+func NewAsked(ranks int, ask func([]Question) ([]Answer, error)) *Asked {
+	return &Asked{
+		ask:    ask,
+		ranks:  max(1, ranks),
+		known:  map[Question]float64{},
+		failed: map[Question]error{},
+		ahead:  map[int]readahead{},
+	}
+}
+
+var _ Model = (*Asked)(nil)
+
+// Err is the first error since the model was made, or nil.
+func (a *Asked) Err() error { return a.err }
+
+// PrefillMs implements [Model]. Nothing is asked about passes without new tokens.
+func (a *Asked) PrefillMs(s PrefillShape) float64 {
+	if s.NewTokens() == 0 {
+		return 0
+	}
+	return atLeast(0, a.ms(Question{Kind: Prefill, Batch: a.share(s.Requests), Tokens: s.NewTokens(), Prefix: s.MeanPrefix}))
+}
+
+// DecodeMs implements [Model]. The KV tokens in use do not matter.
+func (a *Asked) DecodeMs(s DecodeShape) float64 {
+	return atLeast(leastDecodeMs, a.ms(Question{Kind: Decode, Batch: a.share(s.Requests), Tokens: s.MeanContext}))
+}
+
+// share is the largest number of requests on one rank.
+func (a *Asked) share(requests int) int { return (requests + a.ranks - 1) / a.ranks }
+
+// ms is the answer to q, 0 if there is none.
+func (a *Asked) ms(q Question) float64 {
+	ms, known := a.known[q]
+	if known || a.err != nil {
+		return ms
+	}
+	err := a.failed[q]
+	if err == nil {
+		a.asking = append(a.asking[:0], q)
+		if q.Kind == Decode {
+			a.askAhead(q)
+		}
+		if err = a.fetch(); err == nil {
+			err = a.failed[q]
+		}
+	}
+	if err != nil {
+		a.err = fmt.Errorf("%v: %w", q, err)
+	}
+	return a.known[q]
+}
+
+// askAhead adds the questions that come after q if the requests go on decoding.
+func (a *Asked) askAhead(q Question) {
+	count := 1
+	if last := a.ahead[q.Batch]; last.end == q.Tokens {
+		count = min(2*last.count, maxReadahead)
+	}
+	for i := 1; i < count; i++ {
+		next := Question{Kind: Decode, Batch: q.Batch, Tokens: q.Tokens + i}
+		_, known := a.known[next]
+		if !known && a.failed[next] == nil {
+			a.asking = append(a.asking, next)
+		}
+	}
+	a.ahead[q.Batch] = readahead{end: q.Tokens + count, count: count}
+}
+
+// fetch gets the answers to all that is in asking.
+func (a *Asked) fetch() error {
+	answers, err := a.ask(a.asking)
+	if err != nil {
+		return err
+	}
+	if len(answers) != len(a.asking) {
+		return fmt.Errorf("got %d answers to %d questions", len(answers), len(a.asking))
+	}
+	for i, answer := range answers {
+		switch q := a.asking[i]; {
+		case answer.Err != nil:
+			a.failed[q] = answer.Err
+		case math.IsNaN(answer.Ms) || math.IsInf(answer.Ms, 0):
+			a.failed[q] = fmt.Errorf("got %v ms", answer.Ms)
+		default:
+			a.known[q] = answer.Ms
+		}
+	}
+	return nil
+}

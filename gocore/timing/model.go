@@ -1,0 +1,31 @@
+package timing
+
+// Model predicts how long the two parts of a pass take, in milliseconds. It is a pure function: equal shapes get equal
+// answers, and no answer is NaN or below 0. Users choose between Polynomial, Grid and Asked.
+type Model interface {
+	// PrefillMs is asked only about passes with Requests >= 1. A part in which no token is new takes no time.
+	PrefillMs(PrefillShape) float64
+	// DecodeMs is asked only about passes with Requests >= 1. No decode part takes less than a millisecond.
+	DecodeMs(DecodeShape) float64
+}
+
+// PrefillShape is the prefill part of a pass: Requests process prompt tokens in it. MeanISL is the prompt position that
+// they reach and MeanPrefix the one they start from, each a mean rounded down, in tokens.
+type PrefillShape struct {
+	Requests            int
+	MeanISL, MeanPrefix int
+}
+
+// NewTokens is the mean number of prompt tokens that a request computes.
+func (s PrefillShape) NewTokens() int { return max(0, s.MeanISL-s.MeanPrefix) }
+
+// DecodeShape is the decode part of a pass: Requests are owed a token. ActiveTokens of TotalTokens KV tokens are held by
+// requests; MeanContext is the length of the emitting sequences, a mean rounded down.
+type DecodeShape struct {
+	Requests                  int
+	ActiveTokens, TotalTokens int
+	MeanContext               int
+}
+
+// leastDecodeMs is the shortest decode part that a model predicts.
+const leastDecodeMs = 1

@@ -1,0 +1,134 @@
+package workload
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// Format is a kind of trace.
+type Format uint8
+
+const (
+	Mooncake       Format = iota // whole prompts, sessions of turns
+	MooncakeDelta                // rows hold what a turn adds to its session
+	Agentic                      // requests that wait for others
+	AppliedCompute               // whole sessions, one a line
+	Dynamo                       // recordings of requests and tools
+)
+
+var formatNames = [...]string{"mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo"}
+
+var formatAliases = map[string]Format{"mooncake_delta": MooncakeDelta, "agentic-mooncake": Agentic}
+
+func (f Format) String() string { return formatNames[f] }
+
+// ParseFormat finds a format by its name or its other spelling.
+func ParseFormat(name string) (Format, bool) {
+	if at := slices.Index(formatNames[:], name); at >= 0 {
+		return Format(at), true
+	}
+	f, known := formatAliases[name]
+	return f, known
+}
+
+// DefaultTraceBlockSize is the number of tokens per block id in all formats but dynamo, whose traces say it themselves.
+const DefaultTraceBlockSize = 512
+
+// TraceSpec says how to read a trace.
+type TraceSpec struct {
+	TraceBlockSize  int // tokens per block id; 0 = DefaultTraceBlockSize, or what a dynamo trace says
+	EngineBlockSize int // tokens per block of the engine
+
+	// Sessions of applied_compute_agentic begin with blocks that all sessions of their group share.
+	SharedPrefixRatio float64 // of the first prompt's blocks, 0 to 1
+	NumPrefixGroups   int     // 0 = nothing is shared
+
+	// Poll is called now and then; an error it returns ends the reading and is passed on.
+	Poll func() error
+}
+
+// pollEvery is the number of lines or sessions between two calls of Poll.
+const pollEvery = 256
+
+// Source is a trace file that has been opened. Name is how errors call it.
+type Source struct {
+	Name   string
+	Reader io.Reader
+}
+
+// Load reads a trace. Only a dynamo trace may consist of several files.
+//
+// Lines that are empty are skipped but counted. All rows are checked before anything is returned; errors name file, line
+// and field.
+func Load(format Format, sources []Source, spec TraceSpec) (*Workload, error) {
+	if format == Dynamo {
+		return loadDynamo(sources, spec)
+	}
+	if len(sources) != 1 {
+		return nil, fmt.Errorf("got %d trace files, want exactly one for trace_format %v", len(sources), format)
+	}
+	if spec.TraceBlockSize == 0 {
+		spec.TraceBlockSize = DefaultTraceBlockSize
+	}
+	source := sources[0]
+	w := &Workload{File: source.Name, Format: format}
+	var err error
+	switch format {
+	case Agentic:
+		err = loadAgentic(w, source, spec)
+	case AppliedCompute:
+		err = loadApplied(w, source, spec)
+	default:
+		err = loadSessions(w, source, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// LoadMooncake reads a Mooncake JSONL trace: one request a line, its prompt given as block ids, its output as a length.
+// Rows with the same session_id are the turns of one session. name is how errors call the file.
+func LoadMooncake(r io.Reader, name string, spec TraceSpec) (*Workload, error) {
+	return Load(Mooncake, []Source{{Name: name, Reader: r}}, spec)
+}
+
+// readLines hands every line that is not blank to add, with its 1-based number. Errors name file and line.
+func readLines(source Source, poll func() error, add func(line int, text []byte) error) error {
+	lines, err := newLineReader(source.Reader)
+	if err != nil {
+		return fmt.Errorf("%s %w", source.Name, err)
+	}
+	for number := 1; ; number++ {
+		text, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if poll != nil && number%pollEvery == 0 {
+			if err := poll(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err != nil:
+		case number > math.MaxInt32:
+			err = fmt.Errorf("more lines than %d, the limit", math.MaxInt32)
+		case len(bytes.TrimSpace(text)) > 0:
+			err = add(number, text)
+		}
+		if err != nil {
+			return lineFault(source.Name, number, err)
+		}
+	}
+}
+
+func lineFault(file string, line int, err error) error {
+	return fmt.Errorf("%s line %d: %w", file, line, err)
+}
+
+// noRequests is the error of a trace without rows.
+func noRequests(name string) error { return fmt.Errorf("%s: holds no requests", name) }

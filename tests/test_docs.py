@@ -1,0 +1,43 @@
+"""Every example of the documents, run as written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md")}
+BLOCK = re.compile(r"^```(jsonl|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Each block of commands, with the trace that precedes it."""
+    found, trace = [], ""
+    for kind, text in BLOCK.findall("".join(DOCS.values())):
+        if kind == "jsonl":
+            trace = text
+        else:
+            found.append((trace, text))
+    return found
+
+
+@pytest.mark.parametrize(("trace", "commands"), examples())
+def test_examples(folder: Path, trace: str, commands: str) -> None:
+    (folder / "trace.jsonl").write_text(trace)
+    (folder / "examples").symlink_to(PROJECT / "examples")
+    for command in commands.replace("\\\n", "").splitlines():
+        program, *arguments = shlex.split(command, comments=True)
+        assert program == "python"
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert "warning:" not in done.stderr
+
+
+def test_all_formats_have_one() -> None:
+    headings = re.findall(r"^## (\S+)$", DOCS["workloads.md"], re.MULTILINE)
+    assert headings == ["mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo"]
