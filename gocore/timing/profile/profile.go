@@ -124,5 +124,5 @@ func firstOf(fsys fs.FS, folder string, names ...string) (string, error) {
 			return name, err
 		}
 	}
-	return "", fmt.Errorf("%s has neither %s nor %s: %s", folder, names[0], names[1], layouts)
+	return "", fmt.Errorf("neither %s nor %s is there: %s", names[0], names[1], layouts)
 }

@@ -119,7 +119,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		"text.npz":    "text.npz: not a NumPy archive: zip: not a valid zip file",
 		"short.npz":   "short.npz: not a NumPy archive: zip: not a valid zip file",
 		"damaged.npz": "damaged.npz: ",
-		"dir":         "dir has neither selected_prefill_interpolation/raw_data.npz nor prefill_raw_data.json: want a .npz file",
+		"dir":         "neither selected_prefill_interpolation/raw_data.npz nor prefill_raw_data.json is there: want a .npz file",
 	} {
 		if _, err := Load(files, name); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
