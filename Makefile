@@ -16,13 +16,23 @@ SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 ENVIRONMENT := $(VENV)/.environment
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+# A second environment, with the AIC SDK: the release whose predictions the tests know. It pins numpy 1.26, which an older
+# pyarrow has to fit.
+AIC_VENV := .venv-aic
+AIC_BIN := $(AIC_VENV)/bin
+AIC_ENVIRONMENT := $(AIC_VENV)/.environment
+AIC_INSTALLED := $(AIC_VENV)/.installed
+AIC_SDK := aiconfigurator==0.10.0 pyarrow\<20
 INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])')
 ifneq ($(shell cat $(ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
 $(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(TOOLS))
 endif
+ifneq ($(shell cat $(AIC_ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
+$(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-go test-python lint fmt check bench conformance fuzz golden generate clean
+.PHONY: help build demo test test-go test-python test-aic lint fmt check bench conformance fuzz golden generate clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +55,16 @@ $(TOOLS): tests/requirements.txt | $(INSTALLED)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
 	@touch $@
 
+$(AIC_ENVIRONMENT):
+	$(PYTHON) -m venv --clear $(AIC_VENV)
+	$(AIC_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' 'pytest>=8' 'pytest-xdist>=3.6' $(AIC_SDK)
+	@echo '$(INTERPRETER)' > $@
+
+$(AIC_INSTALLED): $(SOURCES) | $(AIC_ENVIRONMENT)
+	@rm -rf build/lib* build/bdist* build/temp*
+	$(AIC_BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation .
+	@touch $@
+
 demo: build ## Replay 400 requests of a real conversation trace on two workers
 	$(BIN)/python -m dynamo.replay examples/traces/conversation_400.jsonl.gz \
 		--trace-block-size 512 --num-workers 2 --report-json build/demo-report.json
@@ -57,6 +77,9 @@ test-go:
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
+
+test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
+	$(AIC_BIN)/python -m pytest tests/test_aic.py
 
 lint: build $(TOOLS) ## Check formatting, types and common mistakes
 	@unformatted=$$(gofmt -l $(GO_FOLDERS) tools.go); \
@@ -100,5 +123,5 @@ generate: ## Rewrite the generated files
 	go generate $(GO_PACKAGES)
 
 clean: ## Remove what was built
-	rm -rf $(VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(AIC_VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,14 +22,21 @@ const (
 	kindInternal  = "internal"
 )
 
+// enquiry stands before a question where a result is expected.
+const enquiry = "\x05"
+
 // A run is one id: what Python can ask about while it goes on, and its rows afterwards.
 type run struct {
-	monitor  job.Monitor
-	cancel   sync.Once
-	stopped  chan struct{} // closed by Cancel
-	mu       sync.Mutex
-	started  bool
-	finished *job.Result // nil until Run has succeeded
+	monitor   job.Monitor
+	cancel    sync.Once
+	stopped   chan struct{} // closed by Cancel
+	questions chan string   // of the run, which then waits for
+	answers   chan string
+	ended     chan outcome // of length 1: an engine that was left behind must not wait for a reader
+	mu        sync.Mutex
+	started   bool
+	asked     bool        // a question has been passed on and not been answered
+	finished  *job.Result // nil until Run has succeeded
 }
 
 var registry = struct {
@@ -43,12 +50,17 @@ func Open() int64 {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	registry.last++
-	registry.runs[registry.last] = &run{stopped: make(chan struct{})}
+	r := &run{
+		stopped: make(chan struct{}), questions: make(chan string), answers: make(chan string), ended: make(chan outcome, 1),
+	}
+	r.monitor.Ask = r.ask
+	registry.runs[registry.last] = r
 	return registry.last
 }
 
 // Run carries out the request in config, a JSON object (see job.Run), and blocks until it has ended. It returns the
-// JSON text of the result (job.Result.JSON). An id runs once.
+// JSON text of the result (job.Result.JSON). An id runs once. A run that has a question (job.Monitor.Ask) returns that
+// instead, after an enquiry character, and goes on with Answer.
 func Run(id int64, config string) (text string, err error) {
 	defer guard(&err)
 	return perform(id, func(m *job.Monitor) outcome {
@@ -89,20 +101,73 @@ func perform(id int64, do func(*job.Monitor) outcome) (string, error) {
 	if !r.start() {
 		return "", failure(kindInternal, "this run has been started before")
 	}
-	ended := make(chan outcome, 1) // buffered: an engine that was left behind must not wait for a reader
-	go func() { ended <- r.execute(do) }()
+	go func() { r.ended <- r.execute(do) }()
+	return r.wait()
+}
 
+// Answer gives a run the answer to its question, and blocks as Run.
+func Answer(id int64, answer string) (text string, err error) {
+	defer guard(&err)
+	r, err := lookup(id)
+	if err != nil {
+		return "", err
+	}
+	if !r.answering() {
+		return "", failure(kindInternal, "this run has not asked anything")
+	}
 	select {
-	case out := <-ended:
+	case r.answers <- answer:
+	case <-r.stopped:
+	}
+	return r.wait()
+}
+
+// wait blocks until the run has a question or has ended.
+func (r *run) wait() (string, error) {
+	select {
+	case question := <-r.questions:
+		r.passedOn()
+		return enquiry + question, nil
+	case out := <-r.ended:
 		return r.finish(out)
 	case <-r.stopped:
 	}
 	select {
-	case out := <-ended:
+	case out := <-r.ended:
 		return r.finish(out)
 	case <-time.After(cancelGrace):
 		return "", failure(kindCancelled, "the run was cancelled")
 	}
+}
+
+// ask is what the run itself calls: it passes a question on to whoever waits for the run, and waits for the answer.
+func (r *run) ask(question string) (string, error) {
+	select {
+	case r.questions <- clean(question):
+	case <-r.stopped:
+		return "", job.ErrCancelled
+	}
+	select {
+	case answer := <-r.answers:
+		return answer, nil
+	case <-r.stopped:
+		return "", job.ErrCancelled
+	}
+}
+
+func (r *run) passedOn() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = true
+}
+
+// answering reports whether there is a question to answer, for the last time.
+func (r *run) answering() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asked := r.asked
+	r.asked = false
+	return asked
 }
 
 // Progress returns how far a run has come, as JSON (job.Monitor.Progress), or "" for an unknown id.

@@ -207,3 +207,57 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 		t.Error("a cancelled conversion of nothing succeeded")
 	}
 }
+
+const asking = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5,` +
+	`"extra_engine_args":"{\"aic_backend\":\"vllm\",\"aic_model_path\":\"m\",\"num_gpu_blocks\":64}"}`
+
+// TestQuestions: a run returns its questions and goes on with the answers.
+func TestQuestions(t *testing.T) {
+	id := open(t)
+	_, err := Answer(id, "{}")
+	wantKind(t, err, kindInternal) // nothing was asked
+	text, err := Run(id, asking)
+	for range 100 {
+		question, asked := strings.CutPrefix(text, enquiry)
+		if err != nil || !asked {
+			break
+		}
+		if strings.HasPrefix(question, `{"open":`) {
+			text, err = Answer(id, `{"session":-1,"version":"1"}`)
+			continue
+		}
+		var predict struct{ Predict struct{ Questions [][]int } }
+		if err := json.Unmarshal([]byte(question), &predict); err != nil {
+			t.Fatal(err)
+		}
+		text, err = Answer(id, `{"ms":[5`+strings.Repeat(",5", len(predict.Predict.Questions)-1)+`]}`)
+	}
+	if err != nil || !strings.Contains(text, `"mean_ttft_ms":1`) {
+		t.Errorf("got %s, %v", text, err)
+	}
+	_, err = Answer(id, "{}")
+	wantKind(t, err, kindInternal)
+	_, err = Answer(-1, "{}")
+	wantKind(t, err, kindInternal)
+}
+
+// TestCancelWhileAsking: Python is cancelled in the SDK, and answers afterwards.
+func TestCancelWhileAsking(t *testing.T) {
+	id := open(t)
+	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, enquiry) {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	Cancel(id)
+	_, err := Answer(id, `{"session":-1,"version":"1"}`)
+	wantKind(t, err, kindCancelled)
+
+	id = open(t)
+	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, enquiry) {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	text, err := Answer(id, `nonsense`)
+	if text != "" {
+		t.Errorf("got %s", text)
+	}
+	wantKind(t, err, "usage")
+}

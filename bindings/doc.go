@@ -5,11 +5,15 @@
 //
 //	id := Open()                 a fresh run
 //	Run(id, config)              blocks; JSON of the report, or an error
-//	Progress(id), Cancel(id)     from any other thread, while Run blocks
+//	Answer(id, answer)           goes on with a run that has returned a question instead; blocks as Run
+//	Progress(id), Cancel(id)     from any other thread, while Run or Answer blocks
 //	Column(id, name), Strings(…) per-request columns, after Run
 //	Close(id)                    forgets the run and its rows
 //
 // Convert and Inspect take the place of Run for what is no replay: converting a recording, describing a trace.
+//
+// A question is one for the AIC SDK, which is a Python package. Go never calls Python: the run waits while the call of Run
+// or Answer hands its question over, and Python answers with the next call.
 //
 // Rules that gopy imposes, each of which costs the whole interpreter when broken:
 //

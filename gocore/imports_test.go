@@ -14,7 +14,9 @@ const module = "dynosim/gocore/"
 // mayImport lists, for each package, the packages of the core it may import. A new package needs a row here.
 var mayImport = map[string][]string{
 	"strictjson":     {},
-	"engineargs":     {"speculation", "strictjson"},
+	"fieldtable":     {"strictjson"},
+	"aic":            {"speculation", "strictjson", "timing"},
+	"engineargs":     {"aic", "speculation", "strictjson"},
 	"timing":         {},
 	"timing/profile": {"timing"},
 	"speculation":    {},
@@ -32,7 +34,7 @@ var mayImport = map[string][]string{
 	"report":         {"engine", "workload"},
 	"replay":         {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "worker", "workload"},
 	"tracestats":     {"workload"},
-	"job":            {"engine", "engineargs", "handoff", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
+	"job":            {"aic", "engine", "engineargs", "handoff", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed

@@ -80,13 +80,9 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
     [
         ["--router-policy-config", "policy.yaml"],
         ["--router-config", '{"router_policy_config": "policy.yaml"}'],
-        ["--router-config", '{"router_prefill_load_model": "aic"}'],
         ["--replay-mode", "online"],
         ["--extra-engine-args", '{"engine_type": "trtllm"}'],
-        ["--extra-engine-args", '{"aic_backend": "vllm", "aic_model_path": "m"}'],
         ["--planner-config", "{}"],
-        ["--aic-backend", "vllm"],
-        ["--aic-nextn", "2"],
     ],
 )
 def test_what_is_not_built_yet_says_so(cli: Cli, arguments: list[str]) -> None:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/strictjson"
 )
 
@@ -13,7 +14,7 @@ import (
 type Args struct {
 	EngineType EngineType
 	BlockSize  int // tokens per KV block
-	// NumGPUBlocks is the size of the KV pool, in blocks.
+	// NumGPUBlocks is the size of the KV pool, in blocks. It is 0 while Capacity is to be estimated: see WithPool.
 	NumGPUBlocks int
 	// MaxNumSeqs and MaxNumBatchedTokens limit one pass; math.MaxInt stands for no limit.
 	MaxNumSeqs, MaxNumBatchedTokens int
@@ -34,6 +35,10 @@ type Args struct {
 	Transfer TransferArgs
 	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
 	Profile string
+	// AIC is the session that predicts durations instead of both, without a Backend if there is none.
+	AIC aic.Config
+	// Capacity is what the size of the KV pool has to be estimated from, zero if that is known.
+	Capacity aic.Capacity
 	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates is how probable
 	// the acceptance of each of them is, a list for [speculation.ParseRates], and DraftSeed decides which are.
 	Drafts      int
@@ -154,7 +159,7 @@ func Parse(text string) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
-	return args, append(ineffective(o), roundedChunk(o, args)...), nil
+	return args, slices.Concat(ineffective(o), otherBackend(o), roundedChunk(o, args)), nil
 }
 
 // ineffective returns one line for each place where fields have been set in vain, with all of them.
@@ -189,9 +194,39 @@ func inVain(o *strictjson.Object, f field) string {
 		return "with engine_type " + engineType(o).String()
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
+	case f.aic && !o.Given("aic_backend"):
+		return "without aic_backend"
+	case f.Name == "planner_profile_data" && o.Given("aic_backend"):
+		return "with aic_backend"
+	case isMemoryFraction(f.Name):
+		return fractionInVain(o, f.Name)
 	default:
 		return ""
 	}
+}
+
+func isMemoryFraction(name string) bool {
+	return slices.Contains([]string{"gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"}, name)
+}
+
+// fractionInVain is inVain for the share of GPU memory that a KV pool is estimated from, in the words of one backend.
+func fractionInVain(o *strictjson.Object, name string) string {
+	if !estimatesPool(o) {
+		return "with num_gpu_blocks"
+	}
+	if memory, _ := aic.Of(o).Memory(); memory.Field != name {
+		return "with aic_backend " + o.Text("aic_backend")
+	}
+	return ""
+}
+
+// otherBackend tells that durations are predicted for another engine than the one that is simulated.
+func otherBackend(o *strictjson.Object) []string {
+	backend := o.Text("aic_backend")
+	if backend == "" || backend == engineType(o).String() {
+		return nil
+	}
+	return []string{fmt.Sprintf("aic_backend is %s while engine_type is %s: durations are those of another engine", backend, engineType(o))}
 }
 
 // roundedChunk tells that the default of sglang.chunked_prefill_size is no multiple of the block size.
@@ -212,7 +247,7 @@ func isSet(o *strictjson.Object, f field) bool {
 
 // build copies a checked object.
 func build(o *strictjson.Object) Args {
-	return Args{
+	args := Args{
 		EngineType:          engineType(o),
 		BlockSize:           blockSize(o),
 		NumGPUBlocks:        numGPUBlocks(o),
@@ -235,6 +270,47 @@ func build(o *strictjson.Object) Args {
 		DraftSeed:           o.Uint("aic_mtp_seed"),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
 	}
+	if o.Given("aic_backend") {
+		args.AIC = aic.Of(o)
+		args.Profile = ""
+	}
+	if estimatesPool(o) {
+		args.NumGPUBlocks = 0
+		args.Capacity = capacity(o, args)
+	}
+	return args
+}
+
+// estimatesPool reports whether the size of the KV pool follows from the memory of the GPUs.
+func estimatesPool(o *strictjson.Object) bool {
+	return o.Given("aic_backend") && !o.Given("num_gpu_blocks") && !o.Given("num_gpu_blocks_override")
+}
+
+func capacity(o *strictjson.Object, args Args) aic.Capacity {
+	memory, _ := args.AIC.Memory()
+	c := aic.Capacity{BlockSize: args.BlockSize, MaxTokens: args.MaxNumBatchedTokens, Fraction: memory.Fraction}
+	if c.MaxTokens == math.MaxInt {
+		c.MaxTokens = Default().MaxNumBatchedTokens
+	}
+	if o.Given(memory.Field) {
+		c.Fraction = o.Float(memory.Field)
+	}
+	return c
+}
+
+// WithPool is the engine with a pool of so many blocks, in place of one whose size was to be estimated.
+func (a Args) WithPool(blocks int) (Args, error) {
+	most := maxBlocks
+	if a.Eviction == MultiLRU {
+		most = maxSketch
+	}
+	if blocks < 1 || blocks > most {
+		return Args{}, &strictjson.FieldError{
+			Field: "num_gpu_blocks", Got: fmt.Sprintf("an estimate of %d", blocks), Want: fmt.Sprintf("it given, from 1 to %d", most),
+		}
+	}
+	a.NumGPUBlocks, a.Capacity = blocks, aic.Capacity{}
+	return a, nil
 }
 
 // workerType may trust that the type and its old aliases do not contradict each other.

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
@@ -22,7 +23,7 @@ func check(o *strictjson.Object) error {
 			return err
 		}
 	}
-	return strictjson.Join(notBuiltErrors(o))
+	return notBuilt(o)
 }
 
 // checkWorkerType refuses to choose between the worker type and its aliases. A null worker type says nothing.
@@ -77,6 +78,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkSGLang,
 	checkPoolSpellings,
 	checkFrequencySketch,
+	checkAIC,
 	checkRanks,
 }
 
@@ -143,14 +145,16 @@ func checkSGLang(o *strictjson.Object) error {
 	return nil
 }
 
+// maxSketch is the largest pool with a frequency sketch.
+const maxSketch = 1 << 26
+
 // checkFrequencySketch bounds the one table that is as large as the pool from the start.
 func checkFrequencySketch(o *strictjson.Object) error {
-	const limit = 1 << 26
-	if blocks := numGPUBlocks(o); o.Text("eviction_backend") == evictionNames[MultiLRU] && blocks > limit {
+	if blocks := numGPUBlocks(o); o.Text("eviction_backend") == evictionNames[MultiLRU] && blocks > maxSketch {
 		return &strictjson.FieldError{
 			Field: "num_gpu_blocks",
 			Got:   fmt.Sprint(blocks),
-			Want:  fmt.Sprintf("at most %d with eviction_backend multi_lru", limit),
+			Want:  fmt.Sprintf("at most %d with eviction_backend multi_lru", maxSketch),
 		}
 	}
 	return nil
@@ -160,6 +164,27 @@ func checkPoolSpellings(o *strictjson.Object) error {
 	const name, alias = "num_gpu_blocks", "num_gpu_blocks_override"
 	if o.Given(name) && o.Given(alias) && o.Int(name) != o.Int(alias) {
 		return mismatch(o, alias, fmt.Sprintf("the same as %s, %d, or only one of the two", name, o.Int(name)))
+	}
+	return nil
+}
+
+// checkAIC makes sure that a session can be asked for.
+func checkAIC(o *strictjson.Object) error {
+	if !o.Given("aic_backend") {
+		return nil
+	}
+	if !o.Given("aic_model_path") {
+		return &strictjson.FieldError{
+			Field: "aic_model_path", Got: "nothing", Want: "the name of a model or a folder with its config.json, as aic_backend is given",
+		}
+	}
+	if err := aic.Check(o); err != nil {
+		return err
+	}
+	if _, known := aic.Of(o).Memory(); estimatesPool(o) && !known {
+		return &strictjson.FieldError{
+			Field: "num_gpu_blocks", Got: "nothing", Want: "it given: it cannot be estimated for aic_backend " + o.Shown("aic_backend"),
+		}
 	}
 	return nil
 }
@@ -176,20 +201,10 @@ func mismatch(o *strictjson.Object, name, want string) error {
 	return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: want}
 }
 
-// notBuiltErrors refuses every feature of which the user would get a simulation without it. The fields
-// that choose engine and role are applied ones, of which only the default value is built.
-func notBuiltErrors(o *strictjson.Object) []error {
-	var errs []error
-	refuse := func(name, feature string) {
-		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
+// notBuilt refuses an engine of which the user would get a simulation of another one.
+func notBuilt(o *strictjson.Object) error {
+	if engineType(o) != TRTLLM {
+		return nil
 	}
-	for _, f := range table {
-		switch {
-		case f.use == notBuilt && isSet(o, f):
-			refuse(f.Name, f.feature)
-		case f.Name == "engine_type" && o.Text(f.Name) == engineTypeNames[TRTLLM]:
-			refuse(f.Name, "")
-		}
-	}
-	return errs
+	return &strictjson.NotBuiltError{Field: "engine_type", Value: o.Shown("engine_type")}
 }

@@ -6,14 +6,14 @@
 //
 // Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go,
 // knows every field of it: name, type, range, default, whether null means something, and what this build
-// does with it. There are four answers to the last question:
+// does with it. There are three answers to the last question:
 //
 //	applied   it becomes part of Args
 //	inert     it is checked, and has no effect on an offline replay: one warning line names all such fields
-//	notBuilt  any value but the default is refused, because ignoring it would simulate something else
 //	silent    accepted and forgotten, as in the reference
 //
-// A feature that gets built moves its fields from notBuilt to applied, and adds members to Args.
+// Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something
+// else. Where the choice of engine, role or timing model leaves a field without effect, a warning names it, too.
 //
 // # Order of checks
 //

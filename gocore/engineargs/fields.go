@@ -13,7 +13,6 @@ type use uint8
 const (
 	applied use = iota
 	inert
-	notBuilt
 	silent
 )
 
@@ -21,9 +20,10 @@ const (
 type field struct {
 	strictjson.Field
 	use     use
-	feature string       // of a notBuilt field, in words
 	engines []EngineType // that look at an applied field; nil for all
 	workers []WorkerType // likewise
+	// aic marks the fields at which only predictions by AIC look.
+	aic bool
 	// zeroIsUnset marks the counts of which 0 says the same as null.
 	zeroIsUnset bool
 }
@@ -50,25 +50,25 @@ var table = []field{
 	row("is_decode", strictjson.Bool{}, false),
 
 	row("planner_profile_data", strictjson.Text{NonEmpty: true}, nil),
-	row("aic_backend", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_system", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_backend_version", strictjson.Text{}, nil).later(aicTiming),
+	row("aic_backend", strictjson.Text{NonEmpty: true}, nil),
+	row("aic_system", strictjson.Text{NonEmpty: true}, nil).withAIC(),
+	row("aic_backend_version", strictjson.Text{}, nil).withAIC(),
 	row("aic_tp_size", between(0, math.MaxInt32), nil),
-	row("aic_model_path", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_moe_tp_size", atLeast(0), nil).later(aicTiming),
-	row("aic_moe_ep_size", atLeast(0), nil).later(aicTiming),
+	row("aic_model_path", strictjson.Text{NonEmpty: true}, nil).withAIC(),
+	row("aic_moe_tp_size", between(0, math.MaxInt32), nil).withAIC(),
+	row("aic_moe_ep_size", between(0, math.MaxInt32), nil).withAIC(),
 	row("aic_attention_dp_size", between(0, math.MaxInt32), nil),
 	row("aic_nextn", between(1, speculation.MaxDrafts), nil),
 	row("aic_nextn_accept_rates", strictjson.Text{}, nil),
 	row("aic_mtp_seed", between(0, math.MaxUint64), 42),
-	row("aic_gemm_dtype", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_moe_dtype", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_fmha_dtype", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_kv_cache_dtype", strictjson.Text{}, nil).later(aicTiming),
-	row("aic_comm_dtype", strictjson.Text{}, nil).later(aicTiming),
-	row("gpu_memory_utilization", fraction, nil).later(capacity),
-	row("mem_fraction_static", fraction, nil).later(capacity),
-	row("free_gpu_memory_fraction", fraction, nil).later(capacity),
+	row("aic_gemm_dtype", strictjson.Text{}, nil).withAIC(),
+	row("aic_moe_dtype", strictjson.Text{}, nil).withAIC(),
+	row("aic_fmha_dtype", strictjson.Text{}, nil).withAIC(),
+	row("aic_kv_cache_dtype", strictjson.Text{}, nil).withAIC(),
+	row("aic_comm_dtype", strictjson.Text{}, nil).withAIC(),
+	row("gpu_memory_utilization", fraction, nil).withAIC(),
+	row("mem_fraction_static", fraction, nil).withAIC(),
+	row("free_gpu_memory_fraction", fraction, nil).withAIC(),
 
 	row("enable_local_indexer", strictjson.Bool{}, false).as(inert),
 	row("bootstrap_port", port, nil).as(inert),
@@ -102,12 +102,6 @@ var table = []field{
 }
 
 const destinationMissing = "destination_missing"
-
-// Features of the notBuilt fields.
-const (
-	aicTiming = "AIC timing"
-	capacity  = "estimating the KV pool from GPU memory"
-)
 
 var reasoningFields = []strictjson.Field{
 	{Name: "start_thinking_token_id", Type: between(0, math.MaxUint32), Required: true, NotNull: true},
@@ -158,11 +152,6 @@ func (f field) as(u use) field {
 	return f
 }
 
-func (f field) later(feature string) field {
-	f.use, f.feature = notBuilt, feature
-	return f
-}
-
 func (f field) only(engines ...EngineType) field {
 	f.engines = engines
 	return f
@@ -170,6 +159,11 @@ func (f field) only(engines ...EngineType) field {
 
 func (f field) on(workers ...WorkerType) field {
 	f.workers = workers
+	return f
+}
+
+func (f field) withAIC() field {
+	f.aic = true
 	return f
 }
 

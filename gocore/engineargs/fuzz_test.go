@@ -2,6 +2,7 @@ package engineargs
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/bits"
 	"strings"
@@ -18,6 +19,8 @@ func FuzzParse(f *testing.F) {
 		`{"aic_tp_size":2147483647,"aic_attention_dp_size":2147483647}`, `{"is_prefill":true,"is_decode":true}`,
 		`{"engine_type":"sglang","sglang":{"page_size":16,"chunked_prefill_size":24}}`, `{"has_perf_model":[{"a":1,"a":2}]}`,
 		`{"reasoning":{"start_thinking_token_id":1,"end_thinking_token_id":2,"thinking_ratio":0.5}}`,
+		`{"aic_backend":"vllm","aic_model_path":"m","aic_moe_ep_size":4,"aic_nextn":3,"aic_comm_dtype":"int4"}`,
+		`{"aic_backend":"sglang","aic_model_path":"m","mem_fraction_static":0.5,"planner_profile_data":"a"}`,
 		`{"trtllm":{"capacity_scheduler_policy":"\ud83d\ude00\n"}}`, `{"num_g3_blocks":1}`,
 		`{"aic_nextn":2,"aic_nextn_accept_rates":"0.5,1e-1","aic_mtp_seed":7}`, `{"planner_profile_data":"a\u0000b"}`, "{\"a\u2028b\":1}",
 	} {
@@ -31,11 +34,12 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if len(warnings) > 4 { // nowhere, on this engine, on this worker, a rounded chunk
+		// Nowhere, on this engine, on this worker, three about AIC, another backend, a rounded chunk.
+		if len(warnings) > 8 {
 			t.Errorf("too many warnings: %q", warnings)
 		}
 		checkArgs(t, args)
-		if args.GPUsPerWorker > math.MaxInt32 { // a product of two counts, which no single count may hold
+		if args.AIC.Backend == "" && args.GPUsPerWorker > math.MaxInt32 { // a product of two counts, which no single count may hold
 			args.GPUsPerWorker = 1
 		}
 		again, _, err := Parse(write(t, args))
@@ -53,7 +57,7 @@ func checkArgs(t *testing.T, a Args) {
 		a.EngineType == VLLM && !power || a.EngineType == SGLang && !page,
 		a.SGLang.MaxPrefillTokens < 1 || a.SGLang.ChunkedPrefillSize < 1 || a.SGLang.ClipMaxNewTokens < 1,
 		!finite(a.SGLang.Conservativeness) || a.Transfer.BytesPerToken < 0 || !finite(a.Transfer.BandwidthGBs),
-		a.NumGPUBlocks < 1 || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,
+		a.NumGPUBlocks < 1 && a.Capacity.BlockSize != a.BlockSize || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,
 		!finite(a.SpeedupRatio) || !finite(a.DecodeSpeedupRatio),
 		!finite(a.Watermark) || a.Watermark >= 1,
 		a.Preemption > FIFO || a.Eviction > MultiLRU:
@@ -89,18 +93,42 @@ func write(t *testing.T, a Args) string {
 	if a.RouterQueuePolicy != "" {
 		object["router_queue_policy"] = a.RouterQueuePolicy
 	}
+	if a.Transfer.DestinationMissing {
+		object["kv_transfer_timing_mode"] = destinationMissing
+	}
+	if a.Drafts > 0 {
+		object["aic_nextn"], object["aic_nextn_accept_rates"] = a.Drafts, a.AcceptRates
+	}
+	object["aic_mtp_seed"] = a.DraftSeed
 	if a.Profile != "" {
 		object["planner_profile_data"] = a.Profile
 	}
-	if a.Drafts > 0 {
-		object["aic_nextn"], object["aic_nextn_accept_rates"], object["aic_mtp_seed"] = a.Drafts, a.AcceptRates, a.DraftSeed
-	}
-	if a.Transfer.DestinationMissing {
-		object["kv_transfer_timing_mode"] = destinationMissing
+	if a.AIC.Backend != "" {
+		writeAIC(object, a)
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func writeAIC(object map[string]any, a Args) {
+	c := a.AIC
+	maps.Copy(object, map[string]any{
+		"aic_backend": c.Backend, "aic_system": c.System, "aic_model_path": c.Model, "aic_backend_version": c.Version,
+		"aic_tp_size": c.TP, "aic_attention_dp_size": c.AttentionDP,
+		"aic_gemm_dtype": c.Types.GEMM, "aic_moe_dtype": c.Types.MoE, "aic_fmha_dtype": c.Types.FMHA,
+		"aic_kv_cache_dtype": c.Types.KVCache, "aic_comm_dtype": c.Types.Comm,
+	})
+	if c.MoETP > 0 {
+		object["aic_moe_tp_size"] = c.MoETP
+	}
+	if c.MoEEP > 0 {
+		object["aic_moe_ep_size"] = c.MoEEP
+	}
+	if memory, known := c.Memory(); known && a.NumGPUBlocks == 0 {
+		delete(object, "num_gpu_blocks")
+		object[memory.Field] = a.Capacity.Fraction
+	}
 }

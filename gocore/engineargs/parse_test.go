@@ -2,11 +2,13 @@ package engineargs
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/strictjson"
 )
 
@@ -75,13 +77,30 @@ func TestAccepted(t *testing.T) {
 			a.Drafts, a.AcceptRates, a.DraftSeed = 2, "0.5", math.MaxUint64
 		})},
 		{`{"aic_nextn": 1, "engine_type": "sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize, a.Drafts = SGLang, 1, 1 })},
+		{`{"aic_backend": "vllm", "aic_model_path": "m"}`, with(func(a *Args) {
+			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+			a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 64, MaxTokens: 8192, Fraction: 0.9}
+		})},
+		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, "max_num_batched_tokens": null}`,
+			with(func(a *Args) {
+				a.AIC = aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+				a.EngineType, a.BlockSize, a.MaxNumBatchedTokens = SGLang, 1, math.MaxInt
+				a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 1, MaxTokens: 8192, Fraction: 0.5}
+			})},
+		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4, "aic_model_path": "m", "aic_moe_tp_size": 2,
+			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4", "aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
+			"aic_kv_cache_dtype": "none", "aic_comm_dtype": "", "num_gpu_blocks_override": 7}`, with(func(a *Args) {
+			a.AIC = aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
+				Drafts: 2, Types: aic.DataTypes{GEMM: "int4_wo", MoE: "fp8"}}
+			a.NumGPUBlocks, a.GPUsPerWorker, a.Drafts = 7, 8, 2
+		})},
 		{`{"dp_size": 1, "worker_type": "aggregated"}`, defaults},
 		{`{"worker_type": null}`, defaults},
 		{`{"is_prefill": false, "is_decode": false}`, defaults},
 		{`{"worker_type": null, "is_prefill": false}`, defaults},
 		{`{"has_perf_model": true}`, defaults},
 		{`{"has_perf_model": {"a": [null]}}`, defaults},
-		// Fields of features to come, at their defaults.
+		// Null is as good as nothing.
 		{`{"planner_profile_data": null, "aic_backend": null, "aic_nextn": null, "aic_mtp_seed": 42, "mem_fraction_static": null}`, defaults},
 		{`{"startup_time": null, "enable_local_indexer": false, "handoff_session_timeout_ms": 300000, "reasoning": null,
 			"kv_transfer_timing_mode": "Full_Prompt", "sglang": null, "trtllm": null, "enable_g4_storage": false}`, defaults},
@@ -123,6 +142,15 @@ func TestWarnings(t *testing.T) {
 // TestWarningsOfEngine are about fields that only other engines look at, and about a rounded default.
 func TestWarningsOfEngine(t *testing.T) {
 	for in, want := range map[string][]string{
+		`{"aic_model_path": "m", "aic_gemm_dtype": "fp8", "mem_fraction_static": 0.5}`: {
+			"engine arguments aic_model_path, aic_gemm_dtype, mem_fraction_static have no effect without aic_backend"},
+		`{"aic_backend": "vllm", "aic_model_path": "m", "planner_profile_data": "a.npz", "mem_fraction_static": 0.5, "gpu_memory_utilization": 0.5}`: {
+			"engine argument planner_profile_data has no effect with aic_backend",
+			"engine argument mem_fraction_static has no effect with aic_backend vllm"},
+		`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "gpu_memory_utilization": 0.5}`: {
+			"engine argument gpu_memory_utilization has no effect with num_gpu_blocks"},
+		`{"aic_backend": "sglang", "aic_model_path": "m"}`: {
+			"aic_backend is sglang while engine_type is vllm: durations are those of another engine"},
 		`{"sglang": {"clip_max_new_tokens": 16}}`:              {"engine argument sglang has no effect with engine_type vllm"},
 		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with engine_type sglang"},
 		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
@@ -222,6 +250,11 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "chunked_prefill_size": 24}}`, `sglang.chunked_prefill_size: got 24, want a multiple of block_size, 16`},
 		{`{"num_gpu_blocks": 4, "num_gpu_blocks_override": 5}`, `num_gpu_blocks_override: got 5, want the same as num_gpu_blocks, 4, or only one of the two`},
 		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay`},
+		{`{"aic_backend": "", "aic_model_path": ""}`, `aic_backend: got "", want a string that is not empty; aic_model_path: got "", want a string that is not empty`},
+		{`{"aic_backend": "vllm"}`, `aic_model_path: got nothing, want the name of a model or a folder with its config.json, as aic_backend is given`},
+		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_tp_size": 0}`, `aic_tp_size: got 0, want an integer >= 1`},
+		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_moe_ep_size": 0}`, `aic_moe_ep_size: got 0, want an integer >= 1`},
+		{`{"aic_backend": "tgi", "aic_model_path": "m"}`, `num_gpu_blocks: got nothing, want it given: it cannot be estimated for aic_backend "tgi"`},
 	}
 	for _, test := range tests {
 		if err := refusal(t, test.in); err.Error() != test.want {
@@ -243,9 +276,6 @@ func TestUnknownListsAccepted(t *testing.T) {
 func TestNotBuilt(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
-		{`{"aic_backend": "vllm", "aic_system": "h100_sxm"}`,
-			`aic_backend: "vllm" is not built yet (AIC timing); aic_system: "h100_sxm" is not built yet (AIC timing)`},
-		{`{"mem_fraction_static": 0.5}`, `mem_fraction_static: 0.5 is not built yet (estimating the KV pool from GPU memory)`},
 	}
 	for _, test := range tests {
 		err := refusal(t, test.in)
@@ -281,14 +311,9 @@ func TestEveryFieldIsTreated(t *testing.T) {
 			companions = `, "aic_nextn": 1`
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
-		switch f.use {
-		case inert:
+		if f.use == inert || f.aic {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
-			}
-		case notBuilt:
-			if err == nil || !strings.Contains(err.Error(), f.Name+": "+value+" is not built yet ("+f.feature+")") {
-				t.Errorf("%s: want a refusal, got %v", f.Name, err)
 			}
 		}
 	}
@@ -304,4 +329,20 @@ func refusal(t *testing.T, text string) error {
 		t.Errorf("%s: results beside the error", text)
 	}
 	return err
+}
+
+func TestWithPool(t *testing.T) {
+	args, _, err := Parse(`{"aic_backend": "vllm", "aic_model_path": "m", "eviction_backend": "multi_lru"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := args.WithPool(100); err != nil || got.NumGPUBlocks != 100 || got.Capacity != (aic.Capacity{}) {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+	for _, blocks := range []int{0, maxSketch + 1} {
+		want := fmt.Sprintf("num_gpu_blocks: got an estimate of %d, want it given, from 1 to 67108864", blocks)
+		if _, err := args.WithPool(blocks); err == nil || err.Error() != want {
+			t.Errorf("got error %v, want %s", err, want)
+		}
+	}
 }

@@ -6,6 +6,8 @@
 // per-request file, progress and cancellation. Errors have a Kind, which decides the exception and the exit code that a
 // user sees.
 //
+// A run may need the AIC SDK, which only Python has: it asks through Monitor.Ask and waits (aic.go).
+//
 // options.go has the keys of the description, refused.go those whose feature is not built yet, load.go opens traces,
 // job.go runs, result.go is what Python reads.
 package job

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func (e runError) Unwrap() error { return e.error }
 func Kind(err error) string {
 	var failed runError
 	switch {
-	case errors.Is(err, errCancelled):
+	case errors.Is(err, ErrCancelled):
 		return "cancelled"
 	case errors.As(err, &failed):
 		return "failed"
@@ -46,16 +47,23 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	timing, err := loadModels(d)
-	if err != nil {
-		return nil, err
-	}
 	routing, routerWarnings, err := parseRouting(o, d)
 	if err != nil {
 		return nil, err
 	}
 	spec, err := parseWorkload(o, lengths)
 	if err != nil {
+		return nil, err
+	}
+	sdk := newSDK(m)
+	if d, err = sdk.sizePools(d); err != nil {
+		return nil, err
+	}
+	timing, err := loadModels(d, sdk)
+	if err != nil {
+		return nil, err
+	}
+	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
 	w, err := loadWorkload(o, spec, d.args.BlockSize, m.poll)
@@ -69,7 +77,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, routerWarnings...)
+	warnings = slices.Concat(warnings, routerWarnings, sdk.warnings)
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 
@@ -78,8 +86,17 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, err
 	}
 	cfg := runConfig(o)
-	cfg.Workload, cfg.Poll, cfg.Setup = w, m.pollRun, timing.setup(d)
+	cfg.Workload, cfg.Setup = w, timing.setup(d)
+	cfg.Poll = func(nowMs float64, finished int) error {
+		if err := sdk.err(); err != nil {
+			return err
+		}
+		return m.pollRun(nowMs, finished)
+	}
 	outcome, wall, err := simulate(cfg, d, routing, o.Text("router_log"))
+	if err == nil {
+		err = sdk.err() // of the last few passes
+	}
 	if err != nil {
 		return nil, runError{err}
 	}
@@ -95,6 +112,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 		TimingModel:          timing.name,
 		WallMs:               float64(wall.Nanoseconds()) / 1e6,
 	}, sla(o))
+	warnings = append(warnings, sdk.finalWarnings()...)
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
 	}
@@ -103,8 +121,8 @@ func Run(config string, m *Monitor) (*Result, error) {
 		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
 			return result.rows.WriteJSONL(pollingWriter{file, m.poll})
 		})
-		if errors.Is(result.writeErr, errCancelled) {
-			return nil, errCancelled
+		if errors.Is(result.writeErr, ErrCancelled) {
+			return nil, ErrCancelled
 		}
 	}
 	return result, nil

@@ -7,11 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// errCancelled ends a run that Monitor.Cancel has stopped.
-var errCancelled = errors.New("cancelled")
+// ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when nobody will answer any more.
+var ErrCancelled = errors.New("cancelled")
 
-// Monitor watches and stops a run from another goroutine. The zero value is ready.
+// Monitor connects a run with whoever started it: they watch and stop it from another goroutine, and answer its questions.
+// The zero value is ready.
 type Monitor struct {
+	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that have
+	// any. It fails with ErrCancelled if the run is stopped meanwhile.
+	Ask func(question string) (answer string, err error)
+
 	cancelled atomic.Bool
 	phase     atomic.Int32
 	simMs     atomic.Uint64 // bits of a float64
@@ -47,7 +52,7 @@ func (m *Monitor) enter(p phase) error {
 
 func (m *Monitor) poll() error {
 	if m.cancelled.Load() {
-		return errCancelled
+		return ErrCancelled
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{"offline", "online"}}, Default: "offline"}},
 	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
 	{Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}}},
+	{Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "router_decisions", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "router_decisions_mode", Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"}},

@@ -12,24 +12,8 @@ type laterOption struct {
 var notBuilt = []laterOption{
 	later("router_policy_config", strictjson.Text{}, "router policy files"),
 	later("model_name", strictjson.Text{}, "it selects a profile of a router policy file"),
-	later("aic_perf_config", strictjson.Text{}, "the router's AIC estimator"),
 	later("planner_config", strictjson.Any{}, "the planner"),
 	laterUnless("benchmark_granularity", strictjson.Integer{}, 8, "the planner"),
-	later("aic_backend", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_system", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_backend_version", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_tp_size", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_model_path", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_moe_tp_size", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_moe_ep_size", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_attention_dp_size", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_gemm_dtype", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_moe_dtype", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_fmha_dtype", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_kv_cache_dtype", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_comm_dtype", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_nextn", strictjson.Any{}, "the router's AIC estimator"),
-	later("aic_nextn_accept_rates", strictjson.Any{}, "the router's AIC estimator"),
 }
 
 func later(name string, t strictjson.Type, feature string) laterOption {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
@@ -26,7 +27,8 @@ const (
 
 // routing is how a run gives requests to workers: by the routers of its stages, or in turn if there are none.
 type routing struct {
-	stages []*router.Options // of one pool; or of prefill and decode workers
+	stages  []*router.Options // of one pool; or of prefill and decode workers
+	session aic.Config        // that predicts how long prompts take, without a Backend if nobody does
 }
 
 // parseRouting reads what concerns the router. Decisions to repeat need the workload: see pin.
@@ -42,6 +44,11 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if o.Text("router_mode") == roundRobin {
 		return routing{}, nil, refuseWithoutRouter(o)
 	}
+	session, more, err := parseEstimator(o, config)
+	if err != nil {
+		return routing{}, nil, err
+	}
+	warnings = append(warnings, more...)
 	if !config.Seeded {
 		config.Seed = o.Uint("seed")
 	}
@@ -50,14 +57,49 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
 		decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
 		decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
-		return routing{stages: []*router.Options{prefill, decode}}, warnings, nil
+		return routing{session: session, stages: []*router.Options{prefill, decode}}, warnings, nil
 	}
 	if d.workers < 2 {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
 		}
 	}
-	return routing{stages: []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}}, warnings, nil
+	return routing{session: session, stages: []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}}, warnings, nil
+}
+
+// parseEstimator reads who tells the router how long prompts take. Configuration and description need each other.
+func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []string, error) {
+	const name = "aic_perf_config"
+	switch given := o.Given(name); {
+	case given && !config.EstimatePrefill:
+		return aic.Config{}, nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: `router_prefill_load_model "aic" in router_config with it`}
+	case !given && config.EstimatePrefill:
+		return aic.Config{}, nil, &strictjson.FieldError{
+			Field: "router_config: router_prefill_load_model", Got: `"aic"`, Want: name + " (aic_backend, aic_system, aic_model_path) with it",
+		}
+	case !given:
+		return aic.Config{}, nil, nil
+	}
+	session, warnings, err := aic.Parse(o.Text(name))
+	if err != nil {
+		return aic.Config{}, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for i, text := range warnings {
+		warnings[i] = name + ": " + text
+	}
+	return session, warnings, nil
+}
+
+// estimate has the router learn how long prompts take, that of prefill workers if there are two.
+func (r routing) estimate(s *sdk) error {
+	if r.session.Backend == "" {
+		return nil
+	}
+	e, err := s.routerEstimator("aic_perf_config", r.session)
+	if err == nil {
+		r.stages[0].Estimate = e.estimate
+	}
+	return err
 }
 
 // stageRouter is the router of one pool. A queue policy among the engine's arguments goes before that of the router.
@@ -76,7 +118,7 @@ func stageRouter(config router.Config, args engineargs.Args, workers int, stream
 
 // refuseWithoutRouter refuses what only a KV-aware router could do and nobody would want to go missing.
 func refuseWithoutRouter(o *strictjson.Object) error {
-	for _, name := range []string{"router_log", "router_decisions", "router_decisions_mode"} {
+	for _, name := range []string{"router_log", "router_decisions", "router_decisions_mode", "aic_perf_config"} {
 		if o.Given(name) {
 			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode kv_router with it"}
 		}

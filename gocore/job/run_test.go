@@ -30,7 +30,7 @@ func TestKinds(t *testing.T) {
 		"usage":     errors.New("x"),
 		"notfound":  fmt.Errorf("x: %w", os.ErrNotExist),
 		"failed":    runError{&engine.DeadEnd{}},
-		"cancelled": runError{fmt.Errorf("x: %w", errCancelled)},
+		"cancelled": runError{fmt.Errorf("x: %w", ErrCancelled)},
 	} {
 		if got := Kind(err); got != want {
 			t.Errorf("%v: got %s, want %s", err, got, want)

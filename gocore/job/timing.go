@@ -20,40 +20,45 @@ type models struct {
 	name            string       // for the report
 }
 
-func loadModels(d deployment) (models, error) {
+func loadModels(d deployment, s *sdk) (models, error) {
 	var m models
 	var err error
 	if !d.disaggregated {
-		if m.decode, err = loadModel("extra_engine_args", d.args); err == nil {
-			m.name = modelName(m.decode)
-		}
+		m.decode, m.name, err = loadModel("extra_engine_args", d.args, s)
 		return m, err
 	}
-	if m.prefill, err = loadModel("prefill_engine_args", d.prefill); err != nil {
+	var other string
+	if m.prefill, m.name, err = loadModel("prefill_engine_args", d.prefill, s); err != nil {
 		return m, err
 	}
-	if m.decode, err = loadModel("decode_engine_args", d.args); err != nil {
+	if m.decode, other, err = loadModel("decode_engine_args", d.args, s); err != nil {
 		return m, err
 	}
-	m.name = modelName(m.prefill)
-	if other := modelName(m.decode); other != m.name {
+	if other != m.name {
 		m.name = fmt.Sprintf("%s (prefill), %s (decode)", m.name, other)
 	}
 	return m, nil
 }
 
-func modelName(m timing.Model) string {
-	if m == nil {
-		return "polynomial"
+// loadModel finds the model that the engine arguments in option ask for, and its name.
+func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, string, error) {
+	switch {
+	case args.AIC.Backend != "":
+		session, err := s.timingModel(option, args.AIC)
+		if err != nil {
+			return nil, "", err
+		}
+		return session.model, session.Config.Name(), nil
+	case args.Profile != "":
+		grid, err := loadProfile(option, args)
+		return grid, "interpolated", err
+	default:
+		return nil, "polynomial", nil
 	}
-	return "interpolated"
 }
 
-// loadModel reads the profile that the engine arguments in option name; without one the result is nil.
-func loadModel(option string, args engineargs.Args) (timing.Model, error) {
-	if args.Profile == "" {
-		return nil, nil
-	}
+// loadProfile reads the measurements that the engine arguments in option name.
+func loadProfile(option string, args engineargs.Args) (timing.Model, error) {
 	info, err := os.Stat(args.Profile)
 	if err != nil {
 		var cause *fs.PathError // repeats the path

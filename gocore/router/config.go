@@ -22,6 +22,8 @@ type Config struct {
 	TrackActiveBlocks  bool // decode cost counts the blocks of active requests
 	AssumeKVReuse      bool // requests of one worker share the blocks they have in common
 	TrackPrefillTokens bool // prefill cost and queue count prompt tokens
+	// EstimatePrefill wants Options.Estimate, so that prefill cost shrinks while a prompt is computed.
+	EstimatePrefill bool
 
 	// Queueing holds requests back while all workers have more prefill load than QueueThreshold times the tokens that one
 	// pass can compute.
@@ -78,6 +80,7 @@ func (c Config) DecodeStage() Config {
 	c.OverlapCredit = 0
 	c.AssumeKVReuse = false
 	c.TrackPrefillTokens = false
+	c.EstimatePrefill = false
 	return c
 }
 
@@ -105,6 +108,7 @@ func build(o *strictjson.Object) Config {
 		TrackActiveBlocks:  o.Bool("router_track_active_blocks"),
 		AssumeKVReuse:      o.Bool("router_assume_kv_reuse"),
 		TrackPrefillTokens: o.Bool("router_track_prefill_tokens"),
+		EstimatePrefill:    o.Text("router_prefill_load_model") == "aic",
 		Queueing:           !o.Null("router_queue_threshold"),
 		QueueThreshold:     o.Float("router_queue_threshold"),
 		QueuePolicy:        policy,

@@ -36,7 +36,7 @@ var table = []field{
 	row("router_track_output_blocks", strictjson.Bool{}, false).as(inert),
 	row("router_assume_kv_reuse", strictjson.Bool{}, true),
 	row("router_track_prefill_tokens", strictjson.Bool{}, true),
-	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic"}}, "none").later("the router's AIC estimator"),
+	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic"}}, "none"),
 	row("router_snapshot_threshold", atLeastOne, 1_000_000).orNull().as(inert),
 	row("router_reset_states", strictjson.Bool{}, false).as(inert),
 	row("router_ttl_secs", strictjson.Number{}, 120.0).as(inert),

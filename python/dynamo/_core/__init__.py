@@ -23,6 +23,8 @@ _Outcome = TypeVar("_Outcome")
 POLL_SECONDS = 0.05
 # Stands before every row of a text column; rows that contain it travel as JSON.
 _SEPARATOR = "\x1e"
+# Stands before a question that a run has, where its result was expected.
+_ENQUIRY = "\x05"
 
 
 class Progress(NamedTuple):
@@ -149,6 +151,7 @@ class _Task:
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
+        self._away = False  # in the SDK, which cannot be interrupted
         self._running = _thread.allocate_lock()
         self._running.acquire()
 
@@ -160,7 +163,7 @@ class _Task:
                     self._show(on_progress)
         except BaseException:
             self._core.core_Cancel(self.run_id, False)
-            if not self._ended:
+            if not self._ended and not self._away:
                 # Go answers at once; the limit is for a thread that could not be started at all.
                 self._running.acquire(timeout=1.0)
             raise
@@ -171,12 +174,23 @@ class _Task:
 
     def _call(self, config: str) -> None:
         try:
-            self._outcome = self._function(self.run_id, config)
+            self._outcome = self._answered(self._function(self.run_id, config))
         except RuntimeError as error:
             self._error = error
         finally:
             self._ended = True
             self._running.release()
+
+    def _answered(self, text: str) -> str:
+        """The result of a run of which this is the first word; its questions for the AIC SDK are answered."""
+        while text.startswith(_ENQUIRY):
+            from dynamo._core import aic
+
+            self._away = True
+            answer = aic.answer(text[1:])
+            self._away = False
+            text = self._core.core_Answer(self.run_id, answer)
+        return text
 
     def _show(self, on_progress: Callable[[Progress], None]) -> None:
         text = self._core.core_Progress(self.run_id)

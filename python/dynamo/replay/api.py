@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.mocker import KvRouterConfig, MockEngineArgs
+from dynamo.mocker import AicPerfConfig, KvRouterConfig, MockEngineArgs
 from dynamo.mocker.fields import FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
@@ -22,6 +22,7 @@ from dynamo.replay.report import Report, Requests
 Path: TypeAlias = str | os.PathLike[str]
 EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
 RouterConfig: TypeAlias = KvRouterConfig | Mapping[str, Any]
+AicConfig: TypeAlias = AicPerfConfig | Mapping[str, Any]
 
 
 def run_trace_replay(
@@ -31,7 +32,7 @@ def run_trace_replay(
     prefill_engine_args: EngineArgs | None = None,
     decode_engine_args: EngineArgs | None = None,
     router_config: RouterConfig | None = None,
-    aic_perf_config: Mapping[str, Any] | None = None,
+    aic_perf_config: AicConfig | None = None,
     num_workers: int | None = None,
     num_prefill_workers: int | None = None,
     num_decode_workers: int | None = None,
@@ -72,6 +73,8 @@ def run_trace_replay(
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
         router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
         router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
+        aic_perf_config: Whom a router with ``router_prefill_load_model="aic"`` asks how long prompts take: an
+            AicPerfConfig or a dict of its fields.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run. A worker that is not among the cheapest is an error, unless
@@ -86,7 +89,7 @@ def run_trace_replay(
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
         replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, router_policy_config,
-            aic_perf_config, model_name, planner_config, benchmark_granularity: As on the command line.
+            model_name, planner_config, benchmark_granularity: As on the command line.
 
     Returns:
         The report: a dict of metrics whose ``requests`` attribute holds the per-request columns.
@@ -112,7 +115,7 @@ def run_synthetic_trace_replay(
     prefill_engine_args: EngineArgs | None = None,
     decode_engine_args: EngineArgs | None = None,
     router_config: RouterConfig | None = None,
-    aic_perf_config: Mapping[str, Any] | None = None,
+    aic_perf_config: AicConfig | None = None,
     num_workers: int | None = None,
     num_prefill_workers: int | None = None,
     num_decode_workers: int | None = None,
@@ -218,6 +221,10 @@ def _router_config(name: str, value: object) -> str:
     return value.to_json() if isinstance(value, KvRouterConfig) else _json_text(name, value)
 
 
+def _aic_config(name: str, value: object) -> str:
+    return value.to_json() if isinstance(value, AicPerfConfig) else _json_text(name, value)
+
+
 def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
 
@@ -227,7 +234,7 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     "trace_files": _paths,
     **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
     "router_config": _router_config,
-    "aic_perf_config": _json_text,
+    "aic_perf_config": _aic_config,
     **dict.fromkeys(
         ("report_jsonl_path", "router_policy_config", "router_log", "router_decisions", "save_trace"), values.path
     ),

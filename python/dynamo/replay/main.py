@@ -6,6 +6,7 @@ Only options that were given are passed on. What they may be, and which of them 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ _TRACE_OPTIONS = {
     "trace_num_prefix_groups": 0,
 }
 _SYNTHETIC_SIZES = ("input_tokens", "output_tokens", "request_count")
+# What scripts pass to leave a data type to the model.
+_ANY_DTYPE = ("", "auto", "none", "null")
+_AIC_REQUIRED = ("aic_backend", "aic_system", "aic_model_path")
 _SYNTHETIC_OPTIONS = {
     **dict.fromkeys(_SYNTHETIC_SIZES),
     "arrival_interval_ms": None,
@@ -111,6 +115,7 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
     """The run configuration for Go: API names, and only what was given."""
     trace_files = options.pop("trace_files")
     _check_texts({"trace_files": trace_files, **options})
+    _gather_aic(options)
     kind = "trace" if trace_files else "synthetic"
     _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
     if trace_files:
@@ -120,6 +125,20 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
         _check_synthetic(options)
         _refuse(options, _TRACE_OPTIONS, "needs a trace file")
     return {"kind": kind, **options}
+
+
+def _gather_aic(options: dict[str, Any]) -> None:
+    """Turns the flags that describe the router's predictions into one option, as the Python functions have it."""
+    given = {name: options.pop(name) for name in [name for name in options if name.startswith("aic_")]}
+    given = {name: value for name, value in given.items() if not (name.endswith("_dtype") and value in _ANY_DTYPE)}
+    if not given:
+        return
+    missing = [name for name in _AIC_REQUIRED if name not in given]
+    if missing:
+        raise UsageError(
+            f"{_flags(given)}: the router needs all of {_flags(_AIC_REQUIRED)}; missing: {_flags(missing)}"
+        )
+    options["aic_perf_config"] = json.dumps(given)
 
 
 def _check_texts(options: Mapping[str, Any]) -> None:
@@ -212,11 +231,11 @@ _RUN: Sequence[Option] = (
     ("--sla-e2e-ms", float, "goodput: bound on the whole request"),
 )
 _AIC: Sequence[Option] = (
-    ("--aic-backend", str, "engine whose prefill time is predicted"),
-    ("--aic-system", str, "GPU system"),
+    ("--aic-backend", str, "engine whose prefill time is predicted: vllm, sglang, trtllm"),
+    ("--aic-system", str, "GPU system, such as h200_sxm"),
     ("--aic-backend-version", str, "engine version"),
-    ("--aic-tp-size", int, "tensor parallelism"),
-    ("--aic-model-path", str, "model"),
+    ("--aic-tp-size", int, "tensor parallelism (default: 1)"),
+    ("--aic-model-path", str, "model that the AIC SDK knows, or folder with its config.json"),
     ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
     ("--aic-moe-ep-size", int, "expert parallelism"),
     ("--aic-attention-dp-size", int, "data parallelism of attention"),

@@ -1,0 +1,365 @@
+"""Answers what a run asks the AIC SDK, the package ``aiconfigurator``, which knows how fast engines are on real GPUs.
+
+Questions and answers are JSON texts, described in gocore/aic/doc.go. The SDK is optional, takes seconds to load, and is
+therefore imported by the first question. Its sessions live as long as the process and are shared by its runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+_INSTALL = "pip install 'dynosim[aic]'"
+_PACKAGE = "aiconfigurator"
+# Set to anything, this has predictions add up the operations of a model in Python instead of compiling them.
+_NO_COMPILED_ENGINE = "DYNAMO_AIC_DISABLE_COMPILED_ENGINE"
+# One decode pass: the first output token is the prompt's, the second one is predicted.
+_OUTPUT_TOKENS = 2
+# A prompt of this length is tried when a session opens, so that missing data shows before the run.
+_TRIAL_TOKENS = 128
+_PREFILL = 0
+
+# For each data type of a question: the SDK's list of names, and its keyword.
+_DATA_TYPES = {
+    "gemm_dtype": ("GEMMQuantMode", "gemm_quant_mode"),
+    "moe_dtype": ("MoEQuantMode", "moe_quant_mode"),
+    "fmha_dtype": ("FMHAQuantMode", "fmha_quant_mode"),
+    "kv_cache_dtype": ("KVCacheQuantMode", "kvcache_quant_mode"),
+    "comm_dtype": ("CommQuantMode", "comm_quant_mode"),
+}
+_SIZES = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+
+
+class Refusal(Exception):
+    """Why a question has no answer, in one line for the user."""
+
+
+def answer(question: str) -> str:
+    """The answer to one question. It never raises: what goes wrong is the answer."""
+    try:
+        ((verb, asked),) = json.loads(question).items()
+        with _sdk_lock:
+            if question in _remembered:
+                return _remembered[question]
+            text = json.dumps(_VERBS[verb](asked))
+            if verb != "predict":
+                _remembered[question] = text
+            return text
+    except Refusal as refusal:
+        return json.dumps({"error": str(refusal)})
+    except (Exception, SystemExit) as error:
+        return json.dumps({"error": f"the AIC SDK failed: {_reason(error)}"})
+
+
+class Predictor(Protocol):
+    """How long one pass takes, in milliseconds."""
+
+    def prefill(self, batch: int, tokens: int, prefix: int) -> float:
+        """``batch`` requests compute ``tokens`` prompt tokens each, after ``prefix`` that are computed."""
+
+    def decode(self, batch: int, context: int) -> float:
+        """``batch`` requests, whose sequences have ``context`` tokens, get one more token each."""
+
+
+class CompiledEngine:
+    """The SDK's compiled predictions."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def prefill(self, batch: int, tokens: int, prefix: int) -> float:
+        return float(self._handle.predict_prefill_latency(batch, tokens + prefix, prefix))
+
+    def decode(self, batch: int, context: int) -> float:
+        return float(self._handle.predict_decode_latency(batch, context, _OUTPUT_TOKENS))
+
+
+class OperationWalk:
+    """The same, added up from the operations of a model. Slower, for releases without the compiled engine."""
+
+    def __init__(self, model: Any, database: Any, name: str, drafts: int) -> None:
+        self._model = model
+        self._database = database
+        self._name = name
+        self._tokens_per_step = drafts + 1
+
+    def prefill(self, batch: int, tokens: int, prefix: int) -> float:
+        return self._total(
+            self._model.context_ops,
+            lambda op: batch if "logits_gemm" in op._name else batch * tokens,
+            batch_size=batch,
+            s=tokens,
+            prefix=prefix,
+            seq_imbalance_correction_scale=1.0,
+        )
+
+    def decode(self, batch: int, context: int) -> float:
+        verified = batch * self._tokens_per_step
+        return self._total(
+            self._model.generation_ops,
+            lambda op: verified,
+            batch_size=verified,
+            s=context + 1,
+            gen_seq_imbalance_correction_scale=1.0,
+        )
+
+    def _total(self, operations: Iterable[Any], width: Callable[[Any], int], **shape: Any) -> float:
+        return sum(
+            float(op.query(self._database, x=width(op), beam_width=1, model_name=self._name, **shape))
+            for op in operations
+        )
+
+
+class Session:
+    """A model on GPUs that the SDK has loaded: what was asked for, with the version that is used."""
+
+    def __init__(self, number: int, asked: Mapping[str, Any], predictor: Predictor) -> None:
+        self.number = number
+        self.asked = asked
+        self.predictor = predictor
+
+
+# The SDK makes no promise about threads.
+_sdk_lock = threading.Lock()
+_sessions: list[Session] = []
+# Answers about whole sessions, by question: the next run asks the same. Go remembers predictions.
+_remembered: dict[str, str] = {}
+
+
+def _open(asked: dict[str, Any]) -> dict[str, Any]:
+    version_given = asked.pop("version_given")
+    _sdk()
+    database, version = _database(asked, version_given)
+    resolved = {**asked, "version": version}
+    session = next((known for known in _sessions if known.asked == resolved), None)
+    if session is None:
+        session = Session(len(_sessions), resolved, _predictor(resolved, database))
+        _sessions.append(session)
+    return {"session": session.number, "version": version, "release": _release()}
+
+
+def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
+    session = _sessions[asked["session"]].asked
+    try:
+        estimate = _module("memory").estimate_num_gpu_blocks
+    except (ImportError, AttributeError):
+        raise Refusal(
+            f"num_gpu_blocks: got nothing, want it given: aiconfigurator {_release()} cannot estimate it"
+        ) from None
+    types = {keyword: session[name] for name, (_, keyword) in _DATA_TYPES.items() if name in session}
+    try:
+        blocks = estimate(
+            session["model"],
+            session["system"],
+            session["backend"],
+            backend_version=session["version"],
+            scheduler_block_size=asked["block_size"],
+            max_num_tokens=asked["max_num_tokens"],
+            max_batch_size=1,
+            memory_fraction_kind=asked["memory_fraction_kind"],
+            memory_fraction_value=asked["memory_fraction_value"],
+            **_given_sizes(session),
+            **types,
+        )
+    except Exception as error:
+        raise Refusal(
+            f"num_gpu_blocks: got nothing, want it given: it cannot be estimated: {_reason(error)}"
+        ) from error
+    return {"blocks": int(blocks)}
+
+
+def _predict(asked: dict[str, Any]) -> dict[str, Any]:
+    predictor = _sessions[asked["session"]].predictor
+    ms: list[float | None] = []
+    errors = {}
+    for kind, batch, tokens, prefix in asked["questions"]:
+        try:
+            ms.append(_finite(_one(predictor, kind, batch, tokens, prefix)))
+        except Exception as error:
+            errors[str(len(ms))] = _reason(error)
+            ms.append(None)
+    return {"ms": ms, "errors": errors}
+
+
+_VERBS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "open": _open,
+    "capacity": _capacity,
+    "predict": _predict,
+}
+
+
+def _one(predictor: Predictor, kind: int, batch: int, tokens: int, prefix: int) -> float:
+    if kind == _PREFILL:
+        return predictor.prefill(batch, tokens, prefix)
+    return predictor.decode(batch, tokens)
+
+
+def _finite(ms: float) -> float:
+    if ms - ms != 0:
+        raise Refusal(f"the AIC SDK predicts {ms} ms")
+    return ms
+
+
+def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
+    """The measurements for a system and a backend, and of which version they are."""
+    version: str = asked["version"]
+    database = _measurements(asked, version)
+    if database is not None:
+        return database, version
+    offered = _offered_versions(asked)
+    where = f"{asked['backend']} on {asked['system']}"
+    if version_given and version not in offered:
+        what = f"got {json.dumps(version)}, want one of {', '.join(offered)} for {where}"
+        raise Refusal(f"aic_backend_version: {what}")
+    for other in () if version_given else offered:
+        database = _measurements(asked, other)
+        if database is not None:
+            return database, other
+    raise Refusal(f"aic_backend: the AIC SDK offers {', '.join(offered)} for {where} but cannot load it")
+
+
+def _measurements(asked: Mapping[str, Any], version: str) -> Any:
+    """What the SDK has measured for a system and a version of a backend, or None."""
+    get = _module("perf_database").get_database
+    try:
+        return get(system=asked["system"], backend=asked["backend"], version=version)
+    except Exception:  # newer releases explain at length
+        return None
+
+
+def _offered_versions(asked: Mapping[str, Any]) -> Sequence[str]:
+    """The versions that the SDK has for a system and a backend. Raises Refusal if it does not know one of those."""
+    systems: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    for field, name, known in (
+        ("aic_system", asked["system"], systems),
+        ("aic_backend", asked["backend"], systems.get(asked["system"], {})),
+    ):
+        if not known.get(name):
+            offered = ", ".join(sorted(offer for offer in known if known[offer])) or "<none>"
+            raise Refusal(f"{field}: got {json.dumps(name)}, want one of {offered}")
+    return systems[asked["system"]][asked["backend"]]
+
+
+def _predictor(asked: Mapping[str, Any], database: Any) -> Predictor:
+    """Predictions for a model, tried once."""
+    model = _model(asked)
+    failures = []
+    for make in (_compiled, _walk):
+        try:
+            predictor = make(asked, model, database)
+            if predictor is not None:
+                _finite(predictor.prefill(1, _TRIAL_TOKENS, 0))
+                _finite(predictor.decode(1, _TRIAL_TOKENS))
+                return predictor
+        except Exception as error:
+            failures.append(_reason(error))
+    where = f"{asked['backend']} {asked['version']} on {asked['system']}"
+    raise Refusal(f"aic_model_path: {json.dumps(asked['model'])} has no predictions for {where}: {failures[0]}")
+
+
+def _compiled(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor | None:
+    if os.environ.get(_NO_COMPILED_ENGINE):
+        return None
+    try:
+        engine = _module("rust_engine_step")
+    except ImportError:
+        return None
+    return CompiledEngine(engine._cached_engine_handle(model, database))
+
+
+def _walk(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor:
+    return OperationWalk(model, database, asked["model"], asked.get("nextn", 0))
+
+
+def _model(asked: Mapping[str, Any]) -> Any:
+    name: str = asked["model"]
+    _check_folder(name)
+    try:
+        config = _model_config(asked)
+        return _module("models").get_model(model_path=name, model_config=config, backend_name=asked["backend"])
+    except Refusal:
+        raise
+    except Exception as error:
+        raise Refusal(f"{_blamed(error, asked)}: {_reason(error)}") from error
+
+
+def _blamed(error: Exception, asked: Mapping[str, Any]) -> str:
+    """The start of the message about a model that the SDK refuses: its name if it is not found, else the sizes too."""
+    name = json.dumps(asked["model"])
+    if isinstance(error, OSError) or "Download" in type(error).__name__:
+        return f"aic_model_path: got {name}, want a model that the AIC SDK knows or a folder with its config.json"
+    sizes = ", ".join(f"aic_{size} {value}" for size, value in _given_sizes(asked).items())
+    return f"aic_model_path: {name} cannot be modelled with {sizes}"
+
+
+def _check_folder(name: str) -> None:
+    """Refuses what looks like a folder but is no model, before the SDK looks for it on a model hub."""
+    looks_local = name.startswith(("/", "./", "../", "~")) or name in (".", "..")
+    if (looks_local or os.path.isdir(name)) and not os.path.isfile(os.path.join(name, "config.json")):
+        raise Refusal(f"aic_model_path: got {json.dumps(name)}, want a folder with the config.json of a model")
+
+
+def _model_config(asked: Mapping[str, Any]) -> Any:
+    sdk = _module("config").ModelConfig
+    given = _given_sizes(asked)
+    for name, (names, keyword) in _DATA_TYPES.items():
+        if name in asked:
+            given[keyword] = _data_type(f"aic_{name}", getattr(_module("common"), names), asked[name])
+    if "nextn" in asked:
+        given["nextn"] = asked["nextn"]
+        # Which drafts are accepted is the simulator's part; the SDK is asked for a step that verifies all of them.
+        if "nextn_accept_rates" in getattr(sdk, "__dataclass_fields__", {"nextn_accept_rates": None}):
+            given["nextn_accept_rates"] = [0.0] * 5
+    return sdk(**given)
+
+
+def _given_sizes(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: asked[name] for name in _SIZES if name in asked}
+
+
+def _data_type(field: str, names: Any, name: str) -> Any:
+    if name not in names.__members__:
+        raise Refusal(f"{field}: got {json.dumps(name)}, want one of {', '.join(names.__members__)}")
+    return names[name]
+
+
+def _sdk() -> None:
+    """Makes sure that the SDK is there."""
+    # Otherwise its warnings about data that it takes from elsewhere go to standard error of programs without a log.
+    logging.getLogger(_PACKAGE).addHandler(logging.NullHandler())
+    logging.getLogger(f"{_PACKAGE}_core").addHandler(logging.NullHandler())
+    try:
+        importlib.import_module(_PACKAGE)
+        _module("perf_database")
+    except ModuleNotFoundError as error:
+        if error.name == _PACKAGE:
+            raise Refusal(f"aic_backend: predictions need the AIC SDK, which is not installed: {_INSTALL}") from None
+        raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
+    except Exception as error:
+        raise Refusal(f"aic_backend: the AIC SDK cannot be loaded: {_reason(error)}") from error
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"{_PACKAGE}.sdk.{name}")
+
+
+def _release() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(_PACKAGE)
+    except metadata.PackageNotFoundError:
+        return "of an unknown release"
+
+
+def _reason(error: BaseException) -> str:
+    """An error on one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Refusal):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

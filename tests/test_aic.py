@@ -1,0 +1,461 @@
+"""Predictions by the AIC SDK as users meet them: with a small SDK made up here, and with the real one where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TINY, Cli, command, refused, row, script, write_trace
+
+import dynamo.llm
+from dynamo.mocker import AicPerfConfig, MockEngineArgs
+from dynamo.replay import run_synthetic_trace_replay
+
+# A prompt token takes 10 us and a decode 2 ms, so that times tell what was asked. Model names choose what goes wrong.
+FAKE = {
+    "perf_database": """
+        import os
+        VERSIONS = {
+            "h200_sxm": {"vllm": ["0.1", "0.2"], "sglang": ["0.5.10"]},
+            "b300": {"vllm": ["0.19.0"], "sglang": []},
+        }
+        if os.environ.get("FAKE_IS_BROKEN"):
+            raise OSError("libfake.so: cannot open shared object file")
+        def get_database(*, system, backend, version):
+            if version in VERSIONS.get(system, {}).get(backend, []):
+                return f"{system}/{backend}/{version}"
+            if version.startswith("0.19"):
+                raise ValueError("old-style version")
+            return None
+        def get_supported_databases():
+            return VERSIONS
+    """,
+    "common": """
+        import enum
+        class GEMMQuantMode(enum.Enum): bfloat16 = 1; int4_wo = 2
+        class MoEQuantMode(enum.Enum): bfloat16 = 1
+        class FMHAQuantMode(enum.Enum): bfloat16 = 1
+        class KVCacheQuantMode(enum.Enum): bfloat16 = 1; int8 = 2; fp8 = 3
+        class CommQuantMode(enum.Enum): half = 1
+    """,
+    "config": """
+        import dataclasses
+        @dataclasses.dataclass
+        class ModelConfig:
+            tp_size: int = 1
+            attention_dp_size: int = 1
+            moe_tp_size: object = None
+            moe_ep_size: object = None
+            gemm_quant_mode: object = None
+            kvcache_quant_mode: object = None
+            nextn: int = 0
+            nextn_accept_rates: object = None
+    """,
+    "models": """
+        import time
+        class HuggingFaceDownloadError(Exception): pass
+        class Operation:
+            def __init__(self, name, ms): self._name, self._ms = name, ms
+            def query(self, database, *, x, s, model_name, **rest):
+                if model_name == "useless":
+                    raise KeyError("no data at all")
+                return self._ms(x, s)
+        class Model:
+            context_ops = [Operation("attention", lambda x, s: x * 0.01), Operation("logits_gemm", lambda x, s: x)]
+            generation_ops = [Operation("attention", lambda x, s: x * 1000 + s)]
+            def __init__(self, name, config): self.name, self.config = name, config
+        def get_model(*, model_path, model_config, backend_name):
+            if model_path == "unheard/of":
+                raise HuggingFaceDownloadError("Failed to download\\nconfig.json")
+            if model_path == "slow":
+                time.sleep(30)
+            if model_config.tp_size == 3:
+                raise AssertionError("num_heads 16 should be divisible by tp_size 3")
+            return Model(model_path, model_config)
+    """,
+    "rust_engine_step": """
+        class Handle:
+            def __init__(self, model): self.model = model
+            def predict_prefill_latency(self, batch, isl, prefix):
+                if self.model.name == "short" and isl > 1000:
+                    raise ValueError("isl is beyond\\nthe data")
+                if self.model.name == "nan" and isl > 1000:
+                    return float("nan")
+                return 0.01 * (isl - prefix) * (2 if self.model.config.kvcache_quant_mode is not None else 1)
+            def predict_decode_latency(self, batch, isl, osl):
+                assert osl == 2
+                if self.model.name == "useless":
+                    raise KeyError("no data at all")
+                return 2.0 + batch + 10 * self.model.config.nextn + sum(self.model.config.nextn_accept_rates or [])
+        def _cached_engine_handle(model, database): return Handle(model)
+    """,
+    "memory": """
+        def estimate_num_gpu_blocks(model_path, system, backend, **given):
+            if given["memory_fraction_value"] < 0.1:
+                raise ValueError("no KV budget")
+            return round(1000 * given["memory_fraction_value"]) + given["scheduler_block_size"]
+    """,
+}
+
+
+@pytest.fixture
+def fake(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a made-up SDK that processes find before the real one."""
+    folder = tmp_path_factory.mktemp("sdk")
+    package = folder / "aiconfigurator" / "sdk"
+    package.mkdir(parents=True)
+    for name in (package.parent, package):
+        (name / "__init__.py").touch()
+    for name, source in FAKE.items():
+        (package / f"{name}.py").write_text(textwrap.dedent(source))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def engine(**fields: Any) -> list[str]:
+    return ["--extra-engine-args", json.dumps({"aic_backend": "vllm", "aic_model_path": "m", **fields})]
+
+
+def report_of(cli: Cli, folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    done = cli(*arguments, "--report-json", "report.json")
+    assert done.returncode == 0, done
+    return json.loads((folder / "report.json").read_text()), done.stderr
+
+
+ONE = ["--input-tokens", "1000", "--output-tokens", "3", "--request-count", "1"]
+
+
+def test_passes_last_as_long_as_the_sdk_says(fake: Path, cli: Cli, folder: Path) -> None:
+    report, stderr = report_of(cli, folder, *ONE, *engine(aic_backend_version="0.1"))
+    assert (report["mean_ttft_ms"], report["mean_itl_ms"]) == pytest.approx((13, 3))
+    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
+    assert stderr == ""
+
+
+def test_another_version_stands_in_for_the_default(fake: Path, cli: Cli, folder: Path) -> None:
+    report, stderr = report_of(cli, folder, *ONE, *engine())
+    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
+    assert "aic_backend_version is 0.1, as aiconfigurator" in stderr
+    assert report_of(cli, folder, *ONE, *engine(aic_system="b300"))[1] == ""
+
+
+def test_speculative_decoding_asks_for_whole_steps(fake: Path, cli: Cli, folder: Path) -> None:
+    fields = {"aic_nextn": 2, "aic_nextn_accept_rates": "1,1", "aic_backend_version": "0.1"}
+    report, _ = report_of(cli, folder, *ONE, *engine(**fields))
+    assert report["mean_e2e_latency_ms"] == pytest.approx(10 + 2 + 1 + 20)
+
+
+def test_data_types(fake: Path, cli: Cli, folder: Path) -> None:
+    fields = {"aic_kv_cache_dtype": "fp8", "aic_gemm_dtype": "int4", "aic_backend_version": "0.1"}
+    report, _ = report_of(cli, folder, *ONE, *engine(**fields))
+    assert report["mean_ttft_ms"] == pytest.approx(23)
+
+
+def test_the_operations_of_a_model_are_added_up(
+    fake: Path, cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNAMO_AIC_DISABLE_COMPILED_ENGINE", "1")
+    report, _ = report_of(
+        cli, folder, *ONE, *engine(aic_nextn=1, aic_nextn_accept_rates="0", aic_backend_version="0.1")
+    )
+    assert report["mean_ttft_ms"] == pytest.approx(1000 * 0.01 + 1 + 2 * 1000 + 1001)
+
+
+def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
+    """964 blocks of 64 tokens, for each of two ranks, hold a prompt that the default of one rank would not."""
+    big = ["--input-tokens", "110000", "--output-tokens", "1", "--request-count", "1"]
+    for dp, rejected in ((1, 1), (2, 0)):
+        report, _ = report_of(cli, folder, *big, *engine(aic_attention_dp_size=dp))
+        assert report["rejected_requests"] == rejected
+    report, _ = report_of(cli, folder, *big, *engine(gpu_memory_utilization=1.0, num_gpu_blocks=2000))
+    assert report["rejected_requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"aic_system": "abacus"}, 'aic_system: got "abacus", want one of b300, h200_sxm'),
+        ({"aic_backend": "tgi", "num_gpu_blocks": 9}, 'aic_backend: got "tgi", want one of sglang, vllm'),
+        ({"aic_system": "b300", "aic_backend": "sglang"}, 'aic_backend: got "sglang", want one of vllm'),
+        ({"aic_backend_version": "9"}, 'aic_backend_version: got "9", want one of 0.1, 0.2 for vllm on h200_sxm'),
+        (
+            {"aic_model_path": "unheard/of"},
+            'aic_model_path: got "unheard/of", want a model that the AIC SDK knows or a',
+        ),
+        ({"aic_model_path": "./nowhere"}, 'aic_model_path: got "./nowhere", want a folder with the config.json'),
+        (
+            {"aic_tp_size": 3},
+            'aic_model_path: "m" cannot be modelled with aic_tp_size 3, aic_attention_dp_size 1: Asser',
+        ),
+        (
+            {"aic_model_path": "useless"},
+            'aic_model_path: "useless" has no predictions for vllm 0.1 on h200_sxm: KeyError',
+        ),
+        ({"aic_kv_cache_dtype": "int3"}, 'aic_kv_cache_dtype: got "int3", want one of bfloat16, int8, fp8'),
+        ({"gpu_memory_utilization": 0.01}, "num_gpu_blocks: got nothing, want it given: it cannot be estimated: "),
+    ],
+)
+def test_what_the_sdk_cannot_do_is_said_before_the_run(
+    fake: Path, cli: Cli, fields: dict[str, Any], message: str
+) -> None:
+    assert f"extra_engine_args: {message}" in refused(cli(*TINY, *engine(**fields)))
+
+
+def test_an_sdk_that_does_not_load(fake: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_IS_BROKEN", "1")
+    assert "aic_backend: the AIC SDK cannot be loaded: OSError: libfake.so" in refused(cli(*TINY, *engine()))
+
+
+def test_no_sdk(folder: Path) -> None:
+    source = """
+        import sys
+        sys.modules["aiconfigurator"] = None
+        from dynamo.replay.main import main
+        sys.exit(main(sys.argv[1:]))
+    """
+    arguments = [sys.executable, "-c", textwrap.dedent(source), *TINY, *engine()]
+    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert "predictions need the AIC SDK, which is not installed: pip install 'dynosim[aic]'" in refused(done)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"), [("short", "ValueError: isl is beyond the"), ("nan", "the AIC SDK predicts nan")]
+)
+def test_a_prediction_that_is_missing_ends_the_run(fake: Path, cli: Cli, folder: Path, model: str, reason: str) -> None:
+    done = cli("--input-tokens", "2000", *ONE[2:], *engine(aic_model_path=model))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"error: AIC: prefill of 1 requests with 2000 new tokens after 0: {reason}" in done.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_ctrl_c_in_the_sdk(fake: Path, folder: Path) -> None:
+    process = subprocess.Popen(command(*TINY, *engine(aic_model_path="slow")), cwd=folder, stderr=subprocess.PIPE)
+    time.sleep(2)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert time.monotonic() - began < 1
+    assert process.communicate()[1] == b"interrupted\n"
+
+
+def test_runs_share_sessions_and_predictions(fake: Path, folder: Path) -> None:
+    """The second run asks for nothing, however many threads run at a time."""
+    done = script(
+        """
+from concurrent.futures import ThreadPoolExecutor
+from dynamo._core import aic
+from dynamo.replay import run_synthetic_trace_replay
+
+asked = []
+answer = aic.answer
+aic.answer = lambda question: asked.append(question) or answer(question)
+fields = {"aic_backend": "vllm", "aic_model_path": "m", "aic_backend_version": "0.1"}
+
+def run(_):
+    return run_synthetic_trace_replay(500, 40, 30, extra_engine_args=fields, num_workers=2)["mean_ttft_ms"]
+
+first = run(0)
+print(len(asked) > 5, len(aic._sessions))
+asked.clear()
+with ThreadPoolExecutor(4) as pool:
+    print({first} == set(pool.map(run, range(8))))
+print(sum('"predict"' in question for question in asked), len(aic._sessions))
+""",
+        cwd=folder,
+    )
+    assert done.stdout.split("\n")[:3] == ["True 1", "True", "0 1"], done
+
+
+AIC_FLAGS = ["--aic-backend", "vllm", "--aic-system", "h200_sxm", "--aic-model-path", "m"]
+BY_AIC = ["--router-mode", "kv_router", "--router-config", '{"router_prefill_load_model": "aic"}', "--num-workers", "2"]
+
+
+def costs(cli: Cli, folder: Path, *arguments: str) -> list[float]:
+    """What the second of two prompts, 5 ms after the first, would cost on each worker, cheapest first."""
+    trace = write_trace(folder / "trace.jsonl", [row(0, 1024, 2, [1, 2]), row(5, 1024, 2, [3, 4])])
+    report_of(cli, folder, trace, *arguments, "--router-log", "log.jsonl")
+    second = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()][1]
+    return sorted(worker["cost"] for worker in second["candidates"])
+
+
+def test_load_shrinks_while_a_prompt_is_computed(fake: Path, cli: Cli, folder: Path) -> None:
+    """The first prompt, 16 blocks, takes 10.24 ms by the SDK: after 5 of them it is less than 8.2 blocks of load."""
+    plain = costs(cli, folder, *BY_AIC[:2], *BY_AIC[4:])
+    assert plain == [32, 64]  # the blocks of both prompts, to compute and to keep
+    decayed = costs(cli, folder, *BY_AIC, *AIC_FLAGS)
+    assert decayed[0] == 32
+    assert decayed[1] == pytest.approx(64 - 16 * 5 / 10.24, abs=1 / 64)
+
+
+def test_router_and_engine_may_differ(fake: Path, cli: Cli, folder: Path) -> None:
+    report, _ = report_of(cli, folder, *TINY, *BY_AIC, *AIC_FLAGS, *engine(aic_backend_version="0.2"))
+    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.2, tp 1"
+
+
+def test_what_the_router_cannot_be_told_is_a_warning(fake: Path, cli: Cli, folder: Path) -> None:
+    arguments = [*BY_AIC, *AIC_FLAGS[:-1], "short", "--input-tokens", "2000", *ONE[2:]]
+    assert "1 durations could not be predicted" in report_of(cli, folder, *arguments)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--aic-backend", "vllm"], "missing: --aic-system, --aic-model-path"),
+        (["--aic-nextn", "2"], "missing: --aic-backend, --aic-system, --aic-model-path"),
+        (AIC_FLAGS, "want router_mode kv_router with it"),
+        ([*AIC_FLAGS, *BY_AIC[:2], *BY_AIC[4:]], 'want router_prefill_load_model "aic" in router_config with it'),
+        (BY_AIC, 'router_prefill_load_model: got "aic", want aic_perf_config'),
+        ([*BY_AIC, *AIC_FLAGS, "--aic-tp-size", "0"], "aic_perf_config: aic_tp_size: got 0, want an integer >= 1"),
+        ([*BY_AIC, *AIC_FLAGS, "--aic-nextn", "6"], "aic_perf_config: aic_nextn: got 6, want an integer from 1 to 5"),
+        (
+            [*BY_AIC, *AIC_FLAGS, "--aic-system", "x"],
+            'aic_perf_config: aic_system: got "x", want one of b300, h200_sxm',
+        ),
+    ],
+)
+def test_flags_of_the_router(fake: Path, cli: Cli, arguments: list[str], message: str) -> None:
+    assert message in refused(cli(*TINY, *arguments))
+
+
+def test_a_data_type_left_to_the_model_is_no_flag(cli: Cli) -> None:
+    assert cli(*TINY, "--aic-gemm-dtype", "auto").returncode == 0
+
+
+def test_the_class_of_the_router() -> None:
+    config = AicPerfConfig("vllm", "h200_sxm", "m", 2, aic_moe_ep_size=2)
+    assert (config.aic_tp_size, config.aic_moe_ep_size, config.aic_gemm_dtype) == (2, 2, None)
+    assert AicPerfConfig("vllm", "h200_sxm", "m").aic_tp_size == 1
+    assert AicPerfConfig.from_json(config.to_json()) == config == config.copy()
+    assert dynamo.llm.AicPerfConfig is AicPerfConfig
+    with pytest.raises(TypeError, match="aic_system: got nothing"):
+        AicPerfConfig("vllm")
+    with pytest.raises(ValueError, match="aic_nextn: got 6, want an integer from 1 to 5"):
+        AicPerfConfig("vllm", "h200_sxm", "m", aic_nextn=6)
+    with pytest.raises(ValueError, match='want router_prefill_load_model "aic"'):
+        run_synthetic_trace_replay(8, 2, 2, num_workers=2, router_mode="kv_router", aic_perf_config=config)
+    with pytest.raises(TypeError, match="aic_perf_config: got 5"):
+        run_synthetic_trace_replay(8, 2, 2, aic_perf_config=5)  # type: ignore[arg-type]
+
+
+installed = metadata.version("aiconfigurator") if util.find_spec("aiconfigurator") else None
+with_sdk = pytest.mark.skipif(installed is None, reason="the extra [aic] is not installed")
+with_sdk_0_10 = pytest.mark.skipif(
+    installed != "0.10.0", reason=f"these numbers are of aiconfigurator 0.10.0, not {installed}"
+)
+
+
+@with_sdk
+def test_the_real_sdk(tmp_path: Path) -> None:
+    args = MockEngineArgs(aic_backend="vllm", aic_model_path="Qwen/Qwen3-0.6B")
+    config = AicPerfConfig("vllm", "h200_sxm", "Qwen/Qwen3-0.6B")
+    report = run_synthetic_trace_replay(
+        1000,
+        20,
+        10,
+        extra_engine_args=args,
+        num_workers=2,
+        router_mode="kv_router",
+        router_config={"router_prefill_load_model": "aic"},
+        aic_perf_config=config,
+    )
+    assert report["timing_model"].startswith("aic: Qwen/Qwen3-0.6B, h200_sxm, vllm ")
+    assert 1 < report["mean_ttft_ms"] < 1000
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="aic_model_path: "):
+        run_synthetic_trace_replay(8, 2, 1, extra_engine_args={"aic_backend": "vllm", "aic_model_path": str(tmp_path)})
+
+
+QWEN, LLAMA, FP8, MOE = "Qwen/Qwen3-0.6B", "meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-30B-A3B"
+# Model and sizes, then a question (kind, batch, tokens, prefix) and its answer in ms.
+PREDICTIONS: list[tuple[str, dict[str, Any], tuple[int, int, int, int], float]] = [
+    (QWEN, {}, (0, 1, 1000, 0), 3.856994535856708),
+    (QWEN, {}, (0, 1, 1040, 960), 4.2259191151235695),
+    (QWEN, {}, (0, 2, 1500, 0), 7.751614410876643),
+    (QWEN, {}, (1, 1, 1000, 0), 1.4954340084020235),
+    (QWEN, {}, (1, 1, 1001, 0), 1.4954684250727017),
+    (QWEN, {}, (1, 4, 2048, 0), 1.5181334702648477),
+    (QWEN, {"nextn": 2}, (1, 1, 1000, 0), 1.5542511827878622),
+    (LLAMA, {}, (0, 1, 1000, 0), 22.377216523077607),
+    (LLAMA, {}, (0, 2, 750, 0), 31.508775783476793),
+    (LLAMA, {}, (1, 1, 1000, 0), 4.973574670699994),
+    (LLAMA, {}, (1, 64, 2048, 0), 9.2899084826486),
+    (LLAMA, {"system": "h100_sxm"}, (0, 1, 1000, 0), 21.396272682256654),
+    (LLAMA, {"system": "h100_sxm"}, (1, 1, 1000, 0), 6.403548666561343),
+    (FP8, {}, (0, 1, 1000, 0), 70.40894678823253),
+    (FP8, {}, (1, 64, 2048, 0), 23.77608864639634),
+    (MOE, {"tp_size": 2, "moe_tp_size": 2, "moe_ep_size": 1}, (0, 1, 1000, 0), 19.269919541760668),
+    (MOE, {"tp_size": 2, "moe_tp_size": 2, "moe_ep_size": 1}, (1, 1, 1000, 0), 3.4134799502752657),
+    (MOE, {"attention_dp_size": 2, "moe_tp_size": 1, "moe_ep_size": 2}, (0, 1, 1000, 0), 28.54257065545049),
+    (MOE, {"attention_dp_size": 2, "moe_tp_size": 1, "moe_ep_size": 2}, (1, 1, 1000, 0), 4.766944819513134),
+]
+POOLS = [(QWEN, 0.9, 17796), (LLAMA, 0.9, 13792), (LLAMA, 0.8, 11987), (FP8, 0.9, 11528), (FP8, 0.8, 9723)]
+
+
+@pytest.fixture
+def ask() -> Callable[[str, dict[str, Any]], dict[str, Any]]:
+    from dynamo._core import aic
+
+    def ask(verb: str, question: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(aic.answer(json.dumps({verb: question})))
+        assert "error" not in answer, answer
+        return answer
+
+    return ask
+
+
+def session(ask: Callable[[str, dict[str, Any]], dict[str, Any]], model: str, **changes: Any) -> int:
+    asked = {"backend": "vllm", "system": "h200_sxm", "version": "0.19.0", "version_given": True, "model": model}
+    opened: int = ask("open", {**asked, "tp_size": 1, "attention_dp_size": 1, **changes})["session"]
+    return opened
+
+
+@with_sdk_0_10
+def test_predictions_of_release_0_10(ask: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
+    for model, changes, question, ms in PREDICTIONS:
+        answer = ask("predict", {"session": session(ask, model, **changes), "questions": [question]})
+        assert answer == {"ms": [ms], "errors": {}}, (model, changes, question)
+
+
+@with_sdk_0_10
+def test_operations_add_up_to_what_the_compiled_engine_says(folder: Path) -> None:
+    """In processes of their own, because sessions are kept. pyarrow, which reads the tables, has to fit numpy 1.26."""
+    if int(metadata.version("pyarrow").partition(".")[0]) >= 20:
+        pytest.skip("needs pyarrow < 20")
+    options = [*ONE, *engine(aic_model_path=QWEN), "--report-json"]
+    reports = []
+    for variable in ("", "1"):
+        environment = {**os.environ, "DYNAMO_AIC_DISABLE_COMPILED_ENGINE": variable}
+        subprocess.run(command(*options, "report.json"), cwd=folder, env=environment, check=True, capture_output=True)
+        reports.append(json.loads((folder / "report.json").read_text()))
+    assert [reports[0][key] for key in ("mean_ttft_ms", "mean_itl_ms")] == [
+        reports[1][key] for key in ("mean_ttft_ms", "mean_itl_ms")
+    ]
+
+
+@with_sdk_0_10
+@pytest.mark.parametrize(("model", "fraction", "blocks"), POOLS)
+def test_pools_of_release_0_10(
+    ask: Callable[[str, dict[str, Any]], dict[str, Any]], model: str, fraction: float, blocks: int
+) -> None:
+    question = {"session": session(ask, model), "block_size": 64, "max_num_tokens": 8192}
+    kind = {"memory_fraction_kind": "of_total", "memory_fraction_value": fraction}
+    assert ask("capacity", {**question, **kind}) == {"blocks": blocks}
+
+
+@with_sdk_0_10
+def test_a_run_on_release_0_10(cli: Cli, folder: Path) -> None:
+    """The first pass takes prompt and decode, each rounded to nanoseconds."""
+    report, stderr = report_of(cli, folder, *ONE, *engine(aic_model_path=QWEN))
+    assert stderr == ""
+    assert report["mean_ttft_ms"] == pytest.approx(3.856995 + 1.495434, abs=1e-9)
+    assert report["min_itl_ms"] == pytest.approx(1.495468, abs=1e-9)
