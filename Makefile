@@ -32,7 +32,7 @@ $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-go test-python test-aic lint fmt check bench conformance fuzz golden generate clean
+.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-scale conformance fuzz golden generate clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,10 +98,12 @@ fmt: $(TOOLS) ## Format all sources
 check: lint test ## All that must be green before a commit
 
 # REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it.
-bench: build ## Run the benchmarks, the table of whole replays and the scaling table
+bench: build ## Run the benchmarks and the table of whole replays
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
 	$(BIN)/python benchmarks/speed.py $(if $(REFERENCE),--reference $(REFERENCE))
-	$(BIN)/python benchmarks/speed.py --scaling -n 1
+
+bench-scale: build ## Run the table of how cost grows: requests, workers, blocks, queues, prompts
+	$(BIN)/python benchmarks/speed.py --scaling -n 2
 
 conformance: build ## Compare with the recorded runs of the reference
 	@status=0; for cases in tests/conformance/*.jsonl.gz; do \

@@ -5,8 +5,10 @@ usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--s
 
 Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of
 the whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are
-then run in turn and the ratios are printed (higher is better for us). --scaling shows instead how the cost grows with
-the number of requests, output tokens, blocks and waiting requests. Quote ratios rather than seconds: machines differ.
+then run in turn and the ratios are printed (higher is better for us).
+
+--scaling shows instead, as the least of RUNS, how the cost of a unit of work changes as requests, workers, blocks,
+queues, prompts and outputs grow. Quote ratios rather than seconds: machines differ.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ CONVERSATION = "{conversation_trace}"
 MOONCAKE = ["--trace-block-size", "512"]
 
 
-def engine(**arguments: int) -> list[str]:
+SYNTHETIC = "{synthetic_trace}"
+ROUTED = ["--router-mode", "kv_router"]
+
+
+def engine(**arguments: int | str) -> list[str]:
     return ["--extra-engine-args", json.dumps(arguments)]
 
 
@@ -45,49 +51,143 @@ WORKLOADS = {
     "synthetic-20k-requests": [*synthetic(2000, 300, 20000), "--arrival-interval-ms", "40", *engine(block_size=64)],
     "conversation-1w": [CONVERSATION, *MOONCAKE, *engine(block_size=64)],
     "conversation-4w-rr": [CONVERSATION, *MOONCAKE, "--num-workers", "4", *engine(block_size=64)],
+    "conversation-4w-kv": [CONVERSATION, *MOONCAKE, "--num-workers", "4", *ROUTED, *engine(block_size=64)],
+    "conversation-2w-sglang": [
+        CONVERSATION,
+        *MOONCAKE,
+        "--num-workers",
+        "2",
+        *engine(engine_type="sglang", block_size=64),
+    ],
+    "conversation-64w-kv": [
+        *[CONVERSATION, *MOONCAKE, "--num-workers", "64", *ROUTED, "--arrival-speedup-ratio", "16"],
+        *engine(block_size=64),
+    ],
+    "synthetic-trace-2p2d": [
+        *[SYNTHETIC, *MOONCAKE, *ROUTED, "--num-prefill-workers", "2", "--num-decode-workers", "2"],
+        *[
+            "--prefill-engine-args",
+            json.dumps({"worker_type": "prefill", "block_size": 64, "kv_bytes_per_token": 131072}),
+        ],
+        *[
+            "--decode-engine-args",
+            json.dumps({"worker_type": "decode", "block_size": 64, "kv_bytes_per_token": 131072}),
+        ],
+    ],
     "start-up": [*synthetic(16, 2, 1), *engine(block_size=64)],
 }
 
 
+class Size(NamedTuple):
+    """One run of a kind of work."""
+
+    label: str
+    work: int  # in units of its scale
+    arguments: list[str]
+
+
 class Scale(NamedTuple):
-    """One way to grow: the same kind of work at several sizes."""
+    """One way to grow: the same kind of work at several sizes, from small to large."""
 
+    name: str
     unit: str
-    amounts: Sequence[int]
-    arguments: dict[int, list[str]]
+    sizes: list[Size]
 
 
-def scale(unit: str, arguments: dict[int, list[str]]) -> Scale:
-    return Scale(unit, tuple(arguments), arguments)
+def spread(requests: int, workers: int, interval_ms: float, *options: str) -> list[str]:
+    """Requests of 2,000 + 200 tokens at equal distances."""
+    arguments = [*synthetic(2000, 200, requests), "--arrival-interval-ms", str(interval_ms)]
+    return [*arguments, "--num-workers", str(workers), *options, *engine(block_size=64)]
 
 
 SCALES = [
-    scale(
-        "requests (2000 + 200 tokens, 4 workers)",
-        {
-            n: [*synthetic(2000, 200, n), "--arrival-interval-ms", "10", "--num-workers", "4", *engine(block_size=64)]
+    Scale(
+        "requests, on 64 workers",
+        "request",
+        [Size(f"{n:,}", n, spread(n, 64, 0.6)) for n in (10_000, 100_000, 1_000_000)],
+    ),
+    Scale(
+        "requests, on 64 workers behind the KV-aware router",
+        "request",
+        [Size(f"{n:,}", n, spread(n, 64, 0.6, *ROUTED)) for n in (10_000, 100_000, 1_000_000)],
+    ),
+    Scale(
+        "workers, 500 requests each",
+        "request",
+        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n)) for n in (1, 8, 64, 256, 1024)],
+    ),
+    Scale(
+        "workers behind the KV-aware router, 500 requests each",
+        "request",
+        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n, *ROUTED)) for n in (2, 8, 64, 256, 1024)],
+    ),
+    Scale(
+        "block size, 2,000 requests of 4,096 + 256 tokens",
+        "block",
+        [
+            Size(
+                f"{size}",
+                2000 * (4096 + 256) // size,
+                [
+                    *synthetic(4096, 256, 2000),
+                    "--replay-concurrency",
+                    "32",
+                    *engine(block_size=size, num_gpu_blocks=(1 << 20) // size),
+                ],
+            )
+            for size in (512, 256, 64, 16, 8)
+        ],
+    ),
+    Scale(
+        "requests waiting at once, 128 + 64 tokens",
+        "request",
+        [
+            Size(
+                f"{n:,}",
+                n,
+                [*synthetic(128, 64, n), "--arrival-interval-ms", "0", *engine(block_size=64, max_num_seqs=256)],
+            )
             for n in (1_000, 10_000, 100_000)
-        },
+        ],
     ),
-    scale(
-        "output tokens (100 requests)",
-        {100 * out: [*synthetic(128, out, 100), *engine(block_size=64)] for out in (100, 1_000, 10_000)},
+    Scale(
+        "requests waiting in the router, 4 workers",
+        "request",
+        [
+            Size(
+                f"{n:,}",
+                n,
+                [
+                    *synthetic(128, 64, n),
+                    *["--arrival-interval-ms", "0", "--num-workers", "4", *ROUTED],
+                    *["--router-config", json.dumps({"router_queue_threshold": 0.5})],
+                    *engine(block_size=64, max_num_seqs=256),
+                ],
+            )
+            for n in (1_000, 10_000, 100_000)
+        ],
     ),
-    scale(
-        "prompt blocks (500 requests, block size 512, 64, 8)",
-        {
-            500 * 4096 // size: [
-                *synthetic(4096, 64, 500),
-                "--replay-concurrency",
-                "32",
-                *engine(block_size=size, num_gpu_blocks=(1 << 20) // size),
-            ]
-            for size in (512, 64, 8)
-        },
+    Scale(
+        "prompt tokens, 8 million in all",
+        "1,000 tokens",
+        [
+            Size(
+                f"{n:,}",
+                8_000,
+                [
+                    *synthetic(n, 64, 8_000_000 // n),
+                    "--replay-concurrency",
+                    "2",
+                    *engine(block_size=64, num_gpu_blocks=65536),
+                ],
+            )
+            for n in (1_000, 10_000, 100_000, 1_000_000)
+        ],
     ),
-    scale(
-        "requests that arrive at once (128 + 64 tokens)",
-        {n: [*synthetic(128, 64, n), "--arrival-interval-ms", "0"] for n in (1_000, 10_000, 100_000)},
+    Scale(
+        "output tokens, 100 requests",
+        "1,000 tokens",
+        [Size(f"{n:,}", n // 10, [*synthetic(128, n, 100), *engine(block_size=64)]) for n in (100, 1_000, 10_000)],
     ),
 ]
 
@@ -150,24 +250,36 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
         print(line, flush=True)
 
 
+def best(samples: Sequence[Sample]) -> Sample:
+    """The least of every column: other processes only ever add."""
+    return Sample(*(min(column) for column in zip(*samples, strict=True)))
+
+
 def show_scaling(options: argparse.Namespace, folder: Path) -> None:
-    for kind in SCALES:
-        print(f"{kind.unit}\n{'amount':>12} {'simulation':>12} {'process':>10} {'memory':>9} {'per unit':>12}")
-        for amount in kind.amounts:
-            sample = median([run_once(options.python, kind.arguments[amount], folder) for _ in range(options.runs)])
+    for scale in SCALES:
+        if not re.search(options.only, scale.name):
+            continue
+        print(f"\n| {scale.name} | simulation | per {scale.unit} | whole process | memory |\n|---|---|---|---|---|")
+        for size in scale.sizes:
+            sample = best([run_once(options.python, size.arguments, folder) for _ in range(options.runs)])
             print(
-                f"{amount:12,} {sample.simulation_s:10.4f} s {sample.process_s:8.2f} s {sample.peak_mb:6.0f} MB"
-                f" {sample.simulation_s / amount * 1e6:9.3f} us",
+                f"| {size.label} | {sample.simulation_s:.4f} s | {sample.simulation_s / size.work * 1e6:.3f} us"
+                f" | {sample.process_s:.2f} s | {sample.peak_mb:.0f} MB |",
                 flush=True,
             )
+
+
+def program(name: str) -> str:
+    """The path of a command, as runs have working directories of their own."""
+    return os.path.abspath(shutil.which(name) or name)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", dest="runs", type=int, default=3)
     parser.add_argument("-k", dest="only", default="")
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--reference")
+    parser.add_argument("--python", default=sys.executable, type=program)
+    parser.add_argument("--reference", type=program)
     parser.add_argument("--scaling", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

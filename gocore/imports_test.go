@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"workload":       {"eventheap", "kvcache"},
 	"router":         {"kvcache", "strictjson", "timing"},
 	"report":         {"engine", "workload"},
-	"replay":         {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "worker", "workload"},
+	"replay":         {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},
 	"tracestats":     {"workload"},
 	"job":            {"aic", "engine", "engineargs", "handoff", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
 }

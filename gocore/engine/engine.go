@@ -44,6 +44,9 @@ type Setup struct {
 	Model timing.Model
 	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
 	Drafts *speculation.Drafts
+	// Stepwise makes an engine look at every request in every pass. The results are the same to the last bit, much later:
+	// tests compare them.
+	Stepwise bool
 }
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
@@ -68,6 +71,22 @@ type Engine interface {
 
 	// Observe makes every pass from now on report KVEvents and Signals.
 	Observe()
+}
+
+// Coaster is an engine that can run ahead. Most passes do nothing but give one more token to the same requests as the pass
+// before; how such passes go on is known beforehand, and they cost next to nothing when they are run together.
+type Coaster interface {
+	Engine
+
+	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends and
+	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the pass before emit
+	// a token at its end. The next pass may be of any kind. There are none if the next pass is not of this kind or the
+	// engine cannot tell. Nothing has happened yet: see Settle. The slice is valid until the next call.
+	Coast(nowMs, untilMs float64) (endsMs []float64)
+
+	// Settle carries out the first passes passes of the last Coast. Nothing may have been called in between but Add and
+	// Requests.
+	Settle(passes int)
 }
 
 // Pass is everything one pass did. Its slices are valid until the next pass of the same engine.

@@ -86,7 +86,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, err
 	}
 	cfg := runConfig(o)
-	cfg.Workload, cfg.Setup = w, timing.setup(d)
+	cfg.Workload, cfg.Each, cfg.Setup = w, inParallel, timing.setup(d)
 	cfg.Poll = func(nowMs float64, finished int) error {
 		if err := sdk.err(); err != nil {
 			return err

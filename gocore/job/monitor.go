@@ -57,8 +57,13 @@ func (m *Monitor) poll() error {
 	return nil
 }
 
+// pollRun may be called by several workers at the same time: the time shown is the latest, the requests are added up.
 func (m *Monitor) pollRun(nowMs float64, finished int) error {
-	m.simMs.Store(math.Float64bits(nowMs))
-	m.done.Store(int64(finished))
+	for shown := m.simMs.Load(); nowMs > math.Float64frombits(shown); shown = m.simMs.Load() {
+		if m.simMs.CompareAndSwap(shown, math.Float64bits(nowMs)) {
+			break
+		}
+	}
+	m.done.Add(int64(finished))
 	return m.poll()
 }

@@ -233,11 +233,14 @@ func TestProgress(t *testing.T) {
 	if got := watch(t, m); got.Phase != "reporting" || got.Total != 3 {
 		t.Errorf("after: got %v", got)
 	}
-	for _, simMs := range []float64{0, 1e-7, 0.1, 123456789.123, 1e21, math.MaxFloat64} {
-		if err := m.pollRun(simMs, 2); err != nil {
-			t.Fatal(err)
+	m = new(Monitor)
+	for i, simMs := range []float64{0, 1e-7, 0.1, 123456789.123, 1e21, math.MaxFloat64} {
+		for _, ms := range []float64{simMs, simMs / 2} { // of two workers
+			if err := m.pollRun(ms, 1); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got, want := watch(t, m), (progress{"reporting", simMs, 2, 3}); got != want {
+		if got, want := watch(t, m), (progress{"loading", simMs, 2 + 2*i, 0}); got != want {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}

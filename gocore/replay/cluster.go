@@ -13,14 +13,20 @@ type cluster struct {
 	*run
 	inTurn  router.RoundRobin
 	kv      *router.KV          // nil if workers get requests in turn
-	ends    eventheap.Heap[int] // workers whose pass ends
+	ends    eventheap.Heap[int] // workers whose pass ends, or coasting; see nextEnd
 	started int64               // passes, the sequence number of their ends
 	ready   workerSet           // idle workers that own a request
+
+	// What coasting needs; see coast.go.
+	due      []int64 // by worker: the sequence number of its end that counts
+	swept    int     // workers below have had their chance to start a pass at this instant
+	stepwise bool    // nobody may coast
 }
 
 // cluster runs several workers.
-func (r *run) cluster() error {
-	c := &cluster{run: r, ready: newWorkerSet(r.Workers)}
+func (r *run) cluster(setups []engine.Setup) error {
+	r.makeWorkers(setups)
+	c := &cluster{run: r, ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
 	if r.Router != nil {
 		c.kv = router.New(*r.Router)
 		for i := range r.workers {
@@ -28,11 +34,11 @@ func (r *run) cluster() error {
 		}
 	}
 	for {
-		if err := c.settle(); err != nil {
+		if err := c.instant(); err != nil {
 			return err
 		}
 		if c.done() {
-			return nil
+			break
 		}
 		next, ok := c.nextMs()
 		if !ok && c.unblock() {
@@ -42,14 +48,16 @@ func (r *run) cluster() error {
 			return c.deadEnd()
 		}
 		if next > c.MaxSimTimeMs {
-			return nil
+			break
 		}
 		c.advance(next)
 	}
+	c.nowMs = c.lastInstant()
+	return nil
 }
 
-// settle does everything that happens at this instant.
-func (c *cluster) settle() error {
+// instant does everything that happens at this instant.
+func (c *cluster) instant() error {
 	for {
 		ended, err := c.endPasses()
 		if err != nil {
@@ -67,15 +75,13 @@ func (c *cluster) settle() error {
 }
 
 func (c *cluster) done() bool {
-	if c.ends.Len() > 0 || c.driver.Unreleased() > 0 {
-		return false
-	}
-	return c.ready.empty()
+	_, busy := c.nextEnd()
+	return !busy && c.driver.Unreleased() == 0 && c.ready.empty()
 }
 
 func (c *cluster) nextMs() (float64, bool) {
 	arrival, hasArrival := c.driver.NextMs()
-	end, hasEnd := c.ends.Top()
+	end, hasEnd := c.nextEnd()
 	if hasEnd && (!hasArrival || end.AtMs < arrival) {
 		return end.AtMs, true
 	}
@@ -83,26 +89,28 @@ func (c *cluster) nextMs() (float64, bool) {
 }
 
 func (c *cluster) advance(toMs float64) {
-	if elapsed := toMs - c.nowMs; elapsed > 0 {
-		c.workerSeconds += float64(c.Workers) * elapsed / 1000
-	}
-	c.nowMs = toMs
+	c.nowMs, c.swept = toMs, 0
 }
 
 // endPasses applies the passes that end now, in the order in which they started.
 func (c *cluster) endPasses() (changed bool, err error) {
 	for {
-		top, ok := c.ends.Top()
+		top, ok := c.nextEnd()
 		if !ok || top.AtMs != c.nowMs {
 			return changed, nil
 		}
 		i := c.ends.Pop()
+		changed = true
 		pass := c.workers[i].Pass
+		if pass == nil {
+			c.settle(i, len(c.workers[i].Coast))
+			c.noteReady(i)
+			continue
+		}
 		c.workers[i].Pass = nil
 		if err := c.endPass(i, pass); err != nil {
 			return changed, err
 		}
-		changed = true
 	}
 }
 
@@ -134,6 +142,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 
 // dispatch hands a request to the worker that was chosen for it.
 func (c *cluster) dispatch(turn int32, to int) {
+	c.haltCoast(to)
 	c.assign(turn, to)
 	c.noteReady(to)
 }
@@ -143,6 +152,14 @@ func (c *cluster) dispatch(turn int32, to int) {
 // that had no effect either is tried again only when something else has happened.
 func (c *cluster) startPasses() (changed bool, err error) {
 	for i, ok := c.ready.next(0); ok; {
+		c.swept = max(c.swept, i)
+		if coasts, err := c.coast(i); err != nil {
+			return changed, err
+		} else if coasts {
+			changed = true
+			i, ok = c.ready.next(0)
+			continue
+		}
 		pass, alive, err := c.runPass(i)
 		if err != nil {
 			return changed, err
@@ -156,21 +173,43 @@ func (c *cluster) startPasses() (changed bool, err error) {
 		}
 		if pass.EndMs > c.nowMs {
 			c.workers[i].Pass = pass
-			c.ends.Push(pass.EndMs, c.started, i)
-			c.started++
-			c.ready.remove(i)
+			c.pushEnd(i, pass.EndMs)
 		} else if err := c.endPass(i, pass); err != nil {
 			return changed, err
 		}
 		changed = true
 		i, ok = c.ready.next(0)
 	}
+	c.swept = c.Workers
+	c.stepwise = !c.ready.empty()
+	if c.stepwise {
+		c.haltAll()
+	}
 	return changed, nil
+}
+
+// pushEnd notes when a worker will be idle again.
+func (c *cluster) pushEnd(i int, atMs float64) {
+	c.ready.remove(i)
+	c.ends.Push(atMs, c.started, i)
+	c.due[i] = c.started
+	c.started++
+}
+
+// nextEnd is the end that comes first. Those of coasts that were cut short since do not count.
+func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
+	for {
+		top, ok := c.ends.Top()
+		if !ok || c.due[top.Value] == top.Seq {
+			return top, ok
+		}
+		c.ends.Pop()
+	}
 }
 
 // noteReady updates whether worker i can start a pass.
 func (c *cluster) noteReady(i int) {
-	if w := &c.workers[i]; w.Pass == nil && w.Engine.Requests() > 0 {
+	if w := &c.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		c.ready.add(i)
 	} else {
 		c.ready.remove(i)

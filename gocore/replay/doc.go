@@ -9,6 +9,10 @@
 //  2. requests that arrive now are routed to workers
 //  3. idle workers start passes, lowest index first
 //
+// Most passes only give every request another token. A worker runs such passes in one go, up to the next one that is of
+// interest to others, and is called back if a request comes in between (coast.go). Workers that get flat traces in turn
+// do not depend on each other at all and run one after the other, or at the same time (independent.go).
+//
 // The order matters: a slot freed at an instant is refilled at that instant, and the newcomer joins the very pass that
 // starts then. What one worker does never depends on map order, threads or real time, so equal runs give equal bits.
 //

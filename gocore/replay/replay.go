@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"math"
+
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
@@ -21,9 +23,13 @@ type Config struct {
 	Concurrency int
 	// MaxSimTimeMs ends the run early: no pass starts later. +Inf for no limit. Passes that have started keep their tokens.
 	MaxSimTimeMs float64
-	// Poll is called every few passes with the simulated time and the number of requests that are over. An error it
-	// returns ends the run and is passed on.
+	// Poll is called every few passes with the simulated time and the number of requests that are over since its last call.
+	// An error it returns ends the run and is passed on.
 	Poll func(nowMs float64, finished int) error
+	// Each calls do for 0 to n-1, in any order and, if it likes, several at a time; nil does so one after the other. It is
+	// used for workers that need not know of each other. Poll may then be called at the same time by several of them, each
+	// with its own simulated time.
+	Each func(n int, do func(int))
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }
@@ -40,29 +46,48 @@ func Run(cfg Config) (Outcome, error) {
 	if cfg.Disagg != nil {
 		return runDisaggregated(cfg)
 	}
+	r, setups := newRun(cfg)
+	loop := r.cluster
+	switch {
+	case cfg.Workers == 1:
+		loop = r.single
+	case cfg.independent(setups):
+		loop = r.independently
+	}
+	return r.through(loop, setups)
+}
+
+// newRun prepares a run, and what each worker gets besides its arguments.
+func newRun(cfg Config) (*run, []engine.Setup) {
 	r := &run{
 		Config:    cfg,
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
-		workers:   make([]worker.Worker, cfg.Workers),
 	}
-	for i := range r.workers {
-		r.workers[i] = worker.New(cfg.Args, cfg.setup(engine.Aggregated, i))
+	setups := make([]engine.Setup, cfg.Workers)
+	for i := range setups {
+		setups[i] = cfg.setup(engine.Aggregated, i)
 	}
-	var err error
-	if cfg.Workers == 1 {
-		err = r.single()
-	} else {
-		err = r.cluster()
-	}
-	if err != nil {
+	return r, setups
+}
+
+// through runs all workers in a loop.
+func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (Outcome, error) {
+	if err := loop(setups); err != nil {
 		return Outcome{}, err
 	}
 	r.cut()
-	if cfg.Workers == 1 {
-		r.workerSeconds = report.Seconds(r.collector.DurationMs())
+	seconds := float64(r.Workers) * r.nowMs / 1000
+	if r.Workers == 1 {
+		seconds = report.Seconds(r.collector.DurationMs())
 	}
-	return Outcome{Collector: r.collector, WorkerSeconds: r.workerSeconds}, nil
+	return Outcome{Collector: r.collector, WorkerSeconds: seconds}, nil
+}
+
+func (r *run) makeWorkers(setups []engine.Setup) {
+	for _, setup := range setups {
+		r.workers = append(r.workers, worker.New(r.Args, setup))
+	}
 }
 
 func runDisaggregated(cfg Config) (Outcome, error) {
@@ -96,9 +121,9 @@ type run struct {
 	collector *report.Collector
 	workers   []worker.Worker // of an aggregated run
 
-	nowMs         float64
-	workerSeconds float64
-	passes        int
+	nowMs  float64
+	passes int
+	polled int // requests that were over at the last call of Config.Poll
 }
 
 // pollEvery is the number of passes between two calls of Config.Poll.
@@ -133,13 +158,23 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	return pass, alive, nil
 }
 
+// settle carries out the first passes passes through which a worker coasts, and puts their tokens on record.
+func (r *run) settle(i, passes int) {
+	r.collector.Coast(i, r.workers[i].Settle(passes))
+}
+
+// afterLimit is the first time at which no pass may start any more.
+func (r *run) afterLimit() float64 { return math.Nextafter(r.MaxSimTimeMs, math.Inf(1)) }
+
 // poll calls Config.Poll, if this pass is one before which it is due.
 func (r *run) poll() error {
 	r.passes++
 	if r.passes%pollEvery != 0 || r.Poll == nil {
 		return nil
 	}
-	return r.Poll(r.nowMs, r.collector.Finished())
+	finished := r.collector.Finished() - r.polled
+	r.polled += finished
+	return r.Poll(r.nowMs, finished)
 }
 
 // apply makes the end of a pass visible: requests that finished, then those that were rejected, are over.
@@ -177,6 +212,9 @@ func (r *run) unblock() bool {
 // cut records what requests have emitted that are not finished when the run ends.
 func (r *run) cut() {
 	for i := range r.workers {
+		if w := &r.workers[i]; len(w.Coast) > 0 {
+			r.settle(i, len(w.Coast))
+		}
 		for _, request := range r.workers[i].Engine.Stuck() {
 			r.collector.Cut(request.ID, request.Generated)
 		}

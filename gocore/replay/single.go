@@ -1,7 +1,10 @@
 package replay
 
+import "dynosim/gocore/engine"
+
 // single runs one worker. Requests that arrive during a pass enter at its end.
-func (r *run) single() error {
+func (r *run) single(setups []engine.Setup) error {
+	r.makeWorkers(setups)
 	only := &r.workers[0]
 	for r.nowMs <= r.MaxSimTimeMs && (only.Engine.Requests() > 0 || r.driver.Unreleased() > 0) {
 		r.releaseSingle()
@@ -16,20 +19,28 @@ func (r *run) single() error {
 			}
 			continue
 		}
-		pass, alive, err := r.runPass(0)
-		if err != nil {
-			return err
-		}
-		if !alive {
-			if next, ok := r.driver.NextMs(); ok && next > r.nowMs {
-				r.nowMs = next
-			} else if !r.unblock() {
-				return r.deadEnd()
+		if only.TryCoast(r.nowMs, r.coastUntil()) {
+			if err := r.poll(); err != nil {
+				return err
 			}
-			continue
+			r.nowMs = only.Coast[len(only.Coast)-1]
+			r.settle(0, len(only.Coast))
+		} else {
+			pass, alive, err := r.runPass(0)
+			if err != nil {
+				return err
+			}
+			if !alive {
+				if next, ok := r.driver.NextMs(); ok && next > r.nowMs {
+					r.nowMs = next
+				} else if !r.unblock() {
+					return r.deadEnd()
+				}
+				continue
+			}
+			r.nowMs = pass.EndMs
+			r.apply(pass)
 		}
-		r.nowMs = pass.EndMs
-		r.apply(pass)
 		if r.Concurrency == 0 {
 			r.releaseSingle()
 		}
@@ -48,4 +59,13 @@ func (r *run) releaseSingle() {
 		r.arrive(turn, arrivalMs)
 		r.assign(turn, 0)
 	}
+}
+
+// coastUntil is the time up to which passes may start without a look at what has arrived.
+func (r *run) coastUntil() float64 {
+	until := r.afterLimit()
+	if next, ok := r.driver.NextMs(); ok && (r.Concurrency == 0 || r.workers[0].Engine.Requests() < r.Concurrency) {
+		until = min(until, next)
+	}
+	return until
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"dynosim/gocore/engine"
 )
@@ -10,12 +11,15 @@ import (
 type Collector struct {
 	records  []record
 	workers  []timeline
+	first    int        // the number of the first of workers
 	gaps     []weighted // inter-token latencies between two runs of one request
 	zeroGaps int64      // those between two tokens of one burst
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
 	handoffs []handoff // by request, nil in an aggregated run
+	// earlier is the runs before the last one of requests that have several and are not settled.
+	earlier map[engine.RequestID][]run
 }
 
 // Status says how a request ended.
@@ -29,43 +33,44 @@ const (
 	Canceled
 )
 
-// record is what is known about one request.
+// record is what is known about one request. There may be millions, so it is kept small.
 type record struct {
 	arrivalMs, firstAdmitMs              float64
 	firstTokenMs, secondTokenMs, lastMs  float64
-	inputTokens, outputTokens, tokens    int
-	reusedTokens, firstAdmitReusedTokens int   // the maximum over all admissions, and that of the first
+	inputTokens                          int
+	reusedTokens, firstAdmitReusedTokens int // the maximum over all admissions, and that of the first
+	outputTokens, tokens                 int32
 	worker                               int32 // that emits its tokens, or noWorker
+	run                                  run   // the latest one
+	state                                runState
 	status                               Status
-
-	run     run
-	emits   bool // run is open
-	earlier []run
 }
 
 // run is an unbroken series of tokens, at least one in each emitting pass of the worker.
 type run struct {
-	pass  int // of the first token
-	index int // of the first token in the output
-	extra int // tokens beyond one in each pass
-	last  int // pass of the last token, once the run is closed
+	pass  int32 // of the first token
+	index int32 // of the first token in the output
+	extra int32 // tokens beyond one in each pass
+	last  int32 // pass of the last token, once the run is closed
 }
 
-// timeline is the emitting passes of one worker.
-type timeline struct {
-	endsMs []float64
-	// change[p] is by how much the number of requests with a gap that ends with pass p differs from that of p-1. It has
-	// one entry more than endsMs.
-	change []int32
-}
+// runState is what is known of the latest run of a request.
+type runState uint8
+
+const (
+	noRun runState = iota // or settled
+	openRun
+	closedRun
+)
 
 // NewCollector returns a collector for a run of requests requests on workers workers.
 func NewCollector(requests, workers int) *Collector {
-	c := &Collector{records: make([]record, requests), workers: make([]timeline, workers)}
-	nan := math.NaN()
-	for i := range c.workers {
-		c.workers[i].change = make([]int32, 1)
+	c := &Collector{
+		records: make([]record, requests),
+		workers: make([]timeline, workers),
+		earlier: map[engine.RequestID][]run{},
 	}
+	nan := math.NaN()
 	for i := range c.records {
 		c.records[i] = record{
 			arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker,
@@ -81,12 +86,14 @@ const noWorker = -1
 func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := &c.records[req.ID]
 	r.arrivalMs = ms
-	r.inputTokens, r.outputTokens = req.PromptTokens, req.OutputTokens
+	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
 	c.arrived++
 }
 
 // Worker records which worker emits the tokens of a request.
-func (c *Collector) Worker(id engine.RequestID, worker int) { c.records[id].worker = int32(worker) }
+func (c *Collector) Worker(id engine.RequestID, worker int) {
+	c.records[id].worker = int32(c.first + worker)
+}
 
 // Pass records a pass of a worker that emits tokens.
 func (c *Collector) Pass(worker int, p *engine.Pass) {
@@ -99,22 +106,25 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	if p.Tokens == 0 {
 		return
 	}
-	line := &c.workers[worker]
-	pass := len(line.endsMs)
-	line.endsMs = append(line.endsMs, p.EndMs)
-	line.change = append(line.change, 0)
+	pass := int32(c.workers[worker].add(p.EndMs))
 	for _, s := range p.Started {
-		r := &c.records[s.ID]
-		r.close(s.Index)
-		r.run, r.emits = run{pass: pass, index: s.Index}, true
+		c.start(s.ID, run{pass: pass, index: int32(s.Index)})
 	}
 	for _, b := range p.Bursts {
-		c.records[b.ID].burst(b.Tokens, pass, p.EndMs)
+		c.records[b.ID].burst(int32(b.Tokens), pass, p.EndMs)
 	}
 	for _, id := range p.Finished {
 		r := &c.records[id]
 		r.close(r.outputTokens)
-		c.settle(r)
+		c.settle(id)
+	}
+}
+
+// Coast records passes of a worker, ending at endsMs, in which each request that emitted a token in the pass before emits
+// another.
+func (c *Collector) Coast(worker int, endsMs []float64) {
+	for _, endMs := range endsMs {
+		c.workers[worker].add(endMs)
 	}
 }
 
@@ -134,15 +144,38 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 
 // Cut records that the run ended while a request had emitted only tokens tokens.
 func (c *Collector) Cut(id engine.RequestID, tokens int) {
-	r := &c.records[id]
-	r.close(tokens)
-	c.settle(r)
+	c.records[id].close(int32(tokens))
+	c.settle(id)
+}
+
+// Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
+// different workers may be used at the same time.
+func (c *Collector) Part(worker int) *Collector {
+	return &Collector{
+		records: c.records,
+		workers: c.workers[worker : worker+1],
+		first:   worker,
+		earlier: map[engine.RequestID][]run{},
+	}
+}
+
+// Merge takes in what parts have collected, and ends them. Rejected requests then come in their own order.
+func (c *Collector) Merge(parts []*Collector) {
+	for _, part := range parts {
+		c.gaps = append(c.gaps, part.gaps...)
+		c.zeroGaps += part.zeroGaps
+		c.arrived += part.arrived
+		c.finished += part.finished
+		c.rejected = append(c.rejected, part.rejected...)
+	}
+	slices.SortFunc(c.rejected, func(a, b engine.Rejection) int { return int(a.ID) - int(b.ID) })
 }
 
 // Finished is the number of requests that are over.
 func (c *Collector) Finished() int { return c.finished }
 
-// Rejected lists the requests that could never run, failed ones included, in the order in which that was found out.
+// Rejected lists the requests that could never run, failed ones included, in the order in which that was found out
+// on each worker.
 func (c *Collector) Rejected() []engine.Rejection { return c.rejected }
 
 func (r *record) admit(ms float64, reused int) {
@@ -152,8 +185,18 @@ func (r *record) admit(ms float64, reused int) {
 	r.reusedTokens = max(r.reusedTokens, reused)
 }
 
+// start begins a run of a request.
+func (c *Collector) start(id engine.RequestID, next run) {
+	r := &c.records[id]
+	r.close(next.index)
+	if r.state == closedRun {
+		c.earlier[id] = append(c.earlier[id], r.run)
+	}
+	r.run, r.state = next, openRun
+}
+
 // burst notes that the open run got tokens tokens in a pass that ends at ms.
-func (r *record) burst(tokens, pass int, ms float64) {
+func (r *record) burst(tokens, pass int32, ms float64) {
 	r.run.extra += tokens - 1
 	if r.run.index == 0 && r.run.pass == pass {
 		r.secondTokenMs = ms
@@ -161,45 +204,50 @@ func (r *record) burst(tokens, pass int, ms float64) {
 }
 
 // close ends the open run, if any, now that the request is known to have emitted tokens tokens.
-func (r *record) close(tokens int) {
-	if !r.emits {
+func (r *record) close(tokens int32) {
+	if r.state != openRun {
 		return
 	}
-	r.emits = false
+	r.state = closedRun
 	r.run.last = r.run.pass + tokens - r.run.extra - r.run.index - 1
-	r.earlier = append(r.earlier, r.run)
 	r.tokens = tokens
 }
 
 // settle counts the gaps of a request that emits no more and takes its token times from its runs. A request that is
 // rejected after it had emitted tokens is never settled, and counts nowhere.
-func (c *Collector) settle(r *record) {
-	line := &c.workers[r.worker]
-	for i, n := range r.earlier {
-		first, last := line.endsMs[n.pass], line.endsMs[n.last]
-		switch {
-		case n.index == 0:
-			r.firstTokenMs = first
-		case n.index == 1:
-			r.secondTokenMs = first
-		}
-		if n.index == 0 && n.last > n.pass && math.IsNaN(r.secondTokenMs) {
-			r.secondTokenMs = line.endsMs[n.pass+1]
-		}
-		c.zeroGaps += int64(n.extra)
-		if i > 0 {
-			c.gaps = append(c.gaps, weighted{value: gap(r.lastMs, first), weight: 1})
-		}
-		r.lastMs = last
-		line.add(n)
+func (c *Collector) settle(id engine.RequestID) {
+	r := &c.records[id]
+	if r.state == noRun {
+		return
 	}
-	r.earlier = nil
+	if earlier, several := c.earlier[id]; several {
+		for _, n := range earlier {
+			c.settleRun(r, n)
+		}
+		delete(c.earlier, id)
+	}
+	c.settleRun(r, r.run)
+	r.state = noRun
 }
 
-// add counts the gaps inside a run.
-func (t *timeline) add(n run) {
-	t.change[n.pass+1]++
-	t.change[n.last+1]--
+func (c *Collector) settleRun(r *record, n run) {
+	line := &c.workers[int(r.worker)-c.first]
+	first, last := line.endMs(n.pass), line.endMs(n.last)
+	switch {
+	case n.index == 0:
+		r.firstTokenMs = first
+	case n.index == 1:
+		r.secondTokenMs = first
+	}
+	if n.index == 0 && n.last > n.pass && math.IsNaN(r.secondTokenMs) {
+		r.secondTokenMs = line.endMs(n.pass + 1)
+	}
+	c.zeroGaps += int64(n.extra)
+	if n.index > 0 {
+		c.gaps = append(c.gaps, weighted{value: gap(r.lastMs, first), weight: 1})
+	}
+	r.lastMs = last
+	line.count(n)
 }
 
 // gap is the time from one token to a later one; rounding must not make it negative.
@@ -209,7 +257,7 @@ func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
 func (c *Collector) tokenGaps() []weighted {
 	passes := 0
 	for i := range c.workers {
-		passes += len(c.workers[i].endsMs)
+		passes += c.workers[i].passes
 	}
 	all := make([]weighted, len(c.gaps), len(c.gaps)+passes+1)
 	copy(all, c.gaps)
@@ -217,14 +265,7 @@ func (c *Collector) tokenGaps() []weighted {
 		all = append(all, weighted{value: 0, weight: c.zeroGaps})
 	}
 	for i := range c.workers {
-		line := &c.workers[i]
-		requests := int64(0)
-		for p := 1; p < len(line.endsMs); p++ {
-			requests += int64(line.change[p])
-			if requests > 0 {
-				all = append(all, weighted{value: gap(line.endsMs[p-1], line.endsMs[p]), weight: requests})
-			}
-		}
+		all = c.workers[i].appendGaps(all)
 	}
 	return all
 }

@@ -61,7 +61,7 @@ var columns = []column{
 	{name: "e2e_latency_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(1, r.e2eMs) }},
 	{name: "itl_ms", float: func(_ *Rows, _ int32, r *record) float64 { return r.ifTokens(2, r.tpotMs) }},
 	{name: "input_length", int: func(_ *Rows, _ int32, r *record) int { return r.inputTokens }},
-	{name: "output_length", int: func(_ *Rows, _ int32, r *record) int { return r.outputTokens }},
+	{name: "output_length", int: func(_ *Rows, _ int32, r *record) int { return int(r.outputTokens) }},
 	{name: "reused_input_tokens", int: reusedInput},
 	{name: "prefill_worker_idx", int: ofHandoffInt(func(h *handoff) int { return int(h.worker) })},
 	{name: "decode_worker_idx", int: func(_ *Rows, _ int32, r *record) int { return int(r.worker) }},
@@ -85,7 +85,7 @@ func (s Status) String() string {
 }
 
 // ifTokens is a metric that needs a request with at least n tokens.
-func (r *record) ifTokens(n int, metric func() float64) float64 {
+func (r *record) ifTokens(n int32, metric func() float64) float64 {
 	if !r.counts() || r.tokens < n {
 		return math.NaN()
 	}

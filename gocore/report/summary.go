@@ -111,12 +111,12 @@ func (c *Collector) totals(sla SLA) totals {
 		}
 		t.requests++
 		t.input += r.inputTokens
-		t.output += r.outputTokens
+		t.output += int(r.outputTokens)
 		t.reused += r.reusedTokens
 		t.firstReused += r.firstAdmitReusedTokens
 		if sla.met(r) {
 			t.good++
-			t.goodOutput += r.outputTokens
+			t.goodOutput += int(r.outputTokens)
 		}
 	}
 	return t

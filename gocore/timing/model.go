@@ -9,6 +9,16 @@ type Model interface {
 	DecodeMs(DecodeShape) float64
 }
 
+// Pure reports whether a model is nothing but a formula or a table, nil standing for the polynomial: it answers at once
+// and always, also about passes that will perhaps never be, and several engines may ask it at the same time.
+func Pure(m Model) bool {
+	switch m.(type) {
+	case nil, Polynomial, *Grid:
+		return true
+	}
+	return false
+}
+
 // PrefillShape is the prefill part of a pass: Requests process prompt tokens in it. MeanISL is the prompt position that
 // they reach and MeanPrefix the one they start from, each a mean rounded down, in tokens.
 type PrefillShape struct {

@@ -12,8 +12,28 @@ import (
 // Worker is one engine and what the shell knows of it.
 type Worker struct {
 	Engine engine.Engine
-	// Pass is the pass being run, until its end is applied; nil if the worker is idle.
+	// Pass is the pass being run, until its end is applied; nil if the worker is idle or coasts.
 	Pass *engine.Pass
+	// Coast is the ends of the passes that the worker runs in one go; empty if it does not (engine.Coaster).
+	Coast []float64
+}
+
+// Busy reports whether a pass is being run.
+func (w *Worker) Busy() bool { return w.Pass != nil || len(w.Coast) > 0 }
+
+// TryCoast makes an idle worker coast, if its engine can: through passes that start before untilMs.
+func (w *Worker) TryCoast(nowMs, untilMs float64) bool {
+	if coaster, ok := w.Engine.(engine.Coaster); ok {
+		w.Coast = coaster.Coast(nowMs, untilMs)
+	}
+	return len(w.Coast) > 0
+}
+
+// Settle ends the coasting of a worker after the first passes passes and returns their ends.
+func (w *Worker) Settle(passes int) (endsMs []float64) {
+	w.Engine.(engine.Coaster).Settle(passes)
+	endsMs, w.Coast = w.Coast[:passes], nil
+	return endsMs
 }
 
 // New returns an idle worker with an engine of the type that args ask for.

@@ -52,6 +52,17 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 	return d
 }
 
+// Share is a driver that releases every n-th of the turns of d, a driver in trace mode that has released nothing yet, from
+// number i on, at the same times. The workload must be flat.
+func (d *Driver) Share(i, n int) *Driver {
+	share := &Driver{w: d.w}
+	for ; i < len(d.starts); i += n {
+		share.starts = append(share.starts, d.starts[i])
+	}
+	share.unreleased = len(share.starts)
+	return share
+}
+
 // NextMs is the time at which the next turn becomes ready, as far as is known now.
 func (d *Driver) NextMs() (float64, bool) {
 	start, hasStart := d.nextStart()

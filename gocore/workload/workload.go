@@ -92,6 +92,9 @@ type Session struct {
 	Timed   bool // StartMs was given
 }
 
+// Flat reports whether no turn waits for another one.
+func (w *Workload) Flat() bool { return w.WaitFor == nil && len(w.Sessions) == len(w.Turns) }
+
 // SessionName is the name of a turn's session: the trace's own, or one made from the place where it first appears.
 func (w *Workload) SessionName(turn int32) string {
 	session := &w.Sessions[w.Turns[turn].Session]

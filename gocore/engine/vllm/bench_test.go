@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -101,4 +102,45 @@ func BenchmarkLongQueue(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCoast measures passes that are run in one go. Of 64 requests one opens a block in every pass.
+func BenchmarkCoast(b *testing.B) {
+	for _, requests := range []int{1, 64} {
+		b.Run(fmt.Sprint(requests), func(b *testing.B) {
+			s, now := decoding(b, requests)
+			passes := 0
+			for b.Loop() {
+				ends := s.Coast(now, math.Inf(1))
+				if len(ends) == 0 { // somebody ends
+					s, now = decoding(b, requests)
+					continue
+				}
+				now = ends[len(ends)-1]
+				passes += len(ends)
+				s.Settle(len(ends))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(passes), "ns/pass")
+		})
+	}
+}
+
+// decoding is an engine whose requests have a million tokens to go, and the time.
+func decoding(b *testing.B, requests int) (*Scheduler, float64) {
+	b.Helper()
+	s := New(parseArgs(b, `{"num_gpu_blocks": 2000000}`), engine.Setup{})
+	for i := range requests {
+		s.Add(engine.Request{
+			ID:           engine.RequestID(i),
+			Prompt:       kvcache.Prompt{Segments: []uint32{uint32(i)}, PerSegment: 8},
+			PromptTokens: 100 + i,
+			OutputTokens: 1 << 20,
+		})
+	}
+	now := 0.0
+	for range 10 {
+		pass, _ := s.RunPass(now)
+		now = pass.EndMs
+	}
+	return s, now
 }

@@ -22,7 +22,7 @@ func (s *Scheduler) emitBursts(decodeStartMs float64) {
 		s.emittingPasses++
 	}
 	s.pool.GiveBack()
-	if s.left {
+	if len(s.leaving) > 0 {
 		s.removeGone()
 	}
 }

@@ -16,7 +16,7 @@ import "slices"
 //
 // A request enters the calendar with its first token, once all requests before it in the running list are on it.
 type calendar struct {
-	off     bool // for tests: serve every request by itself
+	off     bool // serve every request by itself
 	size    int
 	context int         // tokens of all sequences on the calendar
 	days    []*sequence // due in the emitting pass of this number, modulo the length; linked by nextDue

@@ -31,7 +31,7 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 			s.emitToken(r)
 		}
 	}
-	if s.left {
+	if len(s.leaving) > 0 {
 		s.removeGone()
 	}
 	if s.out.Tokens > 0 {
@@ -62,8 +62,18 @@ func (s *Scheduler) removeGone() {
 			s.calendar.context -= r.tokens()
 		}
 	}
-	s.running = slices.DeleteFunc(s.running, isGone)
+	if len(s.leaving) > fewLeaving {
+		s.running = slices.DeleteFunc(s.running, isGone)
+		return
+	}
+	for _, r := range s.leaving {
+		i, _ := slices.BinarySearchFunc(s.running, r.place, func(r *sequence, place int) int { return r.place - place })
+		s.running = slices.Delete(s.running, i, i+1)
+	}
 }
+
+// fewLeaving is up to how many requests are looked up in the running list, instead of looking at everybody.
+const fewLeaving = 8
 
 // decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
 func (s *Scheduler) decodeSeconds() float64 {
@@ -119,7 +129,7 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 // source keeps both.
 func (s *Scheduler) finish(r *sequence) {
 	s.out.Finished = append(s.out.Finished, r.id)
-	s.left = true
+	s.leaving = append(s.leaving, r)
 	if r.hold {
 		s.out.Held = append(s.out.Held, r.id)
 		r.status = held

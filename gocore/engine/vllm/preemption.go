@@ -37,7 +37,7 @@ func (s *Scheduler) preemptWhileServing() *sequence {
 // preemptWhileEmitting preempts a running request; emit removes it from the list afterwards.
 func (s *Scheduler) preemptWhileEmitting() *sequence {
 	_, r := s.victim()
-	s.left = true
+	s.leaving = append(s.leaving, r)
 	s.preempt(r)
 	return r
 }

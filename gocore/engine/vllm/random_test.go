@@ -153,7 +153,16 @@ func passLimit(args engineargs.Args, workload []arrival) int {
 
 // checkState checks the books of an engine between two passes, without shortcuts.
 func checkState(s *Scheduler) error {
-	holders := map[paged.Slot]bool{}
+	holders := map[any]bool{} // of full blocks the slot, of partial ones the request
+	hold := func(r *sequence) {
+		for _, slot := range r.held {
+			if slot == paged.PartialSlot {
+				holders[r] = true
+			} else {
+				holders[slot] = true
+			}
+		}
+	}
 	for i, r := range s.running {
 		if r.status != running {
 			return fmt.Errorf("request %d is %v in the running list", r.id, r.status)
@@ -168,9 +177,7 @@ func checkState(s *Scheduler) error {
 		if len(r.held) != s.blocksFor(r, r.allocated) {
 			return fmt.Errorf("request %d holds %d blocks for %d tokens", r.id, len(r.held), r.allocated)
 		}
-		for _, slot := range r.held {
-			holders[slot] = true
-		}
+		hold(r)
 	}
 	numActivated := 0
 	for i := range s.waiting.Len() {
@@ -180,9 +187,7 @@ func checkState(s *Scheduler) error {
 			if len(r.held) != r.listed || r.computed != r.promptTokens || r.allocated != r.promptTokens {
 				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id, len(r.held), r.computed, r.allocated)
 			}
-			for _, slot := range r.held {
-				holders[slot] = true
-			}
+			hold(r)
 			continue
 		}
 		if r.status != waiting && r.status != preempted || len(r.held) > 0 || r.computed > 0 || r.allocated > 0 {
@@ -197,9 +202,7 @@ func checkState(s *Scheduler) error {
 	}
 	missing, reservedBlocks := 0, 0
 	for _, r := range s.inHandoff() {
-		for _, slot := range r.held {
-			holders[slot] = true
-		}
+		hold(r)
 		missing += r.reservation.Missing()
 		reservedBlocks += r.reservation.Blocks()
 	}

@@ -44,7 +44,7 @@ type Scheduler struct {
 	prefillCount int // requests that process prompt tokens, and what they sum up to
 	prefillISL   int
 	prefillStart int
-	left         bool // somebody finished or was preempted during emission
+	leaving      []*sequence // those that finished or were preempted during emission
 	out          engine.Pass
 	observed     bool
 
@@ -54,6 +54,7 @@ type Scheduler struct {
 
 	ready        []*sequence       // scratch
 	readyContext int               // tokens of all sequences in ready
+	coastEnds    []float64         // scratch
 	ids          []kvcache.BlockID // scratch
 	spares       []*sequence
 }
@@ -70,6 +71,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		drafts:     setup.Drafts,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
+		calendar:   calendar{off: setup.Stepwise},
 		sources:    sources{},
 		destinations: destinations{
 			probed:   neverProbed,
@@ -85,6 +87,7 @@ var evictionPolicies = map[engineargs.EvictionBackend]paged.Policy{
 }
 
 var (
+	_ engine.Coaster     = (*Scheduler)(nil)
 	_ engine.Source      = (*Scheduler)(nil)
 	_ engine.Destination = (*Scheduler)(nil)
 )
@@ -112,7 +115,6 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		maxOutput:     req.OutputTokens,
 		hold:          req.Hold,
 		prompt:        req.Prompt,
-		privateBase:   s.private,
 		listed:        s.ceilBlocks(req.PromptTokens),
 		full:          req.PromptTokens >> s.blockShift,
 		held:          r.held[:0],
@@ -122,7 +124,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	if s.args.PrefixCaching {
 		r.shareable = max(r.full, req.NamedBlocks)
 	}
-	s.private += kvcache.BlockID(s.ceilBlocks(req.PromptTokens + req.OutputTokens))
+	r.privateBase = s.private - kvcache.BlockID(r.shareable)
+	s.private = r.privateBase + kvcache.BlockID(max(r.shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens)))
 	s.added++
 	return r
 }
@@ -149,7 +152,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 func (s *Scheduler) begin(nowMs float64) {
 	s.passes++
 	s.budget = s.args.MaxNumBatchedTokens
-	s.preempted, s.left = false, false
+	s.preempted, s.leaving = false, s.leaving[:0]
 	s.prefillCount, s.prefillISL, s.prefillStart = 0, 0, 0
 	s.out = engine.Pass{
 		StartMs:  nowMs,

@@ -311,7 +311,7 @@ func (d *duel) compare(wantOK, gotOK bool, events []kvcache.Event) {
 	}
 	for _, r := range d.requests {
 		for i, slot := range r.held {
-			if got := d.pool.blocks[slot].id; got != r.blocks[i] {
+			if got := d.pool.idAt(slot); got != r.blocks[i] {
 				d.fail("held block", pathOf(got), pathOf(r.blocks[i]))
 			}
 		}
@@ -327,8 +327,8 @@ func (d *duel) compare(wantOK, gotOK bool, events []kvcache.Event) {
 			if !cached {
 				continue
 			}
-			slot := d.pool.byID.find(d.pool.blocks, id)
-			if got, want := int(d.pool.blocks[slot].refs), d.model.refs[id]; got != want {
+			slot := d.pool.full.find(id)
+			if got, want := int(d.pool.full.at(slot).refs), d.model.refs[id]; got != want {
 				d.fail("references to "+pathOf(id), got, want)
 			}
 		}

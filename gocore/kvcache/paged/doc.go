@@ -1,11 +1,11 @@
 // Package paged is the block pool of the vLLM-style engine: a fixed number of slots, each free, active or inactive.
 //
-//	          take                     last reference dropped
+//	          Use                      last reference dropped
 //	free ------------> active (full) ------------------------> inactive (cached, evictable)
 //	  ^                  ^   |  ^                                 |          |
 //	  |   last reference |   |  +------------- prefix hit --------+          |
 //	  +---- (partial) ---+---+                                               |
-//	  +------------------------------ evicted by take -----------------------+
+//	  +------------------------------- evicted by Use -----------------------+
 //
 // A request holds an ordered list of slots: full blocks, found by BlockID and shared by everyone with the same prefix,
 // and at most one partial block at the end, its own. Use acquires the next stretch of that list, all or nothing; Promote
@@ -21,6 +21,6 @@
 //   - A Use that fails changes nothing but the age of the inactive blocks it touched (and their uses, for MultiLRU).
 //
 // A block can be hit from the moment it is allocated, before its compute has finished: two identical prompts in one pass
-// share everything. pool.go is the pool, eviction.go the order in which inactive blocks go, table.go finds a block by id,
-// reserve.go keeps room for prompts to come.
+// share everything. pool.go is the pool, eviction.go the order in which inactive blocks go, table.go holds the full blocks
+// and finds them by id, reserve.go keeps room for prompts to come. Of partial blocks only the number is kept.
 package paged

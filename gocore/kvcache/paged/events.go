@@ -36,7 +36,7 @@ func (p *Pool) publishNew(held []Slot, first int, blocks []kvcache.BlockID, isNe
 func (p *Pool) publishStored(held []Slot, at int, blocks []kvcache.BlockID) {
 	e := kvcache.Event{Kind: kvcache.Stored, Blocks: append([]kvcache.BlockID(nil), blocks...)}
 	if at > 0 {
-		e.Parent, e.HasParent = p.blocks[held[at-1]].id, true
+		e.Parent, e.HasParent = p.full.id(held[at-1]), true
 	}
 	p.publish(e)
 }

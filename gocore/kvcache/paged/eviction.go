@@ -44,11 +44,12 @@ func (q evictionQueues) touch(id kvcache.BlockID) {
 	}
 }
 
-func (q evictionQueues) queueOf(id kvcache.BlockID) Slot {
+// queueOf is the queue for a block.
+func (q evictionQueues) queueOf(id kvcache.BlockID) int {
 	if q.uses == nil {
 		return 0
 	}
-	level, uses := Slot(0), q.uses.estimate(uint64(id))
+	level, uses := 0, q.uses.estimate(uint64(id))
 	for _, from := range warmFrom {
 		if uses >= from {
 			level++
@@ -57,26 +58,30 @@ func (q evictionQueues) queueOf(id kvcache.BlockID) Slot {
 	return level
 }
 
+// anchor is the slot through which the ring of a queue goes; no block lives there.
+func anchor(queue int) Slot { return Slot(1 + queue) }
+
 // oldest is the next victim. There must be an inactive block.
 func (p *Pool) oldest() Slot {
-	for q := range Slot(numQueues) {
-		if first := p.blocks[q].next; first != q {
+	for q := range numQueues {
+		if first := p.full.at(anchor(q)).next; first != anchor(q) {
 			return first
 		}
 	}
 	panic("paged: nothing to evict")
 }
 
-// pushBack makes slot the youngest of a queue, which is a ring through its anchor.
-func (p *Pool) pushBack(queue, slot Slot) {
-	last := p.blocks[queue].prev
-	p.blocks[slot].prev, p.blocks[slot].next = last, queue
-	p.blocks[last].next = slot
-	p.blocks[queue].prev = slot
+// pushBack makes the block at slot the youngest of a queue, which is a ring through its anchor.
+func (p *Pool) pushBack(queue int, slot Slot) {
+	end := p.full.at(anchor(queue))
+	b := p.full.at(slot)
+	b.prev, b.next = end.prev, anchor(queue)
+	p.full.at(end.prev).next = slot
+	end.prev = slot
 }
 
-func (p *Pool) unlink(slot Slot) {
-	prev, next := p.blocks[slot].prev, p.blocks[slot].next
-	p.blocks[prev].next = next
-	p.blocks[next].prev = prev
+func (p *Pool) unlink(b *block) {
+	p.full.at(b.prev).next = b.next
+	p.full.at(b.next).prev = b.prev
+	b.prev, b.next = noSlot, noSlot
 }

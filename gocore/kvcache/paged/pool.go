@@ -5,37 +5,30 @@ import "dynosim/gocore/kvcache"
 // Slot is the place of one block in the pool. Requests keep the slots they hold; the number itself means nothing.
 type Slot int32
 
+// PartialSlot is where all partial blocks are: nothing is to be known of them but how many there are.
+const PartialSlot Slot = -1
+
 // Partial stands for a block that is not full yet, in the list given to Use. Nobody else can share it.
 const Partial = ^kvcache.BlockID(0)
 
-// noSlot marks a block that Use still has to find room for. Slot 0 is the anchor of an eviction queue.
+// noSlot marks a block that Use still has to find room for.
 const noSlot Slot = 0
 
 // Pool is the paged KV cache of one engine. It is not safe for concurrent use.
 type Pool struct {
 	capacity int
 	active   int
+	partial  int // of the active blocks
 	inactive int
+	aside    int // of the partial blocks, those for UsePartial
 
-	blocks    []block // [0, numQueues) are the anchors of the eviction queues
-	freeSlots Slot    // slots given back, linked through next
-	byID      table
-
-	aside []Slot // for UsePartial
-
+	full                table
 	queues              evictionQueues
 	restoreDeepestFirst bool
 
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
-}
-
-type block struct {
-	id         kvcache.BlockID
-	refs       int32
-	pins       int32 // of the references, those of reservations
-	prev, next Slot
 }
 
 // Event is a kvcache.Event together with the occupancy of the pool when it was published.
@@ -49,14 +42,14 @@ type Event struct {
 func New(capacity int, policy Policy, prefixCaching bool) *Pool {
 	p := &Pool{
 		capacity: capacity,
-		blocks:   make([]block, numQueues),
+		full:     newTable(capacity),
 		// A group that is put back goes root first. Lineage evicts leaves first, so the group leaves deepest first; an LRU
 		// has no such rule, and without prefix caching every block is a root of its own.
 		restoreDeepestFirst: policy == Lineage && prefixCaching,
 		queues:              newEvictionQueues(policy, capacity),
 	}
 	for q := range numQueues {
-		p.blocks[q] = block{prev: Slot(q), next: Slot(q)}
+		*p.full.at(anchor(q)) = block{prev: anchor(q), next: anchor(q)}
 	}
 	return p
 }
@@ -86,8 +79,12 @@ func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 // Lookup tells whether a full block is cached, and whether a request holds it; a reservation is none. It changes nothing,
 // not even ages.
 func (p *Pool) Lookup(id kvcache.BlockID) (cached, held bool) {
-	slot := p.byID.find(p.blocks, id)
-	return slot != noSlot, slot != noSlot && p.blocks[slot].refs > p.blocks[slot].pins
+	slot := p.full.find(id)
+	if slot == noSlot {
+		return false, false
+	}
+	b := p.full.at(slot)
+	return true, b.refs > b.pins
 }
 
 // Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended. It
@@ -124,10 +121,9 @@ func (p *Pool) Use(held []Slot, blocks []kvcache.BlockID) ([]Slot, bool) {
 // UsePartial acquires one partial block, as a generated token needs it when it opens a block; one that was set aside, if
 // there is any.
 func (p *Pool) UsePartial(held []Slot) ([]Slot, bool) {
-	if last := len(p.aside) - 1; last >= 0 {
-		held = append(held, p.aside[last])
-		p.aside = p.aside[:last]
-		return held, true
+	if p.aside > 0 {
+		p.aside--
+		return append(held, PartialSlot), true
 	}
 	if p.Available() == 0 {
 		return held, false
@@ -144,12 +140,11 @@ func (p *Pool) UsePartial(held []Slot) ([]Slot, bool) {
 func (p *Pool) Promote(held []Slot, id kvcache.BlockID) {
 	last := len(held) - 1
 	if known := p.acquire(id); known != noSlot {
-		p.discard(held[last])
-		p.active--
+		p.drop(PartialSlot)
 		held[last] = known
 		return
 	}
-	p.register(held[last], id)
+	held[last] = p.complete(id)
 	if p.recording {
 		p.publishStored(held, last, []kvcache.BlockID{id})
 	}
@@ -165,13 +160,13 @@ func (p *Pool) Release(held []Slot) {
 
 // acquire adds a reference to a cached block; noSlot when it is not cached.
 func (p *Pool) acquire(id kvcache.BlockID) Slot {
-	slot := p.byID.find(p.blocks, id)
+	slot := p.full.find(id)
 	if slot == noSlot {
 		return noSlot
 	}
-	b := &p.blocks[slot]
+	b := p.full.at(slot)
 	if b.refs == 0 {
-		p.unlink(slot)
+		p.unlink(b)
 		p.queues.touch(id)
 		p.inactive--
 		p.active++
@@ -193,63 +188,58 @@ func (p *Pool) putBack(slots []Slot) {
 }
 
 func (p *Pool) drop(slot Slot) {
-	b := &p.blocks[slot]
+	if slot == PartialSlot {
+		if p.partial == 0 {
+			panic(notHeld)
+		}
+		p.partial--
+		p.active--
+		return
+	}
+	b := p.full.at(slot)
 	if b.refs <= 0 {
-		panic("paged: a block was released that nobody holds")
+		panic(notHeld)
 	}
 	b.refs--
 	if b.refs > 0 {
 		return
 	}
 	p.active--
-	if b.id == Partial {
-		p.discard(slot)
-		return
-	}
 	p.inactive++
-	p.pushBack(p.queues.queueOf(b.id), slot)
+	p.pushBack(p.queues.queueOf(p.full.id(slot)), slot)
 }
 
-// fill takes a slot, evicting when none is free, and gives it to one request as block id.
+const notHeld = "paged: a block was released that nobody holds"
+
+// fill makes room, evicting when no slot is free, and gives it to one request as block id. The caller has checked that
+// there is room.
 func (p *Pool) fill(id kvcache.BlockID) Slot {
-	slot := p.take()
+	if p.active+p.inactive == p.capacity {
+		p.evict()
+	}
 	p.active++
-	p.blocks[slot] = block{id: Partial, refs: 1}
-	if id != Partial {
-		p.register(slot, id)
+	if id == Partial {
+		p.partial++
+		return PartialSlot
 	}
-	return slot
-}
-
-func (p *Pool) register(slot Slot, id kvcache.BlockID) {
-	p.blocks[slot].id = id
-	p.byID.insert(p.blocks, slot)
 	p.queues.touch(id)
+	return p.full.insert(id)
 }
 
-// take finds a slot: one given back earlier, a new one, or the oldest inactive block's. The caller has checked that
-// there is one.
-func (p *Pool) take() Slot {
-	if slot := p.freeSlots; slot != noSlot {
-		p.freeSlots = p.blocks[slot].next
-		return slot
-	}
-	if len(p.blocks)-numQueues < p.capacity {
-		p.blocks = append(p.blocks, block{})
-		return Slot(len(p.blocks) - 1)
-	}
+// complete makes a partial block the full block id, which is not in the pool.
+func (p *Pool) complete(id kvcache.BlockID) Slot {
+	p.partial--
+	p.queues.touch(id)
+	return p.full.insert(id)
+}
+
+// evict removes the oldest inactive block. There must be one.
+func (p *Pool) evict() {
 	victim := p.oldest()
 	if p.recording {
-		p.evicted = append(p.evicted, p.blocks[victim].id)
+		p.evicted = append(p.evicted, p.full.id(victim))
 	}
-	p.unlink(victim)
+	p.unlink(p.full.at(victim))
 	p.inactive--
-	p.byID.remove(p.blocks, victim)
-	return victim
-}
-
-// discard makes the slot of a partial block free.
-func (p *Pool) discard(slot Slot) {
-	p.blocks[slot] = block{next: p.freeSlots}
-	p.freeSlots = slot
+	p.full.remove(victim)
 }

@@ -34,7 +34,7 @@ func (p *Pool) Reserve(blocks []kvcache.BlockID, spare int) (Reservation, bool) 
 		if slot == noSlot {
 			break
 		}
-		p.blocks[slot].pins++
+		p.full.at(slot).pins++
 		r.slots = append(r.slots, slot)
 		r.pinned++
 	}
@@ -67,12 +67,11 @@ func (p *Pool) Activate(held []Slot, r Reservation, blocks []kvcache.BlockID) []
 			continue
 		}
 		if known := p.acquire(blocks[i]); known != noSlot {
-			p.discard(held[i])
-			p.active--
+			p.drop(PartialSlot)
 			held[i] = known
 			continue
 		}
-		p.register(held[i], blocks[i])
+		held[i] = p.complete(blocks[i])
 		if p.recording {
 			isNew[i] = true
 		}
@@ -91,6 +90,6 @@ func (p *Pool) Cancel(r Reservation) {
 
 func (p *Pool) unpin(r Reservation) {
 	for _, slot := range r.slots[:r.pinned] {
-		p.blocks[slot].pins--
+		p.full.at(slot).pins--
 	}
 }

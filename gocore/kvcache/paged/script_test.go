@@ -130,7 +130,7 @@ func (s *script) step(t *testing.T, d *datadriven.TestData, words []string) []st
 		d.Fatalf(t, "cannot read %q", words)
 	}
 	for i, slot := range r.held {
-		if got := s.pool.blocks[slot].id; got != r.blocks[i] {
+		if got := s.pool.idAt(slot); got != r.blocks[i] {
 			d.Fatalf(t, "after %q: held block %d is %s, want %s", words, i, pathOf(got), pathOf(r.blocks[i]))
 		}
 	}

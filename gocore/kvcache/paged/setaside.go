@@ -7,8 +7,9 @@ func (p *Pool) SetAside(n int) bool {
 		return false
 	}
 	for range n {
-		p.aside = append(p.aside, p.fill(Partial))
+		p.fill(Partial)
 	}
+	p.aside += n
 	if p.recording {
 		p.publishEvicted()
 	}
@@ -16,10 +17,12 @@ func (p *Pool) SetAside(n int) bool {
 }
 
 // Aside is the number of slots that are set aside and not used yet.
-func (p *Pool) Aside() int { return len(p.aside) }
+func (p *Pool) Aside() int { return p.aside }
 
 // GiveBack makes the slots free that are still set aside.
 func (p *Pool) GiveBack() {
-	p.Release(p.aside)
-	p.aside = p.aside[:0]
+	for range p.aside {
+		p.drop(PartialSlot)
+	}
+	p.aside = 0
 }

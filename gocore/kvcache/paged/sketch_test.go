@@ -91,7 +91,7 @@ func TestHalve(t *testing.T) {
 func TestQueueByUses(t *testing.T) {
 	const id kvcache.BlockID = 5
 	q := newEvictionQueues(MultiLRU, 100)
-	want := []Slot{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3} // after 0, 1, 2, ... uses
+	want := []int{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3} // after 0, 1, 2, ... uses
 	for uses := range want {
 		if got := q.queueOf(id); got != want[uses] {
 			t.Errorf("%d uses: got queue %d, want %d", uses, got, want[uses])

@@ -1,61 +1,59 @@
 package paged
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"dynosim/gocore/kvcache"
 )
 
-// The table against a Go map. The ids are chosen so that most of them want the last few places of the table, which makes
-// long probe runs that wrap around, the case in which removal can go wrong.
+// The table against a Go map. The groups of the ids are chosen so that most of them want the last few places of the index,
+// which makes long probe runs that wrap around, the case in which removal can go wrong.
 func TestTable(t *testing.T) {
 	for name, crowded := range map[string]bool{"crowded": true, "spread": false} {
-		t.Run(name, func(t *testing.T) {
-			const numSlots = 200 // the table grows from 64 to 512 places
-			rng := rand.New(rand.NewPCG(5, 6))
-			ids := idsWithHome(numSlots, crowded)
-			blocks := make([]block, 1+numSlots)
-			for i, id := range ids {
-				blocks[1+i].id = id
-			}
-			var tab table
-			want := map[kvcache.BlockID]Slot{}
-			for step := range 5000 {
-				limit := 10 + step*numSlots/5000 // few ids at first, so that every size of the table is lived in
-				slot := Slot(1 + rng.IntN(min(limit, numSlots)))
-				id := blocks[slot].id
-				if _, ok := want[id]; ok {
-					tab.remove(blocks, slot)
-					delete(want, id)
-				} else {
-					tab.insert(blocks, slot)
-					want[id] = slot
-				}
-				if tab.used != len(want) {
-					t.Fatalf("step %d: %d used, want %d", step, tab.used, len(want))
-				}
-				if len(tab.slots) != tab.places() {
-					t.Fatalf("step %d: %d places, of which %d are used", step, len(tab.slots), tab.places())
-				}
-				for _, id := range ids {
-					if got := tab.find(blocks, id); got != want[id] {
-						t.Fatalf("step %d: id %d: got slot %d, want %d", step, id, got, want[id])
-					}
-				}
-			}
-		})
+		for _, expected := range []int{0, 100, 1000} {
+			t.Run(fmt.Sprint(name, expected), func(t *testing.T) { compareTable(t, crowded, expected) })
+		}
 	}
 }
 
-// idsWithHome lists n ids; if crowded, nine of ten have their home among the last three of 64 places, and so in the last
-// 24 of 512.
+func compareTable(t *testing.T, crowded bool, expected int) {
+	const numIDs = 400 // of 200 groups: the index grows from 64 to 512 places
+	rng := rand.New(rand.NewPCG(5, 6))
+	ids := idsWithHome(numIDs, crowded)
+	tab := newTable(expected * groupSize / 2)
+	want := map[kvcache.BlockID]Slot{}
+	for step := range 5000 {
+		limit := 10 + step*numIDs/5000 // few ids at first, so that every size of the table is lived in
+		id := ids[rng.IntN(min(limit, numIDs))]
+		if slot, ok := want[id]; ok {
+			tab.at(slot).refs = 0
+			tab.remove(slot)
+			delete(want, id)
+		} else {
+			want[id] = tab.insert(id)
+		}
+		if len(tab.index) != tab.places() || 2*tab.used > len(tab.index) {
+			t.Fatalf("step %d: %d places for %d groups, of which %d are found", step, len(tab.index), tab.used, tab.places())
+		}
+		for _, id := range ids {
+			got := tab.find(id)
+			if got != want[id] || got != noSlot && tab.id(got) != id {
+				t.Fatalf("step %d: id %d: got slot %d, want %d", step, id, got, want[id])
+			}
+		}
+	}
+}
+
+// idsWithHome lists n ids, two to a group; if crowded, nine of ten groups have their home among the last three of 64
+// places, and so in the last 24 of 512.
 func idsWithHome(n int, crowded bool) []kvcache.BlockID {
 	tab := table{shift: 64 - 6}
 	var ids []kvcache.BlockID
-	for id := kvcache.BlockID(0); len(ids) < n; id++ {
-		if !crowded || len(ids)%10 == 0 || tab.home(id) >= 61 {
-			ids = append(ids, id)
+	for id := kvcache.BlockID(0); len(ids) < n; id += groupSize {
+		if !crowded || len(ids)%20 == 0 || tab.home(numberOf(id)) >= 61 {
+			ids = append(ids, id, id+1+id/groupSize%(groupSize-1))
 		}
 	}
 	return ids

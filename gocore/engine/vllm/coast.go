@@ -1,0 +1,87 @@
+package vllm
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/timing"
+)
+
+// Coasting runs many passes at once. While everybody is on the calendar and nobody can be admitted, passes follow each other
+// that give each request one token and open a block now and then, and all that anybody could see of them is when they end:
+//
+//	pass      31    32    33    34    35
+//	due       -     A     -     -     B       A opens a block, B ends
+//	blocks    47    47    48    48
+//	          |------- Coast --------|        pass 35 is for RunPass
+//
+// Coast only computes the ends. Settle carries out as many of the passes as the shell wants, so that it may change its mind
+// when a request arrives in the midst of them.
+
+// Coast implements [engine.Coaster].
+func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
+	ends := s.coastEnds[:0]
+	if !s.merelyDecodes() {
+		return nil
+	}
+	c := &s.calendar
+	active, context, available := s.pool.Active()-s.pool.Aside(), c.context, s.pool.Available()
+	decodeMs := 0.0
+	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
+		opening := 0
+		for r := c.days[(s.emittingPasses+len(ends))&(s.blockSize-1)]; r != nil; r = r.nextDue {
+			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
+			passes = min(passes, left-1)
+			opening++
+			if s.observed || r.full < min(r.listed, r.shareable) { // it announces a block, or may find it in the cache
+				passes = 0
+			}
+		}
+		available -= opening
+		if len(ends) >= passes || available < 0 {
+			break
+		}
+		if decodeMs == 0 || s.clock.Model != nil { // the polynomial only looks at the blocks
+			seconds := s.clock.DecodeSeconds(c.size, context, active<<s.blockShift, s.pool.Capacity()<<s.blockShift)
+			decodeMs = float64(seconds * 1000)
+		}
+		endMs := atMs + decodeMs
+		if endMs <= atMs {
+			break
+		}
+		ends, atMs = append(ends, endMs), endMs
+		context += c.size
+		if opening > 0 {
+			active, decodeMs = active+opening, 0
+		}
+	}
+	s.coastEnds = ends
+	return ends
+}
+
+// merelyDecodes reports whether the next pass gives everybody on the calendar a token, and does nothing besides.
+func (s *Scheduler) merelyDecodes() bool {
+	c := &s.calendar
+	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role != engine.Aggregated {
+		return false
+	}
+	if s.stall.overtaking || s.stall.givesUp { // until somebody emits a token, and this pass is the one
+		return false
+	}
+	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks || len(s.running) >= s.args.MaxNumSeqs)
+}
+
+// Settle implements [engine.Coaster].
+func (s *Scheduler) Settle(passes int) {
+	s.ready = s.ready[:0]
+	s.passes += passes
+	s.stall.passes, s.stall.instant = 0, 0
+	for range passes {
+		if s.calendar.days[s.emittingPasses&(s.blockSize-1)] == nil {
+			s.calendar.context += s.calendar.size
+			s.emittingPasses++
+			continue
+		}
+		s.emitByCalendar()
+		s.emittingPasses++
+		s.updateCalendar()
+	}
+}

@@ -1,0 +1,69 @@
+package replay
+
+import "sort"
+
+// Workers that coast (engine.Coaster) run many passes in one go, of which the cluster sees only the last end. Nothing that
+// it would do at the other ends depends on them: a pass of this kind frees nobody and tells the router nothing.
+//
+//	worker 0    ---|---|---|---|---|---|---|      ends planned
+//	                        ^ a request arrives
+//	worker 0    ---|---|---|---|                  ends that stay; the next pass sees the request
+//
+// A worker that cannot go on is tried again at every instant, and how often that was in vain has consequences. So nobody
+// coasts while there is one.
+
+// coast makes idle worker i coast if it can.
+func (c *cluster) coast(i int) (bool, error) {
+	w := &c.workers[i]
+	if c.stepwise || !w.TryCoast(c.nowMs, c.afterLimit()) {
+		return false, nil
+	}
+	c.pushEnd(i, w.Coast[len(w.Coast)-1])
+	return true, c.poll()
+}
+
+// haltCoast cuts short the coast of worker i, if it coasts: passes that have not started yet will not.
+func (c *cluster) haltCoast(i int) {
+	ends := c.workers[i].Coast
+	if len(ends) == 0 {
+		return
+	}
+	// The pass after end k has started if that end lies before now, or if it is now and this worker had its chance.
+	started := 1 + sort.Search(len(ends)-1, func(k int) bool {
+		return ends[k] > c.nowMs || ends[k] == c.nowMs && i >= c.swept
+	})
+	if started == len(ends) {
+		return
+	}
+	c.workers[i].Coast = ends[:started]
+	if endMs := ends[started-1]; endMs > c.nowMs {
+		c.pushEnd(i, endMs)
+		return
+	}
+	c.due[i] = nowhere
+	c.settle(i, started)
+	c.noteReady(i)
+}
+
+// haltAll cuts short all coasts.
+func (c *cluster) haltAll() {
+	for i := range c.workers {
+		c.haltCoast(i)
+	}
+}
+
+// lastInstant is the time of the last thing that happened. If the run was cut short, that may be an end in a coast.
+func (c *cluster) lastInstant() float64 {
+	last := c.nowMs
+	for i := range c.workers {
+		for _, endMs := range c.workers[i].Coast {
+			if endMs <= c.MaxSimTimeMs {
+				last = max(last, endMs)
+			}
+		}
+	}
+	return last
+}
+
+// nowhere is the number of no end.
+const nowhere = -1

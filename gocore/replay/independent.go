@@ -1,0 +1,87 @@
+package replay
+
+import (
+	"errors"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/report"
+	"dynosim/gocore/timing"
+)
+
+// Workers that get their requests in turn need not know of each other if no request waits for another one: who gets which
+// request when is settled beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
+// after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
+
+// independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a
+// dead end depends on how often others give them occasion.
+func (cfg *Config) independent(setups []engine.Setup) bool {
+	if cfg.Workers == 1 || cfg.Router != nil || cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
+		return false
+	}
+	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) })
+}
+
+// independently runs the workers by themselves, each as a cluster of one. Whatever they leave behind is put together in
+// their order.
+func (r *run) independently(setups []engine.Setup) error {
+	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
+	collectors := make([]*report.Collector, r.Workers)
+	for i := range parts {
+		collectors[i] = r.collector.Part(i)
+		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
+		parts[i].Workers = 1
+	}
+	each := r.Each
+	if each == nil {
+		each = inOrder
+	}
+	each(len(parts), func(i int) {
+		errs[i] = parts[i].alone(setups[i : i+1])
+	})
+	for _, part := range parts {
+		r.nowMs = max(r.nowMs, part.nowMs)
+	}
+	r.collector.Merge(collectors)
+	return joinDeadEnds(errs)
+}
+
+func inOrder(n int, do func(int)) {
+	for i := range n {
+		do(i)
+	}
+}
+
+// alone runs the only worker of a part, which is forgotten afterwards: a thousand of them would fill the memory.
+func (r *run) alone(setups []engine.Setup) error {
+	defer func() { r.workers = nil }()
+	if err := r.cluster(setups); err != nil {
+		return err
+	}
+	r.cut()
+	return nil
+}
+
+// joinDeadEnds makes one error of those of all workers: the first one of another kind than dead ends, or one dead end of
+// all requests that are left.
+func joinDeadEnds(errs []error) error {
+	var all *engine.DeadEnd
+	for _, err := range errs {
+		var end *engine.DeadEnd
+		switch {
+		case err == nil:
+		case !errors.As(err, &end):
+			return err
+		case all == nil:
+			all = end
+		default:
+			all.AtMs = max(all.AtMs, end.AtMs)
+			all.Requests = append(all.Requests, end.Requests...)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}

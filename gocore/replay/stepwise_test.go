@@ -1,0 +1,232 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
+	"dynosim/gocore/timing"
+)
+
+// drawnRun is a random run, that of its seed. Each call of config prepares it anew.
+type drawnRun struct {
+	seed     uint64
+	stepwise bool
+	log      *strings.Builder // of routing decisions
+}
+
+// config draws everything that may matter to a worker that runs ahead: how often blocks are opened, whether they run
+// short, whether requests arrive in the midst of a pass or exactly at its end, and who is told what.
+func (d drawnRun) config(t testing.TB) Config {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(d.seed, 2))
+	args := d.engineArgs(rng)
+	workers := 1 + rng.IntN(5)
+	cfg := config(t, args, d.rows(rng, parseArgs(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
+	if rng.IntN(5) == 0 {
+		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
+	}
+	if workers > 1 && rng.IntN(2) == 0 {
+		cfg.Router = d.router(t, rng, cfg.Args, workers)
+	}
+	model := d.model(t, rng)
+	cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Model: model, Stepwise: d.stepwise} }
+	return cfg
+}
+
+func (d drawnRun) engineArgs(rng *rand.Rand) string {
+	blockSize := []int{2, 4, 8, 64}[rng.IntN(4)]
+	parts := []string{fmt.Sprintf(`"block_size":%d`, blockSize)}
+	add := func(oneIn int, text string) {
+		if rng.IntN(oneIn) == 0 {
+			parts = append(parts, text)
+		}
+	}
+	add(2, fmt.Sprintf(`"num_gpu_blocks":%d`, 8+rng.IntN(60)))
+	add(3, fmt.Sprintf(`"max_num_seqs":%d`, 1+rng.IntN(4)))
+	add(3, fmt.Sprintf(`"max_num_batched_tokens":%d`, 2+rng.IntN(64)))
+	add(4, `"enable_chunked_prefill":false`)
+	add(4, `"enable_prefix_caching":false`)
+	add(4, `"preemption_mode":"fifo"`)
+	add(4, `"watermark":0.1`)
+	add(4, `"eviction_backend":"multi_lru"`)
+	add(10, `"speedup_ratio":1e12`)
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// rows is a trace with prompts of up to six blocks, and outputs that last some passes.
+func (d drawnRun) rows(rng *rand.Rand, blockSize int) string {
+	var b strings.Builder
+	known := map[int]bool{}
+	sessions := 1 + rng.IntN(60)
+	flat := rng.IntN(3) == 0
+	for range 5 + rng.IntN(40) {
+		session := rng.IntN(sessions)
+		if flat {
+			session = len(known)
+		}
+		when := fmt.Sprintf(`"timestamp":%d`, 10*rng.IntN(50))
+		if known[session] {
+			when = fmt.Sprintf(`"delay":%d`, 10*rng.IntN(5))
+		}
+		known[session] = true
+		ids := make([]string, 1+rng.IntN(6))
+		for i := range ids {
+			ids[i] = fmt.Sprint(rng.IntN(3))
+		}
+		fmt.Fprintf(&b, `{"session_id":"%d",%s,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n",
+			session, when, 1+rng.IntN(blockSize*len(ids)), 1+rng.IntN(100), strings.Join(ids, ","))
+	}
+	return b.String()
+}
+
+func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args, workers int) *router.Options {
+	t.Helper()
+	text := []string{`{}`, `{"router_queue_threshold":0.5}`, `{"router_queue_threshold":0.01}`, `{"overlap_score_credit":0}`}[rng.IntN(4)]
+	parsed, _, err := router.ParseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &router.Options{
+		Config: parsed, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+		Rand: rand.New(rand.NewPCG(d.seed, 3)),
+		Log:  func(decision router.Decision) { fmt.Fprintln(d.log, decision) },
+	}
+}
+
+// model is the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then
+// those of several workers do at once, and requests arrive exactly then.
+func (d drawnRun) model(t testing.TB, rng *rand.Rand) timing.Model {
+	t.Helper()
+	tables := timing.Tables{
+		PrefillISL: []float64{1, 100}, PrefillTTFTMs: []float64{5, 5},
+		DecodeActiveKVTokens: []float64{0, 1000}, DecodeContextLength: []float64{1, 1000}, DecodeITLMs: []float64{5, 5, 5, 5},
+	}
+	switch rng.IntN(3) {
+	case 0:
+		return nil
+	case 1:
+		tables.PrefillTTFTMs, tables.DecodeITLMs = []float64{4, 40}, []float64{5, 50, 10, 70}
+	}
+	grid, err := timing.NewGrid(tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grid
+}
+
+// result is everything that the run leaves behind, and how many passes workers ran ahead.
+func (d drawnRun) result(t testing.TB) string {
+	t.Helper()
+	d.log = &strings.Builder{}
+	cfg := d.config(t)
+	outcome, err := d.run(cfg)
+	if err != nil {
+		return fmt.Sprint(d.log, err)
+	}
+	return fmt.Sprint(d.log, outcome.WorkerSeconds, "\n", text(t, cfg, outcome))
+}
+
+// run is Run; if stepwise, several workers are always run together.
+func (d drawnRun) run(cfg Config) (Outcome, error) {
+	if !d.stepwise || cfg.Workers == 1 {
+		return Run(cfg)
+	}
+	r, setups := newRun(cfg)
+	return r.through(r.cluster, setups)
+}
+
+// TestStepwise runs random workloads with and without the shortcuts of engines and loops. The results must agree to the
+// last bit.
+func TestStepwise(t *testing.T) {
+	seeds := uint64(1500)
+	if testing.Short() {
+		seeds = 300
+	}
+	for seed := range seeds {
+		fast, slow := drawnRun{seed: seed}.result(t), drawnRun{seed: seed, stepwise: true}.result(t)
+		if fast != slow {
+			t.Fatalf("seed %d: %s", seed, firstDifference(fast, slow))
+		}
+	}
+}
+
+func firstDifference(fast, slow string) string {
+	a, b := strings.Split(fast, "\n"), strings.Split(slow, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d\nfast:     %s\nstepwise: %s", i+1, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, stepwise %d", len(a), len(b))
+}
+
+// TestOrderOfWorkers: where workers run by themselves, it does not matter which one runs first.
+func TestOrderOfWorkers(t *testing.T) {
+	backwards := func(n int, do func(int)) {
+		for i := range n {
+			do(n - 1 - i)
+		}
+	}
+	tried := 0
+	for seed := range uint64(400) {
+		d := drawnRun{seed: seed, log: &strings.Builder{}}
+		cfg := d.config(t)
+		if _, setups := newRun(cfg); !cfg.independent(setups) {
+			continue
+		}
+		tried++
+		there := d.result(t)
+		cfg.Each = backwards
+		outcome, err := Run(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back := fmt.Sprint(d.log, outcome.WorkerSeconds, "\n", text(t, cfg, outcome)); back != there {
+			t.Fatalf("seed %d: %s", seed, firstDifference(back, there))
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d runs of independent workers", tried)
+	}
+}
+
+// TestStepwiseDisaggregated is the same with two pools.
+func TestStepwiseDisaggregated(t *testing.T) {
+	for seed := range uint64(300) {
+		run := func(stepwise bool) string {
+			cfg := disaggConfig(t, seed, randomTrace(seed))
+			cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: stepwise} }
+			outcome, err := Run(cfg)
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(outcome.WorkerSeconds, outcome.PrefillWorkerSeconds, "\n", text(t, cfg, outcome))
+		}
+		if fast, slow := run(false), run(true); fast != slow {
+			t.Fatalf("seed %d: %s", seed, firstDifference(fast, slow))
+		}
+	}
+}
+
+// TestCoasting: the shortcut is taken, by one worker and by several.
+func TestCoasting(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		cfg := config(t, `{"block_size":64}`, randomTrace(3), workers, 0)
+		calls := 0
+		cfg.Poll = func(float64, int) error { calls++; return nil }
+		rows := text(t, cfg, mustRun(t, cfg))
+		fast := calls
+		cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
+		if got := text(t, cfg, mustRun(t, cfg)); got != rows {
+			t.Errorf("%d workers: %s", workers, firstDifference(rows, got))
+		}
+		if stepwise := calls - fast; 2*fast > stepwise {
+			t.Errorf("%d workers: polled %d times, stepwise %d times", workers, fast, stepwise)
+		}
+	}
+}
