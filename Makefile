@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-GO_PACKAGES := ./gocore/... ./bindings/...
-GO_FOLDERS := gocore bindings
+GO_PACKAGES := ./gocore/... ./bindings/... ./benchmarks/...
+GO_FOLDERS := gocore bindings benchmarks
 MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
@@ -32,7 +32,8 @@ $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-scale conformance fuzz golden generate clean
+.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop fuzz \
+	golden generate clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +74,7 @@ test: test-go test-python ## Run all tests, Go and Python
 
 test-go:
 	go test -shuffle=on $(GO_PACKAGES)
-	go test -race -shuffle=on ./bindings/... ./gocore/job/...
+	go test -race -shuffle=on ./bindings/... ./gocore/job/... ./gocore/live/... ./gocore/live/...
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
@@ -105,9 +106,22 @@ bench: build ## Run the benchmarks and the table of whole replays
 bench-scale: build ## Run the table of how cost grows: requests, workers, blocks, queues, prompts
 	$(BIN)/python benchmarks/speed.py --scaling -n 2
 
+bench-live: build ## Put load on 64 live workers in one process
+	go build -o build/live-client ./benchmarks/live
+	$(BIN)/python benchmarks/live.py --client build/live-client $(if $(REFERENCE),--reference $(REFERENCE))
+
 conformance: build ## Compare with the recorded runs of the reference
 	@status=0; for cases in tests/conformance/*.jsonl.gz; do \
 		echo "$$cases"; $(BIN)/python tests/conformance/check.py "$$cases" || status=1; done; exit $$status
+
+# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1; without it one is made in build/reference.
+interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) ## Put live workers behind a stock frontend
+	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) $(BIN)/python -m pytest tests/interop
+
+build/reference/.installed:
+	$(PYTHON) -m venv --clear build/reference
+	build/reference/bin/pip install --quiet --disable-pip-version-check 'ai-dynamo==1.3.1' 'ai-dynamo-runtime==1.3.1'
+	@touch $@
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"dynosim/gocore/job"
+	"dynosim/gocore/live/serve"
 )
 
 // cancelGrace is how long Run waits for a cancelled engine to stop by itself. An engine that computes notices within
@@ -30,6 +31,7 @@ type run struct {
 	monitor   job.Monitor
 	cancel    sync.Once
 	stopped   chan struct{} // closed by Cancel
+	stop      *serve.Stop   // of Serve
 	questions chan string   // of the run, which then waits for
 	answers   chan string
 	ended     chan outcome // of length 1: an engine that was left behind must not wait for a reader
@@ -52,6 +54,7 @@ func Open() int64 {
 	registry.last++
 	r := &run{
 		stopped: make(chan struct{}), questions: make(chan string), answers: make(chan string), ended: make(chan outcome, 1),
+		stop: serve.NewStop(),
 	}
 	r.monitor.Ask = r.ask
 	registry.runs[registry.last] = r

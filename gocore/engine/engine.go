@@ -44,9 +44,18 @@ type Setup struct {
 	Model timing.Model
 	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
 	Drafts *speculation.Drafts
+	// Trace hears of each batch of blocks that enters or leaves the cache of a vLLM engine; nil if nobody does. It must not
+	// call the engine.
+	Trace func(CacheTrace)
 	// Stepwise makes an engine look at every request in every pass. The results are the same to the last bit, much later:
 	// tests compare them.
 	Stepwise bool
+}
+
+// CacheTrace is a change of a cache, and how full it was then.
+type CacheTrace struct {
+	Kind                   kvcache.EventKind
+	Free, Active, Inactive int // blocks
 }
 
 // Engine is one simulated inference engine. One loop owns it; it is not safe for concurrent use.
@@ -58,6 +67,10 @@ type Engine interface {
 	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine owns requests but
 	// no further pass will change anything until somebody calls Add or Unblock.
 	RunPass(nowMs float64) (pass *Pass, alive bool)
+
+	// Cancel forgets a request wherever it is, waiting or running, and gives back all it holds; one that the engine does
+	// not know is fine. It may be called between passes only; what it does to the cache is reported by the next pass.
+	Cancel(RequestID)
 
 	// Unblock is for an engine that is not alive and that nothing is going to help: it gives up some of what its requests
 	// have got so that others can go on, and reports whether there was anything to give up.
@@ -120,6 +133,9 @@ type Pass struct {
 
 	// Scheduled is the number of requests that got a share of the pass.
 	Scheduled int
+
+	// Preempted is how often a vLLM engine took the blocks of a running request away.
+	Preempted int
 }
 
 // Admission is a request that starts, or after a preemption restarts, to run.

@@ -44,8 +44,27 @@ type Args struct {
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
+	// Live is what only live workers have a use for; ParseLive sets it.
+	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
 	GPUsPerWorker int
+}
+
+// LiveArgs are the arguments of a worker that serves real clients.
+type LiveArgs struct {
+	Ranks          int     // engines of one worker, data parallelism
+	StartupSeconds float64 // before it serves
+	LocalIndexer   bool    // it answers routers that have missed events
+	Reasoning      *Reasoning
+	ResponseReplay string // file with outputs to repeat, "" for none
+	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
+	EventsPort, ReplayPort int
+}
+
+// Reasoning marks the beginning of every output as thought.
+type Reasoning struct {
+	StartToken, EndToken uint32
+	Ratio                float64 // of the output, with both tokens
 }
 
 // TransferArgs describe the link between prefill and decode workers.
@@ -147,27 +166,43 @@ func Default() Args {
 	return args
 }
 
-// Parse reads one object. The warnings are for the user, one
+// Parse reads one object for an engine of an offline replay. The warnings are for the user, one
 // line each. Errors are those of package strictjson, joined when there are several; none of them says
 // which argument held the object.
-func Parse(text string) (args Args, warnings []string, err error) {
+func Parse(text string) (args Args, warnings []string, err error) { return parse(text, offline) }
+
+// ParseLive is Parse for an engine of a live worker.
+func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
+
+// shell is where an engine is going to run.
+type shell uint8
+
+const (
+	offline shell = iota
+	live
+)
+
+func parse(text string, in shell) (args Args, warnings []string, err error) {
 	o, err := strictjson.Decode(text, schema())
 	if err != nil {
 		return Args{}, nil, err
 	}
-	if err := check(o); err != nil {
+	if err := check(o, in); err != nil {
 		return Args{}, nil, err
 	}
 	args = build(o)
-	return args, slices.Concat(ineffective(o), otherBackend(o), roundedChunk(o, args)), nil
+	if in == live {
+		args.Live = liveArgs(o)
+	}
+	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args)), nil
 }
 
 // ineffective returns one line for each place where fields have been set in vain, with all of them.
-func ineffective(o *strictjson.Object) []string {
+func ineffective(o *strictjson.Object, in shell) []string {
 	var places []string
 	names := map[string][]string{}
 	for _, f := range table {
-		if where := inVain(o, f); where != "" && isSet(o, f) {
+		if where := inVain(o, f, in); where != "" && isSet(o, f) {
 			if names[where] == nil {
 				places = append(places, where)
 			}
@@ -186,9 +221,13 @@ func ineffective(o *strictjson.Object) []string {
 }
 
 // inVain says where a field has no effect if that is here, and "" if it has one.
-func inVain(o *strictjson.Object, f field) string {
+func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
-	case f.use == inert:
+	case f.use == liveOnly && in == live:
+		return ""
+	case f.use == inert && in == live:
+		return "on live workers that are not disaggregated"
+	case f.use == inert || f.use == liveOnly || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()
@@ -323,6 +362,25 @@ func workerType(o *strictjson.Object) WorkerType {
 	default:
 		return WorkerType(max(slices.Index(workerTypeNames, o.Text("worker_type")), 0))
 	}
+}
+
+func liveArgs(o *strictjson.Object) LiveArgs {
+	a := LiveArgs{
+		Ranks:          o.Int("dp_size"),
+		StartupSeconds: o.Float("startup_time"),
+		LocalIndexer:   o.Bool("enable_local_indexer"),
+		ResponseReplay: o.Text("response_replay_trace_path"),
+		EventsPort:     o.Int("zmq_kv_events_port"),
+		ReplayPort:     o.Int("zmq_replay_port"),
+	}
+	if r := o.Object("reasoning"); r != nil {
+		a.Reasoning = &Reasoning{
+			StartToken: uint32(r.Int("start_thinking_token_id")),
+			EndToken:   uint32(r.Int("end_thinking_token_id")),
+			Ratio:      r.Float("thinking_ratio"),
+		}
+	}
+	return a
 }
 
 func transfer(o *strictjson.Object) TransferArgs {

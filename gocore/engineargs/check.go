@@ -11,7 +11,7 @@ import (
 )
 
 // check goes through the groups 2 to 5 of doc.go and returns the complaints of the first that has any.
-func check(o *strictjson.Object) error {
+func check(o *strictjson.Object, in shell) error {
 	if err := checkWorkerType(o); err != nil {
 		return err
 	}
@@ -23,7 +23,12 @@ func check(o *strictjson.Object) error {
 			return err
 		}
 	}
-	return notBuilt(o)
+	if in == offline {
+		if err := checkRanks(o); err != nil {
+			return err
+		}
+	}
+	return strictjson.Join(notBuilt(o, in))
 }
 
 // checkWorkerType refuses to choose between the worker type and its aliases. A null worker type says nothing.
@@ -79,7 +84,6 @@ var crossRules = []func(*strictjson.Object) error{
 	checkPoolSpellings,
 	checkFrequencySketch,
 	checkAIC,
-	checkRanks,
 }
 
 func checkOffloadTiers(o *strictjson.Object) error {
@@ -201,10 +205,38 @@ func mismatch(o *strictjson.Object, name, want string) error {
 	return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: want}
 }
 
-// notBuilt refuses an engine of which the user would get a simulation of another one.
-func notBuilt(o *strictjson.Object) error {
-	if engineType(o) != TRTLLM {
-		return nil
+// notBuilt refuses every feature of which the user would get a simulation of something else.
+func notBuilt(o *strictjson.Object, in shell) []error {
+	var errs []error
+	refuse := func(name, feature string) {
+		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
 	}
-	return &strictjson.NotBuiltError{Field: "engine_type", Value: o.Shown("engine_type")}
+	if engineType(o) == TRTLLM {
+		refuse("engine_type", "")
+	}
+	if in == offline {
+		return errs
+	}
+	for _, f := range table {
+		if f.use == offload && isSet(o, f) {
+			refuse(f.Name, "KV offload tiers")
+		}
+	}
+	if workerType(o) != Aggregated {
+		refuse(workerField(o), "live workers for prefill or decode only")
+	}
+	if o.Given("aic_backend") {
+		refuse("aic_backend", "AIC timing of live workers")
+	}
+	return errs
+}
+
+// workerField is the field that says what the worker serves.
+func workerField(o *strictjson.Object) string {
+	for _, alias := range []string{"is_prefill", "is_decode"} {
+		if o.Bool(alias) {
+			return alias
+		}
+	}
+	return "worker_type"
 }

@@ -6,10 +6,12 @@
 //
 // Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go,
 // knows every field of it: name, type, range, default, whether null means something, and what this build
-// does with it. There are three answers to the last question:
+// does with it. There are these answers to the last question:
 //
 //	applied   it becomes part of Args
-//	inert     it is checked, and has no effect on an offline replay: one warning line names all such fields
+//	inert     it is checked, and has no effect: one warning line names all such fields
+//	liveOnly  applied on live workers, inert offline
+//	offload   refused on live workers, inert offline
 //	silent    accepted and forgotten, as in the reference
 //
 // Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something

@@ -13,6 +13,8 @@ type use uint8
 const (
 	applied use = iota
 	inert
+	liveOnly
+	offload
 	silent
 )
 
@@ -44,7 +46,7 @@ var table = []field{
 	row("speedup_ratio", strictjson.Number{}, 1.0),
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
 	row("dp_size", between(1, math.MaxUint32), 1),
-	row("startup_time", strictjson.Number{}, nil).as(inert),
+	row("startup_time", strictjson.Number{}, nil).as(liveOnly),
 	row("worker_type", strictjson.Enum{Choices: workerTypeNames}, "aggregated").orNull(),
 	row("is_prefill", strictjson.Bool{}, false),
 	row("is_decode", strictjson.Bool{}, false),
@@ -70,31 +72,31 @@ var table = []field{
 	row("mem_fraction_static", fraction, nil).withAIC(),
 	row("free_gpu_memory_fraction", fraction, nil).withAIC(),
 
-	row("enable_local_indexer", strictjson.Bool{}, false).as(inert),
+	row("enable_local_indexer", strictjson.Bool{}, false).as(liveOnly),
 	row("bootstrap_port", port, nil).as(inert),
 	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(inert),
 	row("kv_bytes_per_token", atLeast(0), nil).on(PrefillWorker),
 	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(PrefillWorker),
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(PrefillWorker),
-	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(inert),
-	row("response_replay_trace_path", strictjson.Text{}, nil).as(inert),
-	row("zmq_kv_events_port", port, nil).as(inert),
-	row("zmq_replay_port", port, nil).as(inert),
+	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(liveOnly),
+	row("response_replay_trace_path", strictjson.Text{}, nil).as(liveOnly),
+	row("zmq_kv_events_port", port, nil).as(liveOnly),
+	row("zmq_replay_port", port, nil).as(liveOnly),
 	row("preemption_mode", word(preemptionNames...), "lifo").only(VLLM),
 	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil),
 	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).only(SGLang),
 	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).as(inert),
 
-	row("num_g2_blocks", atLeast(0), nil).as(inert).zeroUnset(),
-	row("num_g3_blocks", atLeast(0), nil).as(inert).zeroUnset(),
-	row("offload_batch_size", atLeast(0), nil).as(inert).zeroUnset(),
-	row("bandwidth_g1_to_g2_gbps", strictjson.Number{}, nil).as(inert),
-	row("bandwidth_g2_to_g1_gbps", strictjson.Number{}, nil).as(inert),
-	row("bandwidth_g2_to_g3_gbps", strictjson.Number{}, nil).as(inert),
-	row("bandwidth_g3_to_g2_gbps", strictjson.Number{}, nil).as(inert),
-	row("enable_g4_storage", strictjson.Bool{}, false).as(inert),
-	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(inert),
-	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(inert),
+	row("num_g2_blocks", atLeast(0), nil).as(offload).zeroUnset(),
+	row("num_g3_blocks", atLeast(0), nil).as(offload).zeroUnset(),
+	row("offload_batch_size", atLeast(0), nil).as(offload).zeroUnset(),
+	row("bandwidth_g1_to_g2_gbps", strictjson.Number{}, nil).as(offload),
+	row("bandwidth_g2_to_g1_gbps", strictjson.Number{}, nil).as(offload),
+	row("bandwidth_g2_to_g3_gbps", strictjson.Number{}, nil).as(offload),
+	row("bandwidth_g3_to_g2_gbps", strictjson.Number{}, nil).as(offload),
+	row("enable_g4_storage", strictjson.Bool{}, false).as(offload),
+	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(offload),
+	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(offload),
 
 	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM, TRTLLM),
 	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),

@@ -346,3 +346,22 @@ func TestWithPool(t *testing.T) {
 		}
 	}
 }
+
+func TestParseLive(t *testing.T) {
+	args, warnings, err := ParseLive(`{"dp_size": 2, "startup_time": 1.5, "zmq_kv_events_port": 20080, "bootstrap_port": 1,
+		"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 0.5}}`)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on live workers") {
+		t.Errorf("got %v, %v", warnings, err)
+	}
+	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning}
+	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
+		t.Errorf("got %+v", args.Live)
+	}
+	for _, text := range []string{
+		`{"num_g2_blocks": 5}`, `{"worker_type": "decode"}`, `{"engine_type": "trtllm"}`, `{"aic_backend": "vllm", "aic_model_path": "m"}`,
+	} {
+		if _, _, err := ParseLive(text); err == nil || !strings.Contains(err.Error(), "not built yet") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}

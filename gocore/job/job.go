@@ -47,6 +47,9 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkOnline(o, d); err != nil {
+		return nil, err
+	}
 	routing, routerWarnings, err := parseRouting(o, d)
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 		}
 		return m.pollRun(nowMs, finished)
 	}
-	outcome, wall, err := simulate(cfg, d, routing, o.Text("router_log"))
+	outcome, wall, err := simulate(o.Text("replay_mode"), cfg, d, routing, o.Text("router_log"))
 	if err == nil {
 		err = sdk.err() // of the last few passes
 	}
@@ -108,7 +111,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 		PrefillWorkerSeconds: outcome.PrefillWorkerSeconds,
 		DecodeWorkerSeconds:  outcome.WorkerSeconds,
 		PrefillGPUsPerWorker: d.prefill.GPUsPerWorker,
-		DecodeGPUsPerWorker:  d.args.GPUsPerWorker,
+		DecodeGPUsPerWorker:  gpusPerWorker(o, d),
 		TimingModel:          timing.name,
 		WallMs:               float64(wall.Nanoseconds()) / 1e6,
 	}, sla(o))
@@ -128,11 +131,19 @@ func Run(config string, m *Monitor) (*Result, error) {
 	return result, nil
 }
 
+// gpusPerWorker is 0 on the clock, where no worker seconds are counted either.
+func gpusPerWorker(o *strictjson.Object, d deployment) int {
+	if o.Text("replay_mode") == onlineMode {
+		return 0
+	}
+	return d.args.GPUsPerWorker
+}
+
 // simulate carries out the run and tells how long that took. If there is a path, the router's decisions go there.
-func simulate(cfg replay.Config, d deployment, r routing, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
+func simulate(mode string, cfg replay.Config, d deployment, r routing, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
 	started := time.Now()
 	if logPath == "" {
-		outcome, err = replay.Run(r.deploy(cfg, d))
+		outcome, err = replayIn(mode, r.deploy(cfg, d))
 		return outcome, time.Since(started), err
 	}
 	err = writeWhole(logPath, func(file io.Writer) error {
@@ -140,7 +151,7 @@ func simulate(cfg replay.Config, d deployment, r routing, logPath string) (outco
 		for _, stage := range r.stages {
 			stage.Log = log.add
 		}
-		outcome, err = replay.Run(r.deploy(cfg, d))
+		outcome, err = replayIn(mode, r.deploy(cfg, d))
 		wall = time.Since(started)
 		return errors.Join(err, log.flush())
 	})

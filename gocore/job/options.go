@@ -36,7 +36,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
 	{Field: strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
 	{Field: strictjson.Field{Name: "replay_concurrency", Type: strictjson.Integer{Min: 1}}},
-	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{"offline", "online"}}, Default: "offline"}},
+	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode}},
 	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
 	{Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}}},

@@ -133,11 +133,6 @@ func TestNotBuiltYet(t *testing.T) {
 			t.Errorf("%s: null: %v", later.Name, err)
 		}
 	}
-	for config, want := range map[string]string{
-		synthetic(`"replay_mode":"online"`): `replay_mode: "online" is not built yet`,
-	} {
-		checkRefusal(t, config, want, "usage")
-	}
 	defaults := `"num_prefill_workers":1,"num_decode_workers":1,` +
 		`"benchmark_granularity":8,"replay_mode":"offline","router_mode":"round_robin"`
 	if _, err := Run(synthetic(defaults), new(Monitor)); err != nil {

@@ -31,10 +31,5 @@ func refuse(o *strictjson.Object) error {
 			return &strictjson.NotBuiltError{Field: option.Name, Value: o.Shown(option.Name), Feature: option.feature}
 		}
 	}
-	for _, name := range []string{"replay_mode"} {
-		if !o.AtDefault(name) {
-			return &strictjson.NotBuiltError{Field: name, Value: o.Shown(name)}
-		}
-	}
 	return nil
 }

@@ -59,7 +59,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
 		return routing{session: session, stages: []*router.Options{prefill, decode}}, warnings, nil
 	}
-	if d.workers < 2 {
+	if d.workers < 2 && o.Text("replay_mode") == offlineMode {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
 		}

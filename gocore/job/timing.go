@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
+	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/speculation"
@@ -81,14 +83,23 @@ func loadProfile(option string, args engineargs.Args) (timing.Model, error) {
 // setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
+	trace := cacheTrace()
 	return func(role engine.Role, worker int) engine.Setup {
 		if role == engine.Prefill {
-			return engine.Setup{Model: m.prefill}
+			return engine.Setup{Model: m.prefill, Trace: cachetrace.New(trace, d.prefill, 0)}
 		}
-		s := engine.Setup{Model: m.decode}
+		s := engine.Setup{Model: m.decode, Trace: cachetrace.New(trace, d.args, 0)}
 		if d.args.Drafts > 0 {
 			s.Drafts = speculation.New(rates, d.args.DraftSeed+uint64(worker))
 		}
 		return s
 	}
+}
+
+// cacheTrace is where the changes of caches are logged, nil if nobody asks for that.
+func cacheTrace() *slog.Logger {
+	if !cachetrace.Wanted(os.Getenv(cachetrace.Variable)) {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil))
 }

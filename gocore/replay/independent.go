@@ -15,12 +15,12 @@ import (
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
 
 // independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a
-// dead end depends on how often others give them occasion.
+// dead end depends on how often others give them occasion. And the lines of a cache trace come in the order of time.
 func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Workers == 1 || cfg.Router != nil || cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
 		return false
 	}
-	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) })
+	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
 }
 
 // independently runs the workers by themselves, each as a cluster of one. Whatever they leave behind is put together in

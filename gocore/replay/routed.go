@@ -9,7 +9,7 @@ import (
 
 // submit asks the router for a worker. The request may have to wait there.
 func (c *cluster) submit(turn int32) error {
-	return c.admit(c.kv.Submit(routed(c.request(engine.RequestID(turn)), c.Workload), c.nowMs))
+	return c.admit(c.kv.Submit(RouterRequest(c.request(engine.RequestID(turn)), c.Workload), c.nowMs))
 }
 
 // applyToRouter makes the end of a pass visible to the router too: cache events first, then who emitted a first or last
@@ -47,5 +47,5 @@ func (c *cluster) admit(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		c.dispatch(a.ID, a.Worker)
 	}
-	return named(err, c.Workload)
+	return NameRequest(err, c.Workload)
 }

@@ -70,7 +70,7 @@ func NewKVStage(options router.Options, w *workload.Workload) StageRouter {
 }
 
 func (k *kvStage) Submit(req engine.Request, nowMs float64) ([]Admission, error) {
-	return k.admissions(k.kv.Submit(routed(req, k.w), nowMs))
+	return k.admissions(k.kv.Submit(RouterRequest(req, k.w), nowMs))
 }
 
 func (k *kvStage) PrefillCompleted(id engine.RequestID, nowMs float64) ([]Admission, error) {
@@ -96,11 +96,11 @@ func (k *kvStage) admissions(admitted []router.Admission, err error) ([]Admissio
 			OverlapTokens: a.OverlapBlocks * k.blockSize,
 		})
 	}
-	return k.admitted, named(err, k.w)
+	return k.admitted, NameRequest(err, k.w)
 }
 
-// routed is what a KV-aware router needs to know of a request.
-func routed(req engine.Request, w *workload.Workload) router.Request {
+// RouterRequest is what a KV-aware router needs to know of a request.
+func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
 	hints := w.Hints[int32(req.ID)]
 	return router.Request{
 		ID:             int32(req.ID),
@@ -111,8 +111,8 @@ func routed(req engine.Request, w *workload.Workload) router.Request {
 	}
 }
 
-// named gives the request in an error of the router the name that messages use.
-func named(err error, w *workload.Workload) error {
+// NameRequest gives the request in an error of the router the name that messages use.
+func NameRequest(err error, w *workload.Workload) error {
 	var pin *router.PinError
 	if errors.As(err, &pin) {
 		pin.Name = w.TurnName(pin.ID)

@@ -102,6 +102,9 @@ func (s *Scheduler) prefill(r *sequence, tokens int) {
 	s.prefillCount++
 	s.prefillEnds += end
 	s.prefillStarts += reused
+	if s.reporting {
+		s.scheduledWork.AddPrefill(r.promptTokens, tokens, reused)
+	}
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: reused})
 }
 

@@ -43,6 +43,8 @@ type Scheduler struct {
 	// The pass being run.
 	prefillCount, prefillEnds, prefillStarts int
 	retracted                                []*sequence
+	reporting                                bool
+	scheduledWork                            engine.Phases // if reporting
 	out                                      engine.Pass
 	observed                                 bool
 
@@ -145,6 +147,9 @@ func (s *Scheduler) pass(nowMs float64) {
 	s.promote()
 	s.orderQueue()
 	s.admitWaiting()
+	if s.reporting {
+		s.noteRunning()
+	}
 	s.out.EndMs = nowMs + s.prefillMs()
 	s.decode()
 	s.requeueRetracted()
@@ -155,6 +160,7 @@ func (s *Scheduler) pass(nowMs float64) {
 
 func (s *Scheduler) begin(nowMs float64) {
 	s.prefillCount, s.prefillEnds, s.prefillStarts = 0, 0, 0
+	s.scheduledWork = engine.Phases{}
 	s.out = engine.Pass{
 		StartMs:  nowMs,
 		Admitted: s.out.Admitted[:0],

@@ -127,12 +127,15 @@ func (s *Scheduler) enterDay(r *sequence) {
 
 // catchUp gives r, which is on the calendar, the tokens of the emitting passes since it was last looked at.
 func (s *Scheduler) catchUp(r *sequence) {
-	missed := s.emittingPasses - 1 - r.lastTokenPass
+	missed := s.missed(r)
 	r.lastTokenPass += missed
 	r.generated += missed
 	r.computed = r.tokens() - 1
 	r.allocated = max(r.allocated, r.computed)
 }
+
+// missed is how many tokens r, which is on the calendar, got since it was last looked at.
+func (s *Scheduler) missed(r *sequence) int { return s.emittingPasses - 1 - r.lastTokenPass }
 
 // opensBlock is 1 if the next token of r needs a block, else 0.
 func (s *Scheduler) opensBlock(r *sequence) int {

@@ -63,6 +63,9 @@ func (s *Scheduler) merelyDecodes() bool {
 	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role != engine.Aggregated {
 		return false
 	}
+	if s.trace != nil { // whose lines should come in the order of time
+		return false
+	}
 	if s.stall.overtaking || s.stall.givesUp { // until somebody emits a token, and this pass is the one
 		return false
 	}

@@ -53,7 +53,7 @@ func (s *Scheduler) CancelSource(id engine.RequestID) []kvcache.Event {
 
 // takeEventsNow reports what happened to the pool between passes.
 func (s *Scheduler) takeEventsNow() []kvcache.Event {
-	if !s.observed {
+	if !s.observed && s.trace == nil {
 		return nil
 	}
 	s.out.KVEvents = s.out.KVEvents[:0]

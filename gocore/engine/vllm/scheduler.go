@@ -23,6 +23,7 @@ type Scheduler struct {
 	reserve    int // blocks that requests which have not run yet must leave available
 	clock      timing.Clock
 	drafts     *speculation.Drafts // nil: one token for each request and pass
+	trace      func(engine.CacheTrace)
 	pool       *paged.Pool
 
 	waiting    deque.Deque[*sequence]
@@ -48,6 +49,9 @@ type Scheduler struct {
 	out          engine.Pass
 	observed     bool
 
+	reporting     bool
+	scheduledWork engine.Phases // of the last pass, if reporting
+
 	emittingPasses int
 	stall          stall
 	calendar       calendar
@@ -61,7 +65,7 @@ type Scheduler struct {
 
 // New returns an idle engine.
 func New(args engineargs.Args, setup engine.Setup) *Scheduler {
-	return &Scheduler{
+	s := &Scheduler{
 		args:       args,
 		role:       setup.Role,
 		blockSize:  args.BlockSize,
@@ -69,6 +73,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		reserve:    int(args.Watermark * float64(args.NumGPUBlocks)),
 		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		drafts:     setup.Drafts,
+		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
 		calendar:   calendar{off: setup.Stepwise},
@@ -78,6 +83,10 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 			reserved: map[engine.RequestID]*sequence{},
 		},
 	}
+	if s.trace != nil {
+		s.pool.Record()
+	}
+	return s
 }
 
 var evictionPolicies = map[engineargs.EvictionBackend]paged.Policy{
@@ -138,12 +147,16 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
 	if s.stall.stuck {
 		s.out.EndMs = nowMs
+		s.scheduledWork = engine.Phases{}
 		return &s.out, false
 	}
 	s.serveRunning()
 	s.admitWaiting()
+	if s.reporting {
+		s.noteScheduled()
+	}
 	s.emit(nowMs + s.prefillMs())
-	if s.observed {
+	if s.observed || s.trace != nil {
 		s.takeEvents()
 	}
 	return &s.out, s.watchForStall()
@@ -180,7 +193,12 @@ func (s *Scheduler) prefillMs() float64 {
 func (s *Scheduler) takeEvents() {
 	s.out.KVEventsAtMs = s.out.StartMs
 	for _, e := range s.pool.TakeEvents() {
-		s.out.KVEvents = append(s.out.KVEvents, e.Event)
+		if s.trace != nil {
+			s.trace(engine.CacheTrace{Kind: e.Kind, Free: e.Free, Active: e.Active, Inactive: e.Inactive})
+		}
+		if s.observed && s.args.PrefixCaching {
+			s.out.KVEvents = append(s.out.KVEvents, e.Event)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ func (s *Scheduler) watchForStall() (alive bool) {
 	w := &s.stall
 	preemptions := w.preemptions
 	w.preemptions = 0
+	s.out.Preempted = preemptions
 	if s.out.Tokens > 0 || len(s.out.Rejected) > 0 {
 		w.passes, w.instant = 0, 0
 		w.overtaking, w.givesUp = false, false

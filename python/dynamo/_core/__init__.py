@@ -7,6 +7,7 @@ survive ``fork``. A forked child that inherits a loaded runtime gets an error in
 from __future__ import annotations
 
 import _thread
+import functools
 import json
 import os
 import sys
@@ -112,6 +113,29 @@ def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
+    """Runs live workers until they are asked to end.
+
+    ``on_signal`` is asked about twenty times a second whether they should, after the requests they have; the second
+    time it says so they end at once. Raises as ``run`` does.
+    """
+    text = json.dumps(_finite(config), allow_nan=False)
+    core = load()
+    task = _Task(core, core.core_Open(), core.core_Serve)
+    asked = 0
+
+    def poll() -> None:
+        nonlocal asked
+        if on_signal():
+            asked += 1
+            (core.core_Drain if asked == 1 else core.core_Cancel)(task.run_id, False)
+
+    try:
+        task.wait(text, poll)
+    finally:
+        core.core_Close(task.run_id, False)
+
+
 def _carry_out(
     function: str,
     config: Mapping[str, Any],
@@ -126,7 +150,8 @@ def _carry_out(
     core = load()
     task = _Task(core, core.core_Open(), getattr(core, function))
     try:
-        return finish(task.run_id, task.wait(text, on_progress))
+        show = None if on_progress is None else functools.partial(_show, core, task.run_id, on_progress)
+        return finish(task.run_id, task.wait(text, show))
     except BaseException:
         core.core_Close(task.run_id, False)
         raise
@@ -155,12 +180,12 @@ class _Task:
         self._running = _thread.allocate_lock()
         self._running.acquire()
 
-    def wait(self, config: str, on_progress: Callable[[Progress], None] | None) -> str:
+    def wait(self, config: str, poll: Callable[[], None] | None) -> str:
         try:
             _thread.start_new_thread(self._call, (config,))
             while not self._running.acquire(timeout=POLL_SECONDS):
-                if on_progress is not None:
-                    self._show(on_progress)
+                if poll is not None:
+                    poll()
         except BaseException:
             self._core.core_Cancel(self.run_id, False)
             if not self._ended and not self._away:
@@ -192,11 +217,12 @@ class _Task:
             text = self._core.core_Answer(self.run_id, answer)
         return text
 
-    def _show(self, on_progress: Callable[[Progress], None]) -> None:
-        text = self._core.core_Progress(self.run_id)
-        if text:
-            now = json.loads(text)
-            on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
+
+def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], None]) -> None:
+    text = core.core_Progress(run_id)
+    if text:
+        now = json.loads(text)
+        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
 
 
 def map_error(error: RuntimeError) -> BaseException:

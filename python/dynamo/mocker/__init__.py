@@ -1,4 +1,4 @@
-"""Simulated LLM inference engines: their arguments and their router's. Live workers are not built yet."""
+"""Simulated LLM inference engines: their arguments, their router's, and (``python -m dynamo.mocker``) live workers."""
 
 from dynamo.mocker.aic import AicPerfConfig
 from dynamo.mocker.args import MockEngineArgs, ReasoningConfig, SglangArgs

@@ -1,7 +1,19 @@
 """``python -m dynamo.mocker``."""
 
-import sys
+import os
+
+INTERRUPTED = 130
+
+
+def main() -> int:
+    from dynamo.mocker.main import main
+
+    return main()
+
 
 if __name__ == "__main__":
-    print("error: live workers are not built yet; python -m dynamo.replay simulates them offline", file=sys.stderr)
-    sys.exit(2)
+    try:
+        from dynamo.replay.console import run_process
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    run_process(main)

@@ -1,0 +1,47 @@
+package sglang
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+var _ engine.Reporter = (*Scheduler)(nil)
+
+// ReportWork implements [engine.Reporter].
+func (s *Scheduler) ReportWork() { s.reporting = true }
+
+// Work implements [engine.Reporter]. Prefills are counted as they are admitted, their cached tokens included.
+func (s *Scheduler) Work() engine.Work {
+	return engine.Work{Scheduled: s.scheduledWork, Queued: s.queuedWork()}
+}
+
+// noteRunning counts who is running before anybody is retracted or gets a token; those just admitted are.
+func (s *Scheduler) noteRunning() {
+	for _, r := range s.running {
+		s.scheduledWork.AddDecode(s.tokens(r))
+	}
+}
+
+// queuedWork counts who waits: for the prompt, or to go on after a retraction or with a prompt from another worker.
+func (s *Scheduler) queuedWork() engine.Phases {
+	var p engine.Phases
+	for i := range s.waiting.Len() {
+		if r := s.waiting.At(i); s.generated(r) == 0 {
+			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
+		} else {
+			p.AddDecode(s.tokens(r))
+		}
+	}
+	for i := range s.destinations.prebuilt.Len() {
+		p.AddDecode(s.tokens(s.destinations.prebuilt.At(i)))
+	}
+	inHandoff := s.inHandoff()
+	slices.SortFunc(inHandoff, byOrder)
+	for _, r := range inHandoff {
+		if r.status != held {
+			p.AddDecode(r.promptTokens)
+		}
+	}
+	return p
+}

@@ -1,0 +1,59 @@
+package vllm
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+var _ engine.Reporter = (*Scheduler)(nil)
+
+// ReportWork implements [engine.Reporter].
+func (s *Scheduler) ReportWork() { s.reporting = true }
+
+// Work implements [engine.Reporter].
+func (s *Scheduler) Work() engine.Work {
+	return engine.Work{Scheduled: s.scheduledWork, Queued: s.queuedWork()}
+}
+
+// Load implements [engine.Reporter]. Cached blocks that nobody holds are not in use.
+func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
+	d := &s.destinations
+	return s.waiting.Len() + d.pending.Len() + len(d.reserved), len(s.running), s.pool.Active()
+}
+
+// noteScheduled counts who has got a share of the pass, before anybody gets a token. Those on the calendar decode.
+func (s *Scheduler) noteScheduled() {
+	s.scheduledWork = engine.Phases{}
+	for i, r := range s.running {
+		switch {
+		case i < s.calendar.size:
+			s.scheduledWork.AddDecode(r.tokens() + s.missed(r))
+		case r.share.pass != s.passes:
+		case r.share.promptTokens > 0:
+			s.scheduledWork.AddPrefill(r.promptTokens, r.share.tokens, r.share.promptBefore)
+		default:
+			s.scheduledWork.AddDecode(r.tokens())
+		}
+	}
+}
+
+// queuedWork counts who waits: for the prompt, or to go on after a preemption or with a prompt from another worker.
+func (s *Scheduler) queuedWork() engine.Phases {
+	var p engine.Phases
+	for i := range s.waiting.Len() {
+		if r := s.waiting.At(i); r.status == waiting {
+			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
+		} else {
+			p.AddDecode(r.tokens())
+		}
+	}
+	inHandoff := s.inHandoff()
+	slices.SortFunc(inHandoff, byOrder)
+	for _, r := range inHandoff {
+		if r.status == pending || r.status == reserved {
+			p.AddDecode(r.promptTokens)
+		}
+	}
+	return p
+}

@@ -1,0 +1,40 @@
+package job
+
+import (
+	"fmt"
+
+	"dynosim/gocore/live/online"
+	"dynosim/gocore/replay"
+	"dynosim/gocore/strictjson"
+)
+
+// The values of replay_mode.
+const (
+	offlineMode = "offline"
+	onlineMode  = "online"
+)
+
+// checkOnline refuses what a replay on the clock cannot do.
+func checkOnline(o *strictjson.Object, d deployment) error {
+	if o.Text("replay_mode") != onlineMode {
+		return nil
+	}
+	if d.disaggregated {
+		return fmt.Errorf("replay_mode: got %s, want offline with prefill and decode workers", o.Shown("replay_mode"))
+	}
+	for _, name := range []string{"max_sim_time_ms", "max_sim_time_seconds"} {
+		if o.Given(name) {
+			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "replay_mode offline with it: an online replay runs to its end"}
+		}
+	}
+	return nil
+}
+
+// replayIn carries out a run in the mode that was asked for. What happens on the clock has no worker seconds.
+func replayIn(mode string, cfg replay.Config) (replay.Outcome, error) {
+	if mode != onlineMode {
+		return replay.Run(cfg)
+	}
+	collector, err := online.Run(cfg)
+	return replay.Outcome{Collector: collector}, err
+}

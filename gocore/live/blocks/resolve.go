@@ -1,0 +1,85 @@
+package blocks
+
+import (
+	"fmt"
+
+	"dynosim/gocore/kvcache"
+)
+
+// Change is a cache event in terms of the outside world: hashes and tokens instead of ids.
+type Change struct {
+	Kind kvcache.EventKind
+	// Blocks of a Stored event follow each other in one sequence. Those of a Removed one are in eviction order and have
+	// only a Hash.
+	Blocks []Block
+	// Parent is the hash of the block before the first stored one, when there is one.
+	Parent    uint64
+	HasParent bool
+}
+
+// Block is a full block as routers and subscribers know it.
+type Block struct {
+	Hash       uint64   // of the block and everything before it
+	TokensHash uint64   // of its own tokens
+	Tokens     []uint32 // if the table keeps them; not to be changed
+	New        bool     // was not cached before
+}
+
+// Resolve translates the cache events of a pass and notes what the engine has cached. Blocks that only one request can
+// ever have are left out, and so are events of nothing else. The result does not change when the table does.
+func (t *Table) Resolve(events []kvcache.Event) []Change {
+	var changes []Change
+	for _, e := range events {
+		c := Change{Kind: e.Kind}
+		if e.Kind == kvcache.Stored {
+			c.Blocks = t.stored(e.Blocks)
+		} else {
+			c.Blocks = t.removed(e.Blocks)
+		}
+		if len(c.Blocks) == 0 {
+			continue
+		}
+		if e.HasParent {
+			c.Parent, c.HasParent = t.mustKnow(e.Parent).key.sequence, true
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// stored notes that blocks are cached. Private ones can only come last.
+func (t *Table) stored(ids []kvcache.BlockID) []Block {
+	list := make([]Block, 0, len(ids))
+	for _, id := range ids {
+		if id >= kvcache.PrivateIDs {
+			break
+		}
+		b := t.mustKnow(id)
+		list = append(list, Block{Hash: b.key.sequence, TokensHash: b.tokensHash, Tokens: b.tokens, New: !b.cached})
+		b.cached = true
+	}
+	return list
+}
+
+// removed notes that blocks are not cached any more, and leaves out those of which that is known.
+func (t *Table) removed(ids []kvcache.BlockID) []Block {
+	list := make([]Block, 0, len(ids))
+	for _, id := range ids {
+		b, known := t.blocks[id]
+		if !known || !b.cached {
+			continue
+		}
+		list = append(list, Block{Hash: b.key.sequence})
+		b.cached = false
+		t.forgetUnneeded(id, b)
+	}
+	return list
+}
+
+func (t *Table) mustKnow(id kvcache.BlockID) *block {
+	b, known := t.blocks[id]
+	if !known {
+		panic(fmt.Sprintf("blocks: the engine names block %d, which no request holds", id))
+	}
+	return b
+}

@@ -1,0 +1,123 @@
+package blocks
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+
+	"dynosim/gocore/kvcache"
+)
+
+// Table names the blocks of one engine's requests. It is not safe for concurrent use.
+type Table struct {
+	blockSize  int
+	keepTokens bool
+	byKey      map[key]kvcache.BlockID
+	blocks     map[kvcache.BlockID]*block
+	next       uint32 // the id to try first
+	scratch    []byte
+}
+
+// key identifies a block and everything before it: its sequence hash, and the chained hash with another seed.
+type key struct{ sequence, check uint64 }
+
+type block struct {
+	key        key
+	tokensHash uint64
+	tokens     []uint32 // nil unless the table keeps them
+	holders    int32    // requests
+	cached     bool     // by the engine
+}
+
+// checkSeed seeds the second half of a key.
+const checkSeed = 7331
+
+// New returns an empty table for blocks of blockSize tokens.
+func New(blockSize int) *Table {
+	return &Table{
+		blockSize: blockSize,
+		byKey:     make(map[key]kvcache.BlockID),
+		blocks:    make(map[kvcache.BlockID]*block),
+	}
+}
+
+// KeepTokens makes the table keep the tokens of blocks held from now on, for subscribers who want to see them.
+func (t *Table) KeepTokens() { t.keepTokens = true }
+
+// Len is the number of blocks in the table.
+func (t *Table) Len() int { return len(t.blocks) }
+
+// Hold names the full blocks of a sequence for a request, until Release. The result's Segments are these blocks, one each:
+// their number is what engine.Request calls NamedBlocks.
+func (t *Table) Hold(tokens []uint32) kvcache.Prompt {
+	full := len(tokens) / t.blockSize
+	ids := make([]uint32, full)
+	var previous key
+	for i := range ids {
+		content := tokens[i*t.blockSize : (i+1)*t.blockSize]
+		tokensHash := kvcache.BlockHash(content)
+		k := key{sequence: tokensHash, check: t.check(previous.check, content)}
+		if i > 0 {
+			k.sequence = kvcache.ChainHash(previous.sequence, tokensHash)
+		}
+		ids[i] = t.hold(k, tokensHash, content)
+		previous = k
+	}
+	return kvcache.Prompt{Segments: ids, PerSegment: 1}
+}
+
+// Release ends what Hold began. p must be a result of Hold that has not been released.
+func (t *Table) Release(p kvcache.Prompt) {
+	for _, segment := range p.Segments {
+		id := kvcache.BlockID(segment)
+		b, known := t.blocks[id]
+		if !known || b.holders == 0 {
+			panic(fmt.Sprintf("blocks: block %d was released that no request holds", id))
+		}
+		b.holders--
+		t.forgetUnneeded(id, b)
+	}
+}
+
+func (t *Table) hold(k key, tokensHash uint64, content []uint32) uint32 {
+	id, known := t.byKey[k]
+	if !known {
+		id = t.freshID()
+		b := &block{key: k, tokensHash: tokensHash}
+		if t.keepTokens {
+			b.tokens = append([]uint32(nil), content...)
+		}
+		t.byKey[k], t.blocks[id] = id, b
+	}
+	t.blocks[id].holders++
+	return uint32(id)
+}
+
+// freshID is the next id that no block has.
+func (t *Table) freshID() kvcache.BlockID {
+	for {
+		id := kvcache.BlockID(t.next)
+		t.next++
+		if _, used := t.blocks[id]; !used {
+			return id
+		}
+	}
+}
+
+// check is the second chained hash of a block.
+func (t *Table) check(previous uint64, content []uint32) uint64 {
+	buf := binary.LittleEndian.AppendUint64(t.scratch[:0], previous)
+	for _, token := range content {
+		buf = binary.LittleEndian.AppendUint32(buf, token)
+	}
+	t.scratch = buf
+	return xxh3.HashSeed(buf, checkSeed)
+}
+
+func (t *Table) forgetUnneeded(id kvcache.BlockID, b *block) {
+	if b.holders == 0 && !b.cached {
+		delete(t.byKey, b.key)
+		delete(t.blocks, id)
+	}
+}

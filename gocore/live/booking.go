@@ -1,0 +1,84 @@
+package live
+
+import "dynosim/gocore/engine"
+
+// book works out who gets how many tokens from a pass, and notes it in released.
+//
+// A pass only says how the set of emitting requests changes: who joins it and who has finished. Whoever is preempted leaves
+// silently, which shows in the number of tokens. Then the engine is asked how far everybody is.
+func (r *rank) book(pass *engine.Pass) {
+	r.released = r.released[:0]
+	r.preemptions += pass.Preempted
+	for _, a := range pass.Admitted {
+		if q := r.requests[a.ID]; !q.admitted { // those that were preempted come again
+			q.admitted = true
+			r.reused += a.ReusedTokens
+		}
+	}
+	if pass.Tokens > 0 {
+		for _, run := range pass.Started {
+			if q := r.requests[run.ID]; q.place == notEmitting {
+				q.place = len(r.emitting)
+				r.emitting = append(r.emitting, q)
+			}
+		}
+		extra := 0
+		for _, b := range pass.Bursts {
+			extra += b.Tokens - 1
+		}
+		if pass.Tokens == len(r.emitting)+extra {
+			r.bookAll(pass)
+		} else {
+			r.bookEach(pass)
+		}
+	}
+	for _, id := range pass.Finished {
+		r.end(r.requests[id])
+	}
+	for _, rejection := range pass.Rejected {
+		q := r.requests[rejection.ID]
+		r.end(q)
+		r.released = append(r.released, release{request: q, failure: "request rejected: " + rejection.Reason})
+	}
+}
+
+// bookAll gives everybody one token, and those with bursts more.
+func (r *rank) bookAll(pass *engine.Pass) {
+	for _, q := range r.emitting {
+		r.give(q, 1)
+	}
+	for _, b := range pass.Bursts {
+		r.give(r.requests[b.ID], b.Tokens-1)
+	}
+}
+
+// bookEach gives everybody what the engine says they have, and takes out of the set who has got nothing.
+func (r *rank) bookEach(pass *engine.Pass) {
+	if r.generated == nil {
+		r.generated = map[engine.RequestID]int{}
+	}
+	clear(r.generated)
+	for _, s := range r.engine.Stuck() {
+		r.generated[s.ID] = s.Generated
+	}
+	for _, id := range pass.Finished {
+		r.generated[id] = len(r.requests[id].output.tokens)
+	}
+	kept := r.emitting[:0]
+	for _, q := range r.emitting {
+		if n := r.generated[q.id] - q.emitted; n > 0 {
+			r.give(q, n)
+			q.place = len(kept)
+			kept = append(kept, q)
+		} else {
+			q.place = notEmitting
+		}
+	}
+	clear(r.emitting[len(kept):])
+	r.emitting = kept
+}
+
+func (r *rank) give(q *request, n int) {
+	q.emitted += n
+	r.released = append(r.released, release{request: q, n: n})
+}

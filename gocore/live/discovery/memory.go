@@ -1,0 +1,77 @@
+package discovery
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// ErrExists is the error of a record that exists already.
+var ErrExists = errors.New("a record with this key exists already")
+
+// Memory is a registry within one process. Each of its stores is a [Store] for one worker.
+type Memory struct {
+	mu      sync.Mutex
+	records map[place][]byte
+}
+
+type place struct {
+	bucket Bucket
+	key    string
+}
+
+// NewMemory returns an empty registry.
+func NewMemory() *Memory { return &Memory{records: map[place][]byte{}} }
+
+// Open returns a store of this registry.
+func (m *Memory) Open() Store { return &memoryStore{registry: m, own: map[place]bool{}} }
+
+type memoryStore struct {
+	registry *Memory
+	own      map[place]bool
+}
+
+func (s *memoryStore) Put(r Record) error {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	at := place{r.Bucket, r.Key}
+	if _, ok := s.registry.records[at]; ok {
+		return fmt.Errorf("%s/%s: %w", r.Bucket, r.Key, ErrExists)
+	}
+	s.registry.records[at] = r.Document
+	s.own[at] = true
+	return nil
+}
+
+func (s *memoryStore) Delete(bucket Bucket, key string) error {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	delete(s.registry.records, place{bucket, key})
+	delete(s.own, place{bucket, key})
+	return nil
+}
+
+func (s *memoryStore) List(bucket Bucket) ([]Record, error) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	var all []Record
+	for at, document := range s.registry.records {
+		if at.bucket == bucket {
+			all = append(all, Record{Bucket: bucket, Key: at.key, Document: document})
+		}
+	}
+	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.Key, b.Key) })
+	return all, nil
+}
+
+func (s *memoryStore) Close() error {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	for at := range s.own {
+		delete(s.registry.records, at)
+	}
+	clear(s.own)
+	return nil
+}

@@ -1,0 +1,20 @@
+// Package live runs simulated workers on the wall clock: the engines of offline replay, with real clients.
+//
+//	plane ==call==> generator --request--> rank: one goroutine, one engine
+//	                   |  wait for tokens     |  inbox -> Add, Cancel
+//	                   |                      |  RunPass(now), sleep until its end
+//	plane <==tokens====+ <---- released ------+  count tokens out, tell the observer
+//
+// A [Process] is a plane and any number of [Worker]s behind it. A worker has a record in discovery, and a rank for each of
+// its engines. A rank owns its engine: others leave it notes in an inbox, and the engine goroutine never waits for them, as
+// all it does for a client is to raise the number of tokens that may be sent.
+//
+// The tokens of an answer are drawn when its request arrives (output.go). So the blocks of an answer have names like those of
+// prompts, the next turn of a conversation finds them in the cache, and KV events tell the tokens that the client has seen.
+//
+// Simulated time is milliseconds since the rank was started and never runs ahead of the clock: no token is sent before the
+// pass that made it has ended. A pass that follows another one at once starts where that ended, even if the goroutine was
+// woken a little late, so that small delays do not add up.
+//
+// Start reading at rank.go.
+package live

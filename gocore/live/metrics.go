@@ -1,0 +1,163 @@
+package live
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/blocks"
+)
+
+// metrics are what the engines that are simulated say about themselves, by the names they use.
+type metrics struct {
+	sglang               bool
+	running, waiting     *prometheus.GaugeVec
+	usage, oldUsage      *prometheus.GaugeVec
+	requests             *prometheus.CounterVec
+	preemptions          *prometheus.CounterVec
+	hitRate              *prometheus.GaugeVec
+	firstToken, gap, e2e *prometheus.HistogramVec
+	delay                prometheus.Histogram
+}
+
+var (
+	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	gapBuckets        = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+)
+
+func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metrics {
+	m := &metrics{sglang: engineType == engineargs.SGLang}
+	prefix, labels := "vllm:", []string{"model_name", "worker_id", "engine"}
+	if m.sglang {
+		prefix, labels = "sglang:", []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
+		r.MustRegister(g)
+		return g
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+		r.MustRegister(h)
+		return h
+	}
+	if m.sglang {
+		m.running = gauge("num_running_reqs", "Requests that run.")
+		m.waiting = gauge("num_queue_reqs", "Requests that wait.")
+		m.usage = gauge("token_usage", "Fraction of the KV cache in use.")
+		m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sglang:num_requests_total", Help: "Requests that have finished."}, labels)
+		m.hitRate = gauge("cache_hit_rate", "Fraction of prompt tokens found in the cache.")
+		r.MustRegister(m.requests)
+	} else {
+		m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:num_preemptions_total", Help: "Running requests that had to give their blocks back."}, labels)
+		r.MustRegister(m.preemptions)
+		m.running = gauge("num_requests_running", "Requests that run.")
+		m.waiting = gauge("num_requests_waiting", "Requests that wait.")
+		m.usage = gauge("kv_cache_usage_perc", "Fraction of the KV cache in use.")
+		m.oldUsage = gauge("gpu_cache_usage_perc", "The same by its older name.")
+	}
+	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", firstTokenBuckets)
+	m.gap = histogram("inter_token_latency_seconds", "Between two tokens of a request.", gapBuckets)
+	m.e2e = histogram("e2e_request_latency_seconds", "From the arrival of a request to its last token.", e2eBuckets)
+	m.delay = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "dynosim_token_delay_seconds", Help: "From the simulated time of a token to the moment it has been sent.",
+		Buckets: []float64{.0001, .0002, .0003, .0005, .0007, .001, .0015, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1},
+	})
+	r.MustRegister(m.delay)
+	return m
+}
+
+// values are the labels of one rank.
+func (m *metrics) values(model, workerID string, dpRank int) []string {
+	rank := strconv.Itoa(dpRank)
+	if m.sglang {
+		return []string{model, workerID, rank, "sglang", "0", "0", "0"}
+	}
+	return []string{model, workerID, rank}
+}
+
+// rank returns what watches one rank, and what watches its requests.
+func (m *metrics) rank(model, workerID string, dpRank, numBlocks int) (Observer, *requestMetrics) {
+	v := m.values(model, workerID, dpRank)
+	load := &loadMetrics{
+		blocks:  float64(numBlocks),
+		running: m.running.WithLabelValues(v...), waiting: m.waiting.WithLabelValues(v...),
+		usage: []prometheus.Gauge{m.usage.WithLabelValues(v...)},
+	}
+	requests := &requestMetrics{
+		firstToken: m.firstToken.WithLabelValues(v...), gap: m.gap.WithLabelValues(v...), e2e: m.e2e.WithLabelValues(v...),
+		delay: m.delay,
+	}
+	if m.sglang {
+		requests.done = m.requests.WithLabelValues(v...)
+		load.hitRate = m.hitRate.WithLabelValues(v...)
+	} else {
+		load.usage = append(load.usage, m.oldUsage.WithLabelValues(v...))
+		load.preemptions = m.preemptions.WithLabelValues(v...)
+	}
+	return load, requests
+}
+
+// loadMetrics show how busy an engine is; they implement [Observer].
+type loadMetrics struct {
+	blocks           float64
+	running, waiting prometheus.Gauge
+	usage            []prometheus.Gauge
+	preemptions      prometheus.Counter // nil on SGLang
+	preempted        int                // counted
+	hitRate          prometheus.Gauge   // nil on vLLM
+}
+
+// CacheChanged implements [Observer].
+func (*loadMetrics) CacheChanged([]blocks.Change) {}
+
+// PassEnded implements [Observer].
+func (*loadMetrics) PassEnded(engine.Work, float64) {}
+
+// LoadChanged implements [Observer].
+func (m *loadMetrics) LoadChanged(l Load) {
+	m.running.Set(float64(l.Running))
+	m.waiting.Set(float64(l.Waiting))
+	if m.preemptions != nil {
+		m.preemptions.Add(float64(l.Preemptions - m.preempted))
+		m.preempted = l.Preemptions
+	}
+	if m.hitRate != nil {
+		m.hitRate.Set(l.CacheHitRate)
+	}
+	for _, g := range m.usage {
+		g.Set(float64(l.UsedBlocks) / m.blocks)
+	}
+}
+
+// requestMetrics time the tokens of requests.
+type requestMetrics struct {
+	firstToken, gap, e2e prometheus.Observer
+	delay                prometheus.Observer // between the simulation and the socket
+	done                 prometheus.Counter  // nil on vLLM
+}
+
+// tokens counts n tokens that are sent together after sent others.
+func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
+	if sent == 0 {
+		m.firstToken.Observe(now.Sub(received).Seconds())
+		sent, n, last = 1, n-1, now
+	}
+	if n > 0 {
+		each := now.Sub(last).Seconds() / float64(n)
+		for range n {
+			m.gap.Observe(each)
+		}
+	}
+}
+
+func (m *requestMetrics) finished(received time.Time) {
+	m.e2e.Observe(time.Since(received).Seconds())
+	if m.done != nil {
+		m.done.Inc()
+	}
+}

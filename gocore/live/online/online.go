@@ -1,0 +1,183 @@
+package online
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/live/pace"
+	"dynosim/gocore/replay"
+	"dynosim/gocore/report"
+	"dynosim/gocore/router"
+	"dynosim/gocore/workload"
+)
+
+// pollEvery is how often Config.Poll is called.
+const pollEvery = 20 * time.Millisecond
+
+// Run replays a workload of aggregated workers on the clock. Config.MaxSimTimeMs is not looked at.
+func Run(cfg replay.Config) (*report.Collector, error) {
+	stop := make(chan struct{})
+	d := &desk{
+		Config:    cfg,
+		clock:     pace.New(stop),
+		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
+		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
+		messages:  make(chan message, 4*cfg.Workers),
+	}
+	if cfg.Router != nil {
+		d.kv = router.New(*cfg.Router)
+	}
+	var models sync.Mutex // workers share their timing model
+	for i := range cfg.Workers {
+		d.workers = append(d.workers, newWorker(i, &cfg, &models, d.clock, d.messages, stop))
+	}
+	for _, w := range d.workers {
+		go w.run()
+	}
+	err := d.serve()
+	close(stop)
+	for _, w := range d.workers {
+		<-w.done
+	}
+	return d.collector, err
+}
+
+// desk hands out requests and hears of what becomes of them.
+type desk struct {
+	replay.Config
+	clock     *pace.Clock
+	driver    *workload.Driver
+	collector *report.Collector
+	inTurn    router.RoundRobin
+	kv        *router.KV // nil if workers get requests in turn
+	workers   []*worker
+	messages  chan message
+	open      int // requests that have arrived and are not over
+}
+
+// serve goes on until all requests are over.
+func (d *desk) serve() error {
+	arrivals := time.NewTimer(math.MaxInt64)
+	polls := time.NewTicker(pollEvery)
+	defer polls.Stop()
+	for d.driver.Unreleased() > 0 || d.open > 0 {
+		if err := d.release(); err != nil {
+			return err
+		}
+		next, ok := d.driver.NextMs()
+		if !ok && d.open == 0 && d.driver.Unreleased() > 0 {
+			return errors.New("the requests that are left wait for others that never come")
+		}
+		if ok {
+			arrivals.Reset(time.Duration((next - d.clock.NowMs()) * 1e6))
+		}
+		var err error
+		select {
+		case m := <-d.messages:
+			err = d.hear(m)
+		case <-arrivals.C:
+		case <-polls.C:
+			err = d.poll()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *desk) poll() error {
+	if d.Poll == nil {
+		return nil
+	}
+	return d.Poll(d.clock.NowMs(), d.collector.Finished())
+}
+
+// release hands out all requests whose time has come.
+func (d *desk) release() error {
+	for {
+		turn, arrivalMs, ok := d.driver.Next(d.clock.NowMs())
+		if !ok {
+			return nil
+		}
+		d.open++
+		req := d.request(turn)
+		d.collector.Arrival(req, arrivalMs)
+		if d.kv == nil {
+			d.dispatch(turn, d.inTurn.Pick(len(d.workers)))
+		} else if err := d.admit(d.kv.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *desk) request(turn int32) engine.Request {
+	t := d.driver.Turn(turn)
+	return engine.Request{
+		ID: engine.RequestID(turn), Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens, NamedBlocks: t.NamedBlocks,
+	}
+}
+
+// admit hands requests to the workers that the router chose.
+func (d *desk) admit(admitted []router.Admission, err error) error {
+	for _, a := range admitted {
+		d.dispatch(a.ID, a.Worker)
+	}
+	return replay.NameRequest(err, d.Workload)
+}
+
+func (d *desk) dispatch(turn int32, to int) {
+	d.collector.Worker(engine.RequestID(turn), to)
+	d.workers[to].submit(d.request(turn))
+}
+
+// hear takes note of what a worker has done: cache events first, then who has got a first token, then who is over.
+func (d *desk) hear(m message) error {
+	if m.failure != "" {
+		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
+	}
+	if d.kv != nil {
+		d.kv.Apply(m.worker, m.cache)
+	}
+	if m.pass == nil {
+		return nil
+	}
+	now := d.clock.NowMs()
+	m.pass.EndMs = now
+	d.collector.Pass(m.worker, m.pass)
+	for _, s := range m.pass.Signals {
+		if d.kv != nil && !s.Final {
+			if err := d.admit(d.kv.PrefillCompleted(int32(s.ID), now)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range m.pass.Finished {
+		d.collector.Terminal(id, report.Completed, "")
+		d.driver.Completed(int32(id), now)
+		if err := d.free(id, now); err != nil {
+			return err
+		}
+	}
+	for _, rejected := range m.pass.Rejected {
+		d.collector.Terminal(rejected.ID, report.Rejected, rejected.Reason)
+		d.driver.Rejected(int32(rejected.ID), now)
+		if err := d.free(rejected.ID, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free takes a request that is over off the books.
+func (d *desk) free(id engine.RequestID, nowMs float64) error {
+	d.open--
+	if d.kv == nil {
+		return nil
+	}
+	return d.admit(d.kv.Free(int32(id), nowMs))
+}

@@ -1,0 +1,140 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/wire"
+)
+
+// output is the answer to a request: decided when it arrives, sent as the simulation gets to it.
+type output struct {
+	tokens []uint32
+	finish string // why it ends where it does
+}
+
+// Tokens that stand for an answer nobody has planned.
+const (
+	firstToken = 1000
+	lastToken  = 1999
+)
+
+// outputs decides answers.
+type outputs struct {
+	standardLength int // for requests that name none
+	reasoning      *engineargs.Reasoning
+	recorded       map[string][]uint32 // answers to repeat, by key
+}
+
+// length is how many tokens a request asks for at most.
+func (o *outputs) length(request *wire.Request) int {
+	if planned, ok := o.planned(request); ok {
+		return len(planned)
+	}
+	if most := request.StopConditions.MaxTokens; most != nil {
+		return int(*most)
+	}
+	return o.standardLength
+}
+
+// replayAnnotation begins the annotation that names a recorded answer.
+const replayAnnotation = "output_replay_id:"
+
+// recordedKey is the recorded answer that a request asks for, "" if it asks for none.
+func recordedKey(request *wire.Request) string {
+	for _, a := range request.Annotations {
+		if key, found := strings.CutPrefix(a, replayAnnotation); found {
+			return key
+		}
+	}
+	return ""
+}
+
+func (o *outputs) planned(request *wire.Request) ([]uint32, bool) {
+	planned, ok := o.recorded[recordedKey(request)]
+	return planned, ok
+}
+
+// decide draws the answer to a request.
+func (o *outputs) decide(request *wire.Request, rng *rand.Rand) output {
+	tokens, planned := o.planned(request)
+	if !planned {
+		tokens = o.draw(o.length(request), rng)
+	}
+	return cut(tokens, request)
+}
+
+// draw makes up length tokens; the first of them are marked as thought if that is asked for.
+func (o *outputs) draw(length int, rng *rand.Rand) []uint32 {
+	tokens := make([]uint32, length)
+	for i := range tokens {
+		tokens[i] = firstToken + rng.Uint32N(lastToken-firstToken+1)
+	}
+	if r := o.reasoning; r != nil {
+		if n := thought(length, r.Ratio); n > 0 {
+			tokens[0], tokens[n-1] = r.StartToken, r.EndToken
+		}
+	}
+	return tokens
+}
+
+// thought is how many of length tokens are a thought with its two marks:
+//
+//	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
+func thought(length int, ratio float64) int {
+	n := int(math.Floor(float64(length) * ratio))
+	if length < 2 || n <= 0 {
+		return 0
+	}
+	return min(max(n, 2), length)
+}
+
+// cut ends an answer at the first token that ends it by the conditions of the request. That token is sent: frontends know
+// which of them to hide.
+func cut(tokens []uint32, request *wire.Request) output {
+	s := &request.StopConditions
+	fewest := 0
+	if s.MinTokens != nil {
+		fewest = int(*s.MinTokens)
+	}
+	ends := func(token uint32) string {
+		for _, list := range [][]uint32{s.StopTokenIDs, s.StopTokenIDsVisible, s.StopTokenIDsHidden} {
+			if slices.Contains(list, token) {
+				return wire.FinishStop
+			}
+		}
+		if (s.IgnoreEOS == nil || !*s.IgnoreEOS) && slices.Contains(request.EOSTokenIDs, token) {
+			return wire.FinishEOS
+		}
+		return ""
+	}
+	for i, token := range tokens {
+		if i+1 < fewest {
+			continue
+		}
+		if reason := ends(token); reason != "" {
+			return output{tokens: tokens[:i+1], finish: reason}
+		}
+	}
+	return output{tokens: tokens, finish: wire.FinishLength}
+}
+
+// check says why a request cannot be served by an engine with these arguments, "" if it can.
+func (o *outputs) check(request *wire.Request, args *engineargs.Args) string {
+	prompt, length := len(request.TokenIDs), o.length(request)
+	switch {
+	case prompt == 0:
+		return "token_ids: got none, want at least one"
+	case length == 0:
+		return "stop_conditions.max_tokens: got 0, want at least 1"
+	}
+	if needed := (prompt + length + args.BlockSize - 1) / args.BlockSize; needed > args.NumGPUBlocks {
+		return fmt.Sprintf("prompt of %d + output of %d tokens need %d KV blocks of %d, the pool has %d: send less, or start the worker with a larger pool",
+			prompt, length, needed, args.BlockSize, args.NumGPUBlocks)
+	}
+	return ""
+}

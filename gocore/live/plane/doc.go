@@ -1,0 +1,18 @@
+// Package plane is the request plane of a process: it takes requests from frontends, hands them to the endpoints of the
+// workers that live here, and carries the answers back.
+//
+//	frontend == request ==> TCP or HTTP --admit--> Limiter --> Handler of the endpoint
+//	frontend <== ack ======    |                                  |
+//	frontend <== Accept, Output ..., Finish ======== Reply <------+
+//
+// A [Plane] holds what all workers of a process share: the endpoints by path, and one limiter. [TCP] is the way a Dynamo
+// frontend knows: a request is acknowledged on the connection it came on, and answered on one that the worker dials back.
+// [HTTP] serves the same handlers to curl: an answer is a stream of JSON lines.
+//
+// Nobody is left without an answer. Whatever goes wrong after the acknowledgement (an unknown endpoint, a body that cannot
+// be read, a panic) is reported to the frontend as long as the request says where that is.
+//
+// Peers may be anybody. Frames have a largest size, must arrive in time, and count against one budget of memory until they
+// are decoded; connections and requests are limited in number. A peer that does not read its answer blocks nobody but
+// itself, and is cut off after a while.
+package plane

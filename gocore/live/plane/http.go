@@ -1,0 +1,153 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"dynosim/gocore/live/wire"
+)
+
+// HTTPRoot stands before the paths of endpoints.
+const HTTPRoot = "/v1/rpc/"
+
+// HTTP takes requests as plain HTTP: POST HTTPRoot + INSTANCE/ENDPOINT with the body of a request as JSON. The answer is a
+// stream of JSON lines, an item each:
+//
+//	{"data":{"token_ids":[1792], ...}}
+//
+// An answer that is complete ends with a line {"complete_final":true}.
+type HTTP struct {
+	plane    *Plane
+	listener net.Listener
+	server   *http.Server
+}
+
+// ListenHTTP opens the plane to HTTP clients at an address; port 0 is any free one.
+func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	h := &HTTP{plane: p, listener: listener}
+	h.server = &http.Server{Handler: h, ReadHeaderTimeout: frameTimeout, ReadTimeout: 0, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	go func() { _ = h.server.Serve(listener) }()
+	return h, nil
+}
+
+// Addr is where it listens.
+func (h *HTTP) Addr() *net.TCPAddr { return h.listener.Addr().(*net.TCPAddr) }
+
+// Close ends listening and all connections.
+func (h *HTTP) Close() { _ = h.server.Close() }
+
+// ServeHTTP implements [http.Handler].
+func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path, found := strings.CutPrefix(r.URL.Path, HTTPRoot)
+	e, known := h.plane.lookup(path)
+	switch {
+	case !found || !known:
+		httpError(w, http.StatusNotFound, wire.UnknownEndpoint+r.URL.Path)
+		return
+	case r.Method != http.MethodPost:
+		httpError(w, http.StatusMethodNotAllowed, "POST the request")
+		return
+	}
+	received := time.Now()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(received.Add(frameTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.plane.config.MaxMessageSize)))
+	if err != nil {
+		httpError(w, http.StatusRequestEntityTooLarge, err.Error())
+		return
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	done := make(chan struct{})
+	accepted := h.plane.submit(func() {
+		defer close(done)
+		reply := &httpReply{w: w, control: control, metrics: e.metrics}
+		if ctx.Err() == nil {
+			h.plane.serve(ctx, e, &Call{ID: r.Header.Get("request-id"), Body: body, ReceivedAt: received}, reply)
+		}
+		if ctx.Err() != nil {
+			e.metrics.cancellations.Inc()
+		}
+	})
+	if !accepted {
+		httpError(w, http.StatusServiceUnavailable, wire.Overloaded)
+		return
+	}
+	<-done
+}
+
+func httpError(w http.ResponseWriter, status int, reason string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": reason})
+}
+
+// httpReply implements [Reply].
+type httpReply struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	metrics *endpointMetrics
+	out     []byte
+	begun   bool
+}
+
+// Refuse implements [Reply].
+func (r *httpReply) Refuse(reason string) error {
+	if r.begun {
+		return errors.New("the answer has begun")
+	}
+	r.begun = true
+	httpError(r.w, http.StatusBadRequest, reason)
+	return nil
+}
+
+// Accept implements [Reply].
+func (r *httpReply) Accept() error {
+	r.begun = true
+	r.w.Header().Set("Content-Type", "application/x-ndjson")
+	r.w.WriteHeader(http.StatusOK)
+	return r.control.Flush()
+}
+
+// Output implements [Reply].
+func (r *httpReply) Output(o wire.Output) { r.out = append(wire.AppendItem(r.out, o), '\n') }
+
+// Item implements [Reply].
+func (r *httpReply) Item(item any) {
+	text, err := wire.Encode(wire.JSON, item)
+	if err != nil {
+		panic(err) // items are plain values of our own
+	}
+	r.out = append(append(r.out, text...), '\n')
+}
+
+// Problem implements [Reply].
+func (r *httpReply) Problem(p wire.Problem) {
+	r.Item(map[string]wire.Problem{"error": p})
+}
+
+// Flush implements [Reply].
+func (r *httpReply) Flush() error {
+	_ = r.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	n, err := r.w.Write(r.out)
+	r.metrics.responseBytes.Add(float64(n))
+	r.out = r.out[:0]
+	return errors.Join(err, r.control.Flush())
+}
+
+// Finish implements [Reply].
+func (r *httpReply) Finish() error {
+	r.out = append(r.out, "{\"complete_final\":true}\n"...)
+	return r.Flush()
+}

@@ -1,0 +1,85 @@
+package plane
+
+import (
+	"sync"
+
+	"github.com/gammazero/deque"
+)
+
+// Limits bound the requests of a process.
+type Limits struct {
+	Active int // served at the same time, at least 1
+	Queued int // waiting for their turn
+}
+
+// StandardLimits are used if nobody has set any.
+var StandardLimits = Limits{Active: 10_000, Queued: 40_000}
+
+// limiter admits requests in the order of their arrival.
+type limiter struct {
+	limits Limits
+
+	mu     sync.Mutex
+	active int
+	queue  deque.Deque[func()]
+	idle   *sync.Cond // nothing is active or queued
+}
+
+func newLimiter(limits Limits) *limiter {
+	limits.Active = max(limits.Active, 1)
+	l := &limiter{limits: limits}
+	l.idle = sync.NewCond(&l.mu)
+	return l
+}
+
+// submit runs job on a goroutine of its own, now or when it is its turn. It reports false if there is no room for it.
+func (l *limiter) submit(job func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.active < l.limits.Active: // then nobody waits
+		l.active++
+		go l.run(job)
+	case l.queue.Len() < l.limits.Queued:
+		l.queue.PushBack(job)
+	default:
+		return false
+	}
+	return true
+}
+
+// run carries out a job, and then those that wait.
+func (l *limiter) run(job func()) {
+	for job != nil {
+		job()
+		job = l.next()
+	}
+}
+
+func (l *limiter) next() func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.Len() > 0 {
+		return l.queue.PopFront()
+	}
+	l.active--
+	if l.active == 0 {
+		l.idle.Broadcast()
+	}
+	return nil
+}
+
+// wait returns when nothing is active or queued.
+func (l *limiter) wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.active > 0 {
+		l.idle.Wait()
+	}
+}
+
+func (l *limiter) load() (active, queued int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.active, l.queue.Len()
+}

@@ -1,0 +1,165 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"dynosim/gocore/live/wire"
+)
+
+// Call is one request for an endpoint.
+type Call struct {
+	ID         string
+	Codec      wire.Codec
+	Body       []byte
+	ReceivedAt time.Time
+
+	decoded func()
+}
+
+// Decoded says that nobody is going to look at the body again; its memory can be had by others.
+func (c *Call) Decoded() {
+	c.Body = nil
+	if c.decoded != nil {
+		c.decoded()
+		c.decoded = nil
+	}
+}
+
+// Reply takes the answer to one call: either Refuse, or Accept and then any number of the others with Finish as the last. One
+// goroutine uses it. Nothing is sent before Flush, which Refuse and Finish do themselves; an error means that nobody listens
+// any more.
+type Reply interface {
+	// Refuse says why the request is not served.
+	Refuse(reason string) error
+	// Accept says that it is.
+	Accept() error
+	// Output adds a piece of a generated answer.
+	Output(wire.Output)
+	// Item adds an answer of another kind, of which the JSON tags say how it is written.
+	Item(any)
+	// Problem adds that the request has failed after it was accepted.
+	Problem(wire.Problem)
+	Flush() error
+	// Finish says that the answer is complete.
+	Finish() error
+}
+
+// Handler serves the calls of an endpoint. The context ends when the caller has lost interest; then nothing need be sent any
+// more. A handler that returns without Refuse or Finish breaks the stream off, which makes a frontend try elsewhere.
+type Handler interface {
+	Serve(context.Context, *Call, Reply)
+}
+
+// Config describes the plane of a process.
+type Config struct {
+	Limits         Limits
+	MaxMessageSize int // of requests, in bytes
+	Log            *slog.Logger
+	Metrics        *Metrics
+}
+
+// StandardMaxMessageSize is used if nobody has set another one.
+const StandardMaxMessageSize = 32 << 20
+
+// Plane is what the workers of a process share.
+type Plane struct {
+	config  Config
+	limiter *limiter
+	budget  *semaphore.Weighted // bytes of requests that are not decoded yet
+
+	mu        sync.RWMutex
+	endpoints map[string]endpoint
+}
+
+type endpoint struct {
+	handler Handler
+	metrics *endpointMetrics
+}
+
+// New returns a plane without endpoints that nobody can reach yet.
+func New(config Config) *Plane {
+	const atLeast = 256 << 20
+	p := &Plane{
+		config:    config,
+		limiter:   newLimiter(config.Limits),
+		budget:    semaphore.NewWeighted(max(atLeast, 8*int64(config.MaxMessageSize))),
+		endpoints: map[string]endpoint{},
+	}
+	config.Metrics.observe(p.limiter)
+	return p
+}
+
+// Register serves a path, INSTANCE/ENDPOINT. The labels are those of the metrics.
+func (p *Plane) Register(path string, labels Labels, h Handler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endpoints[path] = endpoint{handler: h, metrics: p.config.Metrics.endpoint(labels)}
+}
+
+// Unregister ends what Register began; requests that have been accepted go on.
+func (p *Plane) Unregister(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.endpoints, path)
+}
+
+// Wait returns when all requests that have been accepted are over, or the context is.
+func (p *Plane) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		p.limiter.wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// InFlight is the number of requests that are served or wait for it.
+func (p *Plane) InFlight() int {
+	active, queued := p.limiter.load()
+	return active + queued
+}
+
+func (p *Plane) lookup(path string) (endpoint, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	e, ok := p.endpoints[path]
+	return e, ok
+}
+
+// submit has do run when there is room; see limiter.submit.
+func (p *Plane) submit(do func()) bool {
+	ok := p.limiter.submit(do)
+	if !ok {
+		p.config.Metrics.rejected.Inc()
+	}
+	return ok
+}
+
+// serve calls a handler, whose panic fails only this call.
+func (p *Plane) serve(ctx context.Context, e endpoint, call *Call, reply Reply) {
+	defer call.Decoded()
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.config.Log.Error("a request handler failed", "request", call.ID, "cause", cause, "stack", string(debug.Stack()))
+			e.metrics.failed("generate")
+			if reply.Refuse(fmt.Sprintf("internal: %v", cause)) != nil {
+				return
+			}
+		}
+	}()
+	e.metrics.begin(len(call.Body))
+	defer e.metrics.end(call.ReceivedAt)
+	e.handler.Serve(ctx, call, reply)
+}

@@ -1,0 +1,214 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/live/wire"
+)
+
+const path = "7/generate"
+
+// handlerFunc is a handler of one function.
+type handlerFunc func(context.Context, *Call, Reply)
+
+func (f handlerFunc) Serve(ctx context.Context, c *Call, r Reply) { f(ctx, c, r) }
+
+// echo answers with as many tokens as the request has, the same ones.
+func echo(_ context.Context, c *Call, r Reply) {
+	request, err := wire.DecodeRequest(c.Codec, c.Body)
+	if err != nil {
+		_ = r.Refuse(err.Error())
+		return
+	}
+	c.Decoded()
+	if r.Accept() != nil {
+		return
+	}
+	for _, token := range request.TokenIDs {
+		r.Output(wire.Output{TokenIDs: []uint32{token}})
+	}
+	r.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishLength}})
+	_ = r.Finish()
+}
+
+func start(t *testing.T, limits Limits, h handlerFunc) (*TCP, *Caller) {
+	t.Helper()
+	p := New(Config{
+		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+	p.Register(path, Labels{WorkerID: "7"}, h)
+	tcp, err := p.ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tcp.Close)
+	caller, err := NewCaller("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(caller.Close)
+	return tcp, caller
+}
+
+func call(t *testing.T, tcp *TCP, c *Caller, path string, codec wire.Codec, body []byte) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	return c.Call(ctx, tcp.Addr().String(), path, codec, body)
+}
+
+func TestAnswers(t *testing.T) {
+	tcp, caller := start(t, StandardLimits, echo)
+	var calls sync.WaitGroup
+	for i := range 50 {
+		calls.Go(func() {
+			codec := wire.Codec(i % 2)
+			body, _ := wire.EncodeRequest(codec, wire.Request{TokenIDs: []uint32{uint32(i), 70000}})
+			answer, err := call(t, tcp, caller, path, codec, body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer answer.Close()
+			var got []uint32
+			for {
+				chunk, err := answer.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got = append(got, chunk.Output.TokenIDs...)
+			}
+			if len(got) != 2 || got[0] != uint32(i) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+	calls.Wait()
+	if err := tcp.plane.Wait(t.Context()); err != nil || tcp.plane.InFlight() != 0 {
+		t.Errorf("got %v, %d in flight", err, tcp.plane.InFlight())
+	}
+}
+
+// TestRefusals: whatever is wrong, the caller hears of it.
+func TestRefusals(t *testing.T) {
+	tcp, caller := start(t, StandardLimits, func(ctx context.Context, c *Call, r Reply) {
+		if string(c.Body) == "panic" {
+			panic("as asked")
+		}
+		echo(ctx, c, r)
+	})
+	for _, test := range []struct{ path, body, want string }{
+		{path, "{", "unexpected end of JSON"},
+		{path, `{"token_ids": "x"}`, "token_ids"},
+		{path, "panic", "as asked"},
+		{"8/generate", "{}", "unknown endpoint 8/generate"},
+	} {
+		_, err := call(t, tcp, caller, test.path, wire.JSON, []byte(test.body))
+		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.body, err, test.want)
+		}
+	}
+}
+
+// TestOverload: with room for one and a queue of two, three of eight requests are served.
+func TestOverload(t *testing.T) {
+	enough := make(chan struct{})
+	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {
+		<-enough
+		echo(ctx, c, r)
+	})
+	results := make(chan error, 8)
+	for range 8 {
+		go func() {
+			_, err := call(t, tcp, caller, path, wire.JSON, []byte("{}"))
+			results <- err
+		}()
+	}
+	for range 5 {
+		if err := <-results; !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "Server overloaded:") {
+			t.Errorf("got %v", err)
+		}
+	}
+	close(enough)
+	for range 3 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCancellation: a frontend that asks for it, or goes away, ends the context of the handler.
+func TestCancellation(t *testing.T) {
+	cancelled := make(chan bool)
+	tcp, caller := start(t, StandardLimits, func(ctx context.Context, _ *Call, r Reply) {
+		_ = r.Accept()
+		<-ctx.Done()
+		cancelled <- true
+	})
+	for name, leave := range map[string]func(*Answer){"stop": func(a *Answer) { _ = a.Stop() }, "close": (*Answer).Close} {
+		answer, err := call(t, tcp, caller, path, wire.JSON, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(answer)
+		select {
+		case <-cancelled:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: the handler goes on", name)
+		}
+		answer.Close()
+	}
+}
+
+// TestHostilePeers: nonsense ends a connection, others are served all the while.
+func TestHostilePeers(t *testing.T) {
+	tcp, caller := start(t, StandardLimits, echo)
+	rng := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 1<<16)
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	huge, _ := wire.AppendFrame(nil, wire.Frame{Path: path})
+	copy(huge[len(huge)-4:], "\xff\xff\xff\xff")
+	garbled, _ := wire.AppendFrame(nil, wire.Frame{Path: path, Payload: noise[:100]})
+	for name, data := range map[string][]byte{"noise": noise, "huge": huge, "half": huge[:5], "garbled": garbled, "nothing": nil} {
+		for range 20 {
+			conn, err := net.Dial("tcp", tcp.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = conn.Write(data)
+		}
+		answer, err := call(t, tcp, caller, path, wire.JSON, []byte(`{"token_ids":[5]}`))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if chunk, err := answer.Next(); err != nil || len(chunk.Output.TokenIDs) != 1 {
+			t.Errorf("%s: got %v, %v", name, chunk, err)
+		}
+		answer.Close()
+	}
+	conn, err := net.Dial("tcp", tcp.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = conn.Write(huge)
+	if ack, err := wire.ReadAck(conn); err != nil || !strings.Contains(ack, "too large") {
+		t.Errorf("got %q, %v", ack, err)
+	}
+}

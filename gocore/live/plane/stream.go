@@ -1,0 +1,163 @@
+package plane
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"dynosim/gocore/live/wire"
+)
+
+const (
+	dialTimeout  = 10 * time.Second
+	writeTimeout = 30 * time.Second // for a peer to take what it is sent
+	closeTimeout = 10 * time.Second // for a frontend to close a stream that is complete
+	signalLimit  = 64 << 10
+)
+
+// stream is the connection on which one request is answered; it implements [Reply].
+type stream struct {
+	conn     net.Conn
+	codec    wire.Codec
+	metrics  *endpointMetrics // nil for an endpoint that does not exist
+	out      []byte
+	begun    bool // accepted or refused
+	finished atomic.Bool
+}
+
+// answer serves one request from its payload: a control header and a body.
+func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded func()) {
+	message, control, err := open(payload)
+	if control.Address == "" {
+		p.config.Log.Warn("a request cannot be answered", "cause", err)
+		e.metrics.failed("deserialization")
+		return
+	}
+	s, dialErr := dial(control, e.metrics)
+	if dialErr != nil {
+		p.config.Log.Warn("a frontend cannot be reached", "request", control.ID, "address", control.Address, "cause", dialErr)
+		e.metrics.failed("response_stream")
+		return
+	}
+	if err != nil {
+		e.metrics.failed("deserialization")
+		_ = s.Refuse(err.Error())
+		go s.close()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.listen(cancel)
+	call := &Call{ID: control.ID, Codec: control.Codec, Body: message.Body, ReceivedAt: received, decoded: decoded}
+	p.serve(ctx, e, call, s)
+	if !s.finished.Load() {
+		_ = s.conn.Close() // ends listen
+	}
+}
+
+// refuse answers a request that no endpoint is there for, if it says where to.
+func (p *Plane) refuse(payload []byte, reason string) {
+	if _, control, _ := open(payload); control.Address != "" {
+		if s, err := dial(control, nil); err == nil {
+			_ = s.Refuse(reason)
+			go s.close()
+		}
+	}
+}
+
+func open(payload []byte) (wire.Message, wire.Control, error) {
+	message, err := wire.DecodeMessage(payload)
+	if err != nil {
+		return wire.Message{}, wire.Control{}, err
+	}
+	control, err := wire.DecodeControl(message.Header)
+	return message, control, err
+}
+
+// dial connects to the frontend and says which request this is about.
+func dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
+	conn, err := net.DialTimeout("tcp", control.Address, dialTimeout) // without delay for small packets, as always in Go
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{conn: conn, codec: control.Codec, metrics: metrics}
+	s.out = wire.AppendHandshake(s.out, control.Subject)
+	if err := s.Flush(); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// listen waits until the frontend stops the request or goes away.
+func (s *stream) listen(cancel context.CancelFunc) {
+	defer func() { _ = s.conn.Close() }()
+	defer cancel()
+	// Whatever a frontend says means that it does not want more.
+	_, _ = wire.ReadMessage(bufio.NewReaderSize(s.conn, 256), signalLimit)
+	if !s.finished.Load() {
+		s.metrics.cancellations.Inc()
+	}
+}
+
+// close waits a while for the frontend to read the end of the stream.
+func (s *stream) close() {
+	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	_, _ = wire.ReadMessage(s.conn, signalLimit)
+	_ = s.conn.Close()
+}
+
+// Refuse implements [Reply]. After Accept it breaks the stream off instead.
+func (s *stream) Refuse(reason string) error {
+	if s.begun {
+		return s.conn.Close()
+	}
+	s.begun = true
+	s.out = wire.AppendPrologue(s.out, "Generate Error: "+reason)
+	s.out = wire.AppendSignal(s.out, wire.Sentinel)
+	return s.end()
+}
+
+// Accept implements [Reply].
+func (s *stream) Accept() error {
+	s.begun = true
+	s.out = wire.AppendPrologue(s.out, "")
+	return s.Flush()
+}
+
+// Output implements [Reply].
+func (s *stream) Output(o wire.Output) { s.out = wire.AppendOutput(s.out, s.codec, o) }
+
+// Item implements [Reply].
+func (s *stream) Item(item any) { s.out = wire.AppendData(s.out, s.codec, item) }
+
+// Problem implements [Reply].
+func (s *stream) Problem(p wire.Problem) { s.out = wire.AppendProblem(s.out, s.codec, p) }
+
+// Flush implements [Reply].
+func (s *stream) Flush() error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	n, err := s.conn.Write(s.out)
+	if s.metrics != nil {
+		s.metrics.responseBytes.Add(float64(n))
+	}
+	s.out = s.out[:0]
+	return err
+}
+
+// Finish implements [Reply].
+func (s *stream) Finish() error {
+	s.out = wire.AppendFinal(s.out, s.codec)
+	s.out = wire.AppendSignal(s.out, wire.Sentinel)
+	return s.end()
+}
+
+// end sends what is left. The frontend closes the connection then, which ends listen.
+func (s *stream) end() error {
+	s.finished.Store(true)
+	err := s.Flush()
+	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	return err
+}

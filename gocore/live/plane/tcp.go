@@ -1,0 +1,168 @@
+package plane
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"dynosim/gocore/live/wire"
+)
+
+const (
+	maxConnections = 4096
+	frameTimeout   = 30 * time.Second // from the first byte of a frame to its last
+	ackTimeout     = 10 * time.Second
+	countedFrom    = 64 << 10 // smaller frames do not count against the budget
+)
+
+// TCP takes requests as Dynamo frontends send them.
+type TCP struct {
+	plane    *Plane
+	listener net.Listener
+
+	mu          sync.Mutex
+	connections map[net.Conn]bool
+	closed      bool
+	running     sync.WaitGroup
+}
+
+// ListenTCP opens the plane to frontends at an address; port 0 is any free one.
+func (p *Plane) ListenTCP(address string) (*TCP, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	t := &TCP{plane: p, listener: listener, connections: map[net.Conn]bool{}}
+	t.running.Add(1)
+	go t.accept()
+	return t, nil
+}
+
+// Addr is where it listens.
+func (t *TCP) Addr() *net.TCPAddr { return t.listener.Addr().(*net.TCPAddr) }
+
+// Close ends listening and all connections on which requests come. Answers have connections of their own, and go on.
+func (t *TCP) Close() {
+	t.mu.Lock()
+	t.closed = true
+	_ = t.listener.Close()
+	for conn := range t.connections {
+		_ = conn.Close()
+	}
+	t.mu.Unlock()
+	t.running.Wait()
+}
+
+func (t *TCP) accept() {
+	defer t.running.Done()
+	for {
+		conn, err := t.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of file descriptors, for one
+			time.Sleep(10 * time.Millisecond)
+		case !t.admit(conn):
+			_ = conn.Close()
+		default:
+			go t.converse(conn)
+		}
+	}
+}
+
+func (t *TCP) admit(conn net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || len(t.connections) >= maxConnections {
+		return false
+	}
+	t.connections[conn] = true
+	t.running.Add(1)
+	return true
+}
+
+func (t *TCP) forget(conn net.Conn) {
+	_ = conn.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.connections, conn)
+	t.running.Done()
+}
+
+// converse answers the frames of one connection, in order.
+func (t *TCP) converse(conn net.Conn) {
+	defer t.forget(conn)
+	in := bufio.NewReaderSize(conn, 16<<10)
+	var ack []byte
+	for {
+		frame, release, err := t.read(conn, in)
+		text := wire.Accepted
+		if err == nil {
+			text = t.take(frame, release)
+		} else if release(); errors.Is(err, wire.ErrTooLarge) {
+			text = "Request refused: " + err.Error()
+		} else {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				t.plane.config.Log.Debug("a connection of a frontend ended", "peer", conn.RemoteAddr(), "cause", err)
+			}
+			return
+		}
+		ack = wire.AppendAck(ack[:0], text)
+		_ = conn.SetWriteDeadline(time.Now().Add(ackTimeout))
+		if _, writeErr := conn.Write(ack); writeErr != nil || err != nil {
+			return
+		}
+	}
+}
+
+// read waits for the next frame. release gives back what it has taken of the budget, once.
+func (t *TCP) read(conn net.Conn, in *bufio.Reader) (frame wire.Frame, release func(), err error) {
+	release = func() {}
+	_ = conn.SetReadDeadline(time.Time{})
+	if _, err := in.Peek(1); err != nil {
+		return wire.Frame{}, release, err
+	}
+	deadline := time.Now().Add(frameTimeout)
+	_ = conn.SetReadDeadline(deadline)
+	frame, err = wire.ReadFrame(in, t.plane.config.MaxMessageSize, func(size int) error {
+		if size < countedFrom {
+			return nil
+		}
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		defer cancel()
+		if err := t.plane.budget.Acquire(ctx, int64(size)); err != nil {
+			return err
+		}
+		release = sync.OnceFunc(func() { t.plane.budget.Release(int64(size)) })
+		return nil
+	})
+	return frame, release, err
+}
+
+// take hands a frame over to its endpoint and returns the acknowledgement.
+func (t *TCP) take(frame wire.Frame, release func()) string {
+	received := time.Now()
+	e, known := t.plane.lookup(frame.Path)
+	accepted := t.plane.submit(func() {
+		defer release()
+		if !known {
+			t.plane.refuse(frame.Payload, "unknown endpoint "+frame.Path)
+			return
+		}
+		t.plane.answer(e, frame.Payload, received, release)
+	})
+	switch {
+	case !accepted:
+		release()
+		return wire.Overloaded
+	case !known:
+		return wire.UnknownEndpoint + strings.ToValidUTF8(frame.Path, "?")
+	default:
+		return wire.Accepted
+	}
+}

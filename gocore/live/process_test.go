@@ -1,0 +1,195 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/wire"
+)
+
+// startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above 0.
+func startProcess(t *testing.T, port int) (*Process, discovery.Store) {
+	t.Helper()
+	args := engineargs.Default()
+	args.BlockSize, args.NumGPUBlocks, args.SpeedupRatio = 16, 200, 10
+	args.Live = engineargs.LiveArgs{Ranks: 2, LocalIndexer: true}
+	registry := discovery.NewMemory()
+	metrics := prometheus.NewRegistry()
+	silent := slog.New(slog.DiscardHandler)
+	c := Config{
+		ModelName: "tiny", Card: []byte("{}"), Endpoint: discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"},
+		Args: args, Workers: 2, Pause: func(int) time.Duration { return 0 },
+		OpenStore: func() (discovery.Store, error) { return registry.Open(), nil },
+		Plane: plane.Config{
+			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(metrics),
+		},
+		Listen: "127.0.0.1:0", Host: "127.0.0.1", Device: "cpu", StandardOutput: 16, Log: silent, Registry: metrics,
+	}
+	if port > 0 {
+		c.EventsPorts, c.ReplayPorts = []int{port, port + 2}, []int{port + 4, port + 6}
+	}
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Launch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := p.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for deadline := time.Now().Add(10 * time.Second); !p.Status().Ready; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %+v", p.Status())
+		}
+	}
+	return p, registry.Open()
+}
+
+// generate asks one rank of the first worker and returns the answer.
+func generate(t *testing.T, store discovery.Store, prompt []uint32, output uint32, dpRank uint32) []uint32 {
+	t.Helper()
+	records, err := store.List(discovery.Instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record struct{ Transport map[string]string }
+	if err := json.Unmarshal(records[0].Document, &record); err != nil {
+		t.Fatal(err)
+	}
+	address, path, _ := strings.Cut(record.Transport["tcp"], "/")
+	caller, err := plane.NewCaller("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	body, _ := wire.EncodeRequest(wire.JSON, wire.Request{
+		TokenIDs: prompt, StopConditions: wire.StopConditions{MaxTokens: &output}, Routing: &wire.Routing{DPRank: &dpRank},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	answer, err := caller.Call(ctx, address, path, wire.JSON, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Close()
+	var tokens []uint32
+	for {
+		chunk, err := answer.Next()
+		if err == io.EOF {
+			return tokens
+		}
+		if err != nil || chunk.Error != "" {
+			t.Fatal(err, chunk.Error)
+		}
+		tokens = append(tokens, chunk.Output.TokenIDs...)
+	}
+}
+
+// TestEventsNameWhatTheClientSaw: the blocks that a rank announces are those of the prompt and of the streamed answer.
+func TestEventsNameWhatTheClientSaw(t *testing.T) {
+	port := freePorts(t, 8)
+	_, store := startProcess(t, port)
+	heard := make(chan []uint32, 100)
+	for worker := range 2 {
+		s := zmq4.NewSub(t.Context(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
+		t.Cleanup(func() { _ = s.Close() })
+		if err := s.Dial("tcp://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port+2*worker+1))); err != nil { // rank 1
+			t.Fatal(err)
+		}
+		if err := s.SetOption(zmq4.OptionSubscribe, ""); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				m, err := s.Recv()
+				if err != nil {
+					return
+				}
+				batch, err := events.ParseNative(m.Frames[2])
+				if err != nil || batch.DPRank != 1 {
+					t.Errorf("got %+v, %v", batch, err)
+				}
+				for _, e := range batch.Events {
+					heard <- e.Tokens
+				}
+			}
+		}()
+	}
+	time.Sleep(500 * time.Millisecond) // for subscriptions
+	prompt := make([]uint32, 40)
+	for i := range prompt {
+		prompt[i] = uint32(100 + i)
+	}
+	want := append(slices.Clone(prompt), generate(t, store, prompt, 30, 1)...)[:64] // 4 full blocks of 70 tokens
+	var got []uint32
+	for len(got) < len(want) {
+		select {
+		case tokens := <-heard:
+			got = append(got, tokens...)
+		case <-time.After(10 * time.Second):
+			t.Fatalf("got %d tokens, want %d", len(got), len(want))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestRecords: what can be found of two workers of two ranks.
+func TestRecords(t *testing.T) {
+	_, store := startProcess(t, 0)
+	for bucket, want := range map[discovery.Bucket]int{
+		discovery.Instances:     2 * (1 + 2), // generate, and a recovery endpoint for each rank
+		discovery.Models:        2,
+		discovery.EventChannels: 2 * (2 + 2), // loads, passes, and KV events of each rank
+	} {
+		if records, err := store.List(bucket); err != nil || len(records) != want {
+			t.Errorf("%s: got %d records, %v, want %d", bucket, len(records), err, want)
+		}
+	}
+}
+
+// freePorts is the first of count ports that nobody has; somebody may still take them.
+func freePorts(t *testing.T, count int) int {
+	t.Helper()
+search:
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		for port := first; port < first+count; port++ {
+			l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port)))
+			if err != nil {
+				continue search
+			}
+			_ = l.Close()
+		}
+		return first
+	}
+	t.Fatal("no free ports")
+	return 0
+}

@@ -1,0 +1,54 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/wire"
+)
+
+// Records lists what subscribers find the sockets by. host is an address of this host that they can reach.
+func (w *Worker) Records(namespace, component, host string) []discovery.Record {
+	var list []discovery.Record
+	for _, c := range w.Channels() {
+		scope := component
+		if c.NamespaceScoped {
+			scope = ""
+		}
+		address := "tcp://" + net.JoinHostPort(host, strconv.Itoa(c.Port))
+		list = append(list, discovery.EventChannelRecord(namespace, scope, c.Topic, c.PublisherID, address))
+	}
+	return list
+}
+
+// RecoveryEndpoint is the name of the endpoint where routers ask for events of a rank that they missed.
+func RecoveryEndpoint(dpRank int) string { return fmt.Sprintf("worker_kv_indexer_query_dp%d", dpRank) }
+
+// Recovery serves that endpoint.
+func (w *Worker) Recovery(dpRank int) plane.Handler { return recovery{worker: w, dpRank: dpRank} }
+
+type recovery struct {
+	worker *Worker
+	dpRank int
+}
+
+// Serve implements [plane.Handler]. Errors of sending mean that nobody listens any more.
+func (r recovery) Serve(_ context.Context, call *plane.Call, reply plane.Reply) {
+	var q events.Query
+	err := wire.Decode(call.Codec, call.Body, &q)
+	call.Decoded()
+	if err != nil {
+		_ = reply.Refuse("recovery query: " + err.Error())
+		return
+	}
+	if reply.Accept() != nil {
+		return
+	}
+	reply.Item(r.worker.Answer(r.dpRank, q))
+	_ = reply.Finish()
+}

@@ -1,0 +1,19 @@
+// Package publish is one worker's voice on the event plane: sockets and clocks around package events.
+//
+//	engine loop of rank r                        sockets of the worker
+//	  Cache(r, changes)  -- Feed r ------------> PUB kv-events, one for each rank          RouterEvent
+//	                    \-- Native r ----------> PUB at NativePort + r, if asked for       vLLM's own format
+//	  Pass(r, work, s)   -- PassCounter r -----> PUB forward-pass-metrics                  ForwardPass
+//	  Load(r, blocks)    -- LoadGauge r -------> PUB kv_metrics                            ActiveLoad
+//	request plane
+//	  Answer(r, query)   <- Feed r
+//	subscribers of vLLM's format
+//	  ROUTER at ReplayPort + r, if asked for <-- Native r
+//
+// Start binds everything and fails if a port is taken. Channels says what to write into discovery records: routers find
+// the sockets there. Then each engine loop reports what it does; no call waits for a subscriber. One goroutine of the
+// worker's own sends what is due later: loads that have changed, heartbeats of ranks that have nothing to do.
+//
+// After a pass, in this order: Cache as soon as its events are visible, then when it ends Pass, the tokens to the
+// clients, and Load.
+package publish

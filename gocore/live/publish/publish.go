@@ -1,0 +1,304 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/zmtp"
+)
+
+// Config describes a worker that has something to say.
+type Config struct {
+	WorkerID uint64 // its instance id
+	Ranks    int    // data-parallel ranks, at least 1
+	// KVEvents is false for workers whose cache is no use to a router: without prefix caching, or decoding only.
+	KVEvents bool
+	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers who missed
+	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
+	NativePort, ReplayPort int
+	BlockSize              int    // tokens
+	Host                   string // to bind sockets to, "" for all addresses
+	Log                    *slog.Logger
+}
+
+// Channel is a socket that subscribers have to find.
+type Channel struct {
+	Topic           string
+	NamespaceScoped bool   // the topic is that of a namespace, not of a component in it
+	PublisherID     uint64 // a random number
+	Port            int
+}
+
+// Worker publishes for one worker. Its methods may be called from any goroutine.
+type Worker struct {
+	ranks  []*rank
+	loads  *channel
+	passes *channel
+	start  time.Time
+
+	mu     sync.Mutex // of gauges and counters, and of the order in which their messages are sent
+	wake   chan struct{}
+	stop   chan struct{}
+	done   sync.WaitGroup
+	closes []func()
+}
+
+// rank is what is kept for each data-parallel rank.
+type rank struct {
+	id       uint32
+	workerID uint64
+	gauge    events.LoadGauge
+	counter  events.PassCounter
+
+	mu        sync.Mutex // of the following
+	feed      *events.Feed
+	channel   *channel // nil without KVEvents
+	native    *events.Native
+	nativePub *zmtp.Pub
+}
+
+// Start binds the sockets. On an error none is left.
+func Start(c Config) (*Worker, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	w := &Worker{start: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	if err := w.bind(c); err != nil {
+		w.closeSockets()
+		return nil, err
+	}
+	w.done.Go(w.keepTime)
+	return w, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Ranks < 1:
+		return fmt.Errorf("ranks: got %d, want at least 1", c.Ranks)
+	case c.NativePort != 0 && !c.KVEvents:
+		return errors.New("a port for KV events: this worker has none (prefix caching is off, or it decodes only)")
+	case c.ReplayPort != 0 && c.NativePort == 0:
+		return errors.New("a port to replay KV events: needs one to publish them")
+	}
+	return errors.Join(checkPorts("KV events", c.NativePort, c.Ranks), checkPorts("replays of KV events", c.ReplayPort, c.Ranks))
+}
+
+func checkPorts(what string, first, count int) error {
+	if last := first + count - 1; first < 0 || first > 0 && last > 65535 {
+		return fmt.Errorf("ports for %s: got %d to %d, want at most 65535", what, first, last)
+	}
+	return nil
+}
+
+func (w *Worker) bind(c Config) (err error) {
+	if w.passes, err = w.listen(c, events.ForwardPassTopic, false); err != nil {
+		return err
+	}
+	if w.loads, err = w.listen(c, events.LoadTopic, true); err != nil {
+		return err
+	}
+	for i := range c.Ranks {
+		r := &rank{
+			id:       uint32(i),
+			workerID: c.WorkerID,
+			counter:  events.NewPassCounter(c.WorkerID, uint32(i), w.nowMs()),
+			feed:     events.NewFeed(c.WorkerID, uint32(i)),
+		}
+		if c.KVEvents {
+			if r.channel, err = w.listen(c, events.KVTopic, false); err != nil {
+				return err
+			}
+		}
+		if err = w.bindNative(c, r); err != nil {
+			return err
+		}
+		w.ranks = append(w.ranks, r)
+	}
+	return nil
+}
+
+func (w *Worker) bindNative(c Config, r *rank) error {
+	if c.NativePort == 0 {
+		return nil
+	}
+	r.native = events.NewNative(c.BlockSize, r.id)
+	pub, err := zmtp.ListenPub(c.address(c.NativePort+int(r.id)), c.Log)
+	if err != nil {
+		return err
+	}
+	r.nativePub = pub
+	w.closes = append(w.closes, pub.Close)
+	if c.ReplayPort == 0 {
+		return nil
+	}
+	r.native.KeepForReplay()
+	router, err := zmtp.ListenRouter(c.address(c.ReplayPort+int(r.id)), c.Log, r.replay)
+	if err != nil {
+		return err
+	}
+	w.closes = append(w.closes, router.Close)
+	return nil
+}
+
+func (c *Config) address(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }
+
+// Channels lists the sockets that belong into discovery records: for loads and passes, and the KV events of each rank.
+func (w *Worker) Channels() []Channel {
+	list := []Channel{w.passes.info, w.loads.info}
+	for _, r := range w.ranks {
+		if r.channel != nil {
+			list = append(list, r.channel.info)
+		}
+	}
+	return list
+}
+
+// Cache publishes what a rank has done to its cache.
+func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
+	r := w.ranks[dpRank]
+	if r.channel == nil || len(changes) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.feed.Apply(changes) {
+		r.channel.publish(e.Append)
+	}
+	if r.native == nil {
+		return
+	}
+	unixS := float64(time.Now().UnixMicro()) / 1e6
+	for i := range changes {
+		r.nativePub.Send(r.native.Message(&changes[i], unixS).Frames())
+	}
+}
+
+// replay answers a subscriber of the engine-native format who missed messages.
+func (r *rank) replay(request [][]byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		start, ok := events.ParseReplay(request)
+		if !ok {
+			return
+		}
+		r.mu.Lock()
+		missed := r.native.From(start)
+		r.mu.Unlock()
+		for _, m := range missed {
+			if !yield(m.Frames()) {
+				return
+			}
+		}
+		yield(events.EndOfReplay())
+	}
+}
+
+// Pass publishes what a pass of a rank did, at its end. wallTimeS is how long it took.
+func (w *Worker) Pass(dpRank int, work engine.Work, wallTimeS float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.ranks[dpRank].counter.Next(work, wallTimeS, w.nowMs())
+	w.passes.publish(f.Append)
+}
+
+// Load publishes, within a millisecond, how many blocks the running sequences of a rank use, if that has changed.
+func (w *Worker) Load(dpRank, usedBlocks int) {
+	w.mu.Lock()
+	g := &w.ranks[dpRank].gauge
+	_, before := g.DueMs()
+	g.Set(uint64(usedBlocks), w.nowMs())
+	_, after := g.DueMs()
+	w.mu.Unlock()
+	if after && !before {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Answer answers a recovery query to a rank.
+func (w *Worker) Answer(dpRank int, q events.Query) events.Answer {
+	r := w.ranks[dpRank]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.feed.Answer(q)
+}
+
+// Dropped is how many messages subscribers lost because they read too slowly.
+func (w *Worker) Dropped() uint64 {
+	n := w.loads.pub.Dropped() + w.passes.pub.Dropped()
+	for _, r := range w.ranks {
+		if r.channel != nil {
+			n += r.channel.pub.Dropped()
+		}
+		if r.nativePub != nil {
+			n += r.nativePub.Dropped()
+		}
+	}
+	return n
+}
+
+// Close sends what is queued to those who read it at once, and closes all sockets.
+func (w *Worker) Close() {
+	close(w.stop)
+	w.done.Wait()
+	w.closeSockets()
+}
+
+// closeSockets closes all sockets at the same time: each may take a while.
+func (w *Worker) closeSockets() {
+	var wait sync.WaitGroup
+	for _, closeSocket := range w.closes {
+		wait.Go(closeSocket)
+	}
+	wait.Wait()
+}
+
+// nowMs is the time since Start.
+func (w *Worker) nowMs() float64 { return float64(time.Since(w.start)) / float64(time.Millisecond) }
+
+// channel is a publisher of the event plane.
+type channel struct {
+	info Channel
+	pub  *zmtp.Pub
+
+	mu       sync.Mutex
+	sequence uint64
+}
+
+func (w *Worker) listen(c Config, topic string, namespaceScoped bool) (*channel, error) {
+	pub, err := zmtp.ListenPub(c.address(0), c.Log)
+	if err != nil {
+		return nil, fmt.Errorf("topic %s: %w", topic, err)
+	}
+	w.closes = append(w.closes, pub.Close)
+	info := Channel{Topic: topic, NamespaceScoped: namespaceScoped, PublisherID: rand.Uint64(), Port: pub.Port()}
+	return &channel{info: info, pub: pub}, nil
+}
+
+// publish sends an event, which is encoded only if somebody listens.
+func (c *channel) publish(encode func(b []byte) []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := events.Envelope{
+		PublisherID: c.info.PublisherID,
+		Sequence:    c.sequence,
+		PublishedAt: uint64(time.Now().UnixMilli()),
+		Topic:       c.info.Topic,
+	}
+	c.sequence++
+	c.pub.SendLazily(e.Topic, func() [][]byte {
+		e.Payload = encode(nil)
+		return e.Frames()
+	})
+}

@@ -1,0 +1,363 @@
+package publish
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zeromq/zmq4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/wire"
+)
+
+const patience = 20 * time.Second
+
+func start(t *testing.T, c Config) *Worker {
+	t.Helper()
+	c.Host, c.Log = "127.0.0.1", slog.New(slog.DiscardHandler)
+	w, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// freePorts is the first of count ports that nobody has; somebody may still take them.
+func freePorts(t *testing.T, count int) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		free := true
+		for port := first; port < first+count; port++ {
+			next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if free = free && err == nil; err == nil {
+				next.Close()
+			}
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+func connect(t testing.TB, s zmq4.Socket, port int) {
+	t.Helper()
+	t.Cleanup(func() { s.Close() })
+	if err := s.Dial(fmt.Sprintf("tcp://127.0.0.1:%d", port)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subscribe hears everything that is sent to a port from some moment on: probe is called until it does.
+func subscribe(t testing.TB, port int, topic string, probe func()) <-chan [][]byte {
+	t.Helper()
+	s := zmq4.NewSub(context.Background(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
+	connect(t, s, port)
+	if err := s.SetOption(zmq4.OptionSubscribe, topic); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan [][]byte, 1000)
+	go func() {
+		for {
+			m, err := s.Recv()
+			if err != nil {
+				return
+			}
+			heard <- m.Frames
+		}
+	}()
+	for range 1000 {
+		probe()
+		select {
+		case <-heard:
+			time.Sleep(20 * time.Millisecond)
+			for len(heard) > 0 {
+				<-heard
+			}
+			return heard
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatal("the subscriber hears nothing")
+	return nil
+}
+
+func hear(t *testing.T, heard <-chan [][]byte) [][]byte {
+	t.Helper()
+	select {
+	case frames := <-heard:
+		return frames
+	case <-time.After(patience):
+		t.Fatal("nothing was heard")
+		return nil
+	}
+}
+
+// open decodes a message of the event plane.
+func open[T any](t *testing.T, frames [][]byte, parse func([]byte) (T, error)) (events.Envelope, T) {
+	t.Helper()
+	e, err := events.ParseFrames(frames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := parse(e.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, payload
+}
+
+// hold stores a new block in a table and returns the changes.
+func hold(table *blocks.Table, tokens ...uint32) []blocks.Change {
+	p := table.Hold(tokens)
+	return table.Resolve([]kvcache.Event{{Blocks: p.AppendBlocks(nil, 0, len(p.Segments))}})
+}
+
+func (w *Worker) channelOf(topic string, at int) Channel {
+	for _, c := range w.Channels() {
+		if c.Topic == topic {
+			if at == 0 {
+				return c
+			}
+			at--
+		}
+	}
+	return Channel{}
+}
+
+func TestChannels(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2})
+	text := ""
+	ids := map[uint64]bool{}
+	for _, c := range w.Channels() {
+		text += fmt.Sprintf("%s %v; ", c.Topic, c.NamespaceScoped)
+		ids[c.PublisherID] = true
+	}
+	if want := "forward-pass-metrics false; kv_metrics true; kv-events false; kv-events false; "; text != want || len(ids) != 4 {
+		t.Errorf("got %s with %d ids", text, len(ids))
+	}
+	quiet := start(t, Config{WorkerID: 5, Ranks: 2, BlockSize: 2})
+	if n := len(quiet.Channels()); n != 2 {
+		t.Errorf("a worker without KV events has %d channels, want 2", n)
+	}
+	quiet.Cache(0, hold(blocks.New(2), 1, 2))
+}
+
+func TestKVEvents(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2})
+	table := blocks.New(2)
+	next := uint32(0)
+	store := func() { next++; w.Cache(1, hold(table, next, next)) }
+	channel := w.channelOf(events.KVTopic, 1)
+	heard := subscribe(t, channel.Port, events.KVTopic, store)
+	store()
+	first, e := open(t, hear(t, heard), events.ParseRouterEvent)
+	if first.PublisherID != channel.PublisherID || e.WorkerID != 5 || e.Event.DPRank != 1 || e.Event.ID != uint64(next) || first.Sequence != uint64(next)-1 {
+		t.Errorf("got %+v, %+v", first, e)
+	}
+	if age := time.Since(time.UnixMilli(int64(first.PublishedAt))); age < -time.Second || age > time.Minute {
+		t.Errorf("published %v ago", age)
+	}
+	store()
+	if second, _ := open(t, hear(t, heard), events.ParseRouterEvent); second.Sequence != first.Sequence+1 {
+		t.Errorf("message %d follows %d", second.Sequence, first.Sequence)
+	}
+	if a := w.Answer(1, events.Query{WorkerID: 5, DPRank: 1}); len(a.TreeDump.Events) != int(next) || a.TreeDump.LastEventID != uint64(next) {
+		t.Errorf("got %+v", a.TreeDump)
+	}
+	if a := w.Answer(0, events.Query{WorkerID: 5}); len(a.TreeDump.Events) != 0 {
+		t.Errorf("the other rank has %+v", a.TreeDump)
+	}
+}
+
+// TestRecovery asks as a router does, in both codecs.
+func TestRecovery(t *testing.T) {
+	w := start(t, Config{WorkerID: 1<<63 + 5, Ranks: 2, KVEvents: true, BlockSize: 2})
+	w.Cache(1, hold(blocks.New(2), 1, 2))
+	p := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: slog.New(slog.DiscardHandler), Metrics: plane.NewMetrics(prometheus.NewRegistry())})
+	p.Register("a/"+RecoveryEndpoint(1), plane.Labels{}, w.Recovery(1))
+	listener, err := p.ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	caller, err := plane.NewCaller("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, codec := range []wire.Codec{wire.JSON, wire.MessagePack} {
+		body, err := wire.Encode(codec, events.Query{WorkerID: 1<<63 + 5, DPRank: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := caller.Call(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", codec, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := answer.Body()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Data struct {
+				TreeDump struct {
+					LastEventID uint64 `json:"last_event_id"`
+				}
+			}
+		}
+		if err := wire.Decode(codec, item, &got); err != nil || got.Data.TreeDump.LastEventID != 1 || !strings.Contains(string(item), "tokens_hash") {
+			t.Errorf("got %q, %v", item, err)
+		}
+		answer.Close()
+		if _, err := caller.Call(ctx, listener.Addr().String(), "a/worker_kv_indexer_query_dp1", codec, []byte("nonsense")); err == nil || !strings.Contains(err.Error(), "recovery query") {
+			t.Errorf("nonsense: got %v", err)
+		}
+	}
+}
+
+func TestRecords(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2})
+	keys := ""
+	for _, r := range w.Records("ns", "backend", "192.0.2.7") {
+		keys += strings.TrimRight(r.Key, "0123456789abcdef") + " "
+		if !strings.Contains(string(r.Document), `"tcp://192.0.2.7:`) {
+			t.Errorf("got %s", r.Document)
+		}
+	}
+	if want := "ns/backend/forward-pass-metrics/ ns//kv_metrics/ ns/backend/kv-events/ "; keys != want {
+		t.Errorf("got %s, want %s", keys, want)
+	}
+}
+
+// TestLoads: changes of different ranks within the same millisecond all arrive, each rank's last one only.
+func TestLoads(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 3, BlockSize: 2})
+	used := 0
+	heard := subscribe(t, w.channelOf(events.LoadTopic, 0).Port, events.LoadTopic, func() { used++; w.Load(0, used) })
+	for rank := range 3 {
+		w.Load(rank, 1000)
+		w.Load(rank, 2000+rank)
+	}
+	last := map[uint32]uint64{}
+	for last[0] != 2000 || last[1] != 2001 || last[2] != 2002 {
+		_, l := open(t, hear(t, heard), events.ParseActiveLoad)
+		last[l.DPRank] = *l.KVUsedBlocks
+	}
+}
+
+func TestPasses(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 2, BlockSize: 2})
+	heard := subscribe(t, w.channelOf(events.ForwardPassTopic, 0).Port, events.ForwardPassTopic, func() { w.Pass(1, engine.Work{}, 1) })
+	var work engine.Work
+	work.Scheduled.AddDecode(7)
+	w.Pass(1, work, 0.5)
+	_, f := open(t, hear(t, heard), events.ParseForwardPass)
+	for f.DPRank == 0 { // its heartbeat
+		_, f = open(t, hear(t, heard), events.ParseForwardPass)
+	}
+	if f.WorkerID != 5 || f.DPRank != 1 || f.WallTimeS != 0.5 || f.Work.Scheduled.DecodeKVTokens != 7 {
+		t.Errorf("got %+v", f)
+	}
+	began := time.Now()
+	for last := f.CounterID; ; {
+		_, f := open(t, hear(t, heard), events.ParseForwardPass)
+		if f.DPRank != 1 {
+			continue
+		}
+		if took := time.Since(began); f.CounterID != last+1 || f.WallTimeS != 0 || took < 500*time.Millisecond {
+			t.Errorf("after %v: got %+v, want a heartbeat", took, f)
+		}
+		break
+	}
+}
+
+func TestNativeAndReplay(t *testing.T) {
+	port, replay := freePorts(t, 2), freePorts(t, 2)
+	w := start(t, Config{WorkerID: 5, Ranks: 2, KVEvents: true, NativePort: port, ReplayPort: replay, BlockSize: 2})
+	table := blocks.New(2)
+	table.KeepTokens()
+	next := uint32(0)
+	store := func() { next++; w.Cache(1, hold(table, next, next+1)) }
+	heard := subscribe(t, port+1, "", store)
+	store()
+	frames := hear(t, heard)
+	if len(frames) != 3 || len(frames[0]) != 0 || binary.BigEndian.Uint64(frames[1]) != uint64(next)-1 {
+		t.Fatalf("got %q", frames)
+	}
+	batch, err := events.ParseNative(frames[2])
+	if err != nil || batch.DPRank != 1 || len(batch.Events) != 1 || fmt.Sprint(batch.Events[0].Tokens) != fmt.Sprint([]uint32{next, next + 1}) || batch.Events[0].BlockSize != 2 {
+		t.Errorf("got %+v, %v", batch, err)
+	}
+	d := zmq4.NewDealer(context.Background(), zmq4.WithLogger(log.New(io.Discard, "", 0)))
+	connect(t, d, replay+1)
+	for _, request := range [][][]byte{{{}, {1, 2}}, {{}, binary.BigEndian.AppendUint64(nil, uint64(next)-1)}} {
+		if err := d.SendMulti(zmq4.NewMsgFrom(request...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err1 := d.Recv()
+	last, err2 := d.Recv()
+	if err1 != nil || err2 != nil || fmt.Sprint(first.Frames) != fmt.Sprint(frames) || fmt.Sprint(last.Frames) != fmt.Sprint(events.EndOfReplay()) {
+		t.Errorf("replayed %q, then %q", first.Frames, last.Frames)
+	}
+}
+
+func TestBadConfigs(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().(*net.TCPAddr).Port
+	for want, c := range map[string]Config{
+		"at least 1":             {},
+		"has none":               {Ranks: 1, NativePort: 5000},
+		"needs one":              {Ranks: 1, KVEvents: true, ReplayPort: 5000},
+		"got 65535 to 65536":     {Ranks: 2, KVEvents: true, NativePort: 65535},
+		"got -4 to -4":           {Ranks: 1, KVEvents: true, NativePort: -4},
+		fmt.Sprintf(":%d", port): {Ranks: 1, KVEvents: true, NativePort: port},
+	} {
+		c.Host, c.Log = "127.0.0.1", slog.New(slog.DiscardHandler)
+		if _, err := Start(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+func TestCloseIsQuick(t *testing.T) {
+	w, err := Start(Config{Ranks: 4, KVEvents: true, BlockSize: 2, Host: "127.0.0.1", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscribe(t, w.channelOf(events.LoadTopic, 0).Port, "", func() { w.Load(0, time.Now().Nanosecond()) })
+	began := time.Now()
+	w.Close()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	w.Cache(0, hold(blocks.New(2), 1, 2)) // nobody hears it
+}

@@ -1,0 +1,319 @@
+package live
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/pace"
+	"dynosim/gocore/worker"
+)
+
+// Observer hears what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
+// the engine goroutine: they must not wait.
+type Observer interface {
+	// CacheChanged tells which blocks have come or gone.
+	CacheChanged([]blocks.Change)
+	// PassEnded tells what a pass did and how long it took; its tokens are sent after that.
+	PassEnded(work engine.Work, durationMs float64)
+	// LoadChanged tells what the engine has to do after a pass, or after requests were taken back.
+	LoadChanged(Load)
+}
+
+// Load is what an engine has to do.
+type Load struct {
+	Waiting, Running int // requests
+	UsedBlocks       int // of the cache
+	Preemptions      int // so far
+	// CacheHitRate is the fraction of prompt tokens, of all requests so far, that were found in the cache.
+	CacheHitRate float64
+}
+
+// rank is one engine, and the goroutine that owns it.
+type rank struct {
+	args      *engineargs.Args
+	engine    engine.Reporter
+	names     *blocks.Table
+	observers []Observer // set before it runs
+	log       *slog.Logger
+	clock     *pace.Clock
+	stop      chan struct{}
+	done      chan struct{}
+	failed    atomic.Bool
+
+	inbox inbox
+
+	// What follows belongs to the engine goroutine.
+	requests         map[engine.RequestID]*request
+	lastID           engine.RequestID
+	emitting         []*request // those that get a token in each pass that emits
+	released         []release
+	leaving          []*request // their blocks go with the next events
+	endMs            float64    // of the last pass
+	busy             bool       // the engine had work after it
+	generated        map[engine.RequestID]int
+	preemptions      int // so far
+	prompted, reused int // tokens of prompts so far, and those found in the cache
+}
+
+// release is n tokens that a pass has made for a request.
+type release struct {
+	request *request
+	n       int
+	failure string // instead, if not ""
+}
+
+// note is what other goroutines want from a rank.
+type note struct {
+	request *request
+	cancel  bool
+	atMs    float64
+}
+
+// inbox holds notes in the order of their arrival. It never makes anybody wait.
+type inbox struct {
+	mu     sync.Mutex
+	notes  []note
+	closed bool // nobody reads them any more
+	wake   chan struct{}
+}
+
+// newRank returns a rank that does not run yet. setup has the timing model and whatever else the engine needs.
+func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank {
+	stop := make(chan struct{})
+	r := &rank{
+		args:     args,
+		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // both are
+		names:    blocks.New(args.BlockSize),
+		log:      log,
+		stop:     stop,
+		clock:    pace.New(stop),
+		done:     make(chan struct{}),
+		inbox:    inbox{wake: make(chan struct{}, 1)},
+		requests: map[engine.RequestID]*request{},
+	}
+	r.engine.Observe()
+	r.engine.ReportWork()
+	return r
+}
+
+// submit gives a request to the engine. It reports false if the engine does not run any more.
+func (r *rank) submit(q *request) bool { return r.leave(note{request: q, atMs: r.nowMs()}) }
+
+// cancel takes a request back; one that has ended is fine.
+func (r *rank) cancel(q *request) { r.leave(note{request: q, cancel: true}) }
+
+func (r *rank) leave(n note) bool {
+	r.inbox.mu.Lock()
+	defer r.inbox.mu.Unlock()
+	if r.inbox.closed {
+		return false
+	}
+	r.inbox.notes = append(r.inbox.notes, n)
+	select {
+	case r.inbox.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (r *rank) nowMs() float64 { return r.clock.NowMs() }
+
+// close ends the rank, which must have been started. Requests that are left fail.
+func (r *rank) close() {
+	close(r.stop)
+	<-r.done
+}
+
+// start runs the engine on a goroutine of its own, until close. What it does is told to observers from then on.
+func (r *rank) start(observers []Observer) {
+	r.observers = observers
+	go r.run()
+}
+
+func (r *rank) run() {
+	defer close(r.done)
+	defer func() {
+		if cause := recover(); cause != nil {
+			r.failed.Store(true)
+			r.log.Error("an engine failed", "cause", cause, "stack", string(debug.Stack()))
+			r.abandon(fmt.Sprintf("the engine failed: %v", cause))
+		}
+	}()
+	for {
+		startMs := r.takeNotes()
+		if r.engine.Requests() == 0 {
+			r.busy = false
+			if !r.clock.Await(r.inbox.wake) {
+				break
+			}
+			continue
+		}
+		if !r.pass(startMs) {
+			break
+		}
+	}
+	r.abandon("the worker is shutting down")
+}
+
+// pass runs one pass and lets the world see its effects in time. It reports false if the rank is to stop.
+func (r *rank) pass(startMs float64) bool {
+	pass, alive := r.engine.RunPass(startMs)
+	r.endMs, r.busy = pass.EndMs, true
+	r.book(pass)
+	if pass.KVEventsAtMs < pass.EndMs {
+		r.publish(pass)
+	}
+	if !r.clock.SleepUntil(pass.EndMs) {
+		return false
+	}
+	if pass.KVEventsAtMs >= pass.EndMs {
+		r.publish(pass)
+	}
+	for _, o := range r.observers {
+		o.PassEnded(r.engine.Work(), pass.EndMs-pass.StartMs)
+	}
+	for _, x := range r.released {
+		if x.failure != "" {
+			x.request.fail(failure{reason: x.failure})
+		} else {
+			x.request.release(x.n, pass.EndMs)
+		}
+	}
+	r.tellLoad()
+	if !alive {
+		r.revive()
+	}
+	return true
+}
+
+// takeNotes hands requests to the engine, and says when the next pass starts.
+func (r *rank) takeNotes() (startMs float64) {
+	r.inbox.mu.Lock()
+	notes := r.inbox.notes
+	r.inbox.notes = nil
+	r.inbox.mu.Unlock()
+	startMs = r.clock.PassStartMs(r.busy, r.endMs)
+	for _, n := range notes {
+		if n.cancel {
+			r.drop(n.request)
+			continue
+		}
+		r.add(n.request)
+		startMs = max(startMs, n.atMs)
+	}
+	if len(notes) > 0 {
+		r.tellLoad()
+	}
+	return startMs
+}
+
+func (r *rank) tellLoad() {
+	load := Load{Preemptions: r.preemptions}
+	load.Waiting, load.Running, load.UsedBlocks = r.engine.Load()
+	if r.prompted > 0 {
+		load.CacheHitRate = float64(r.reused) / float64(r.prompted)
+	}
+	for _, o := range r.observers {
+		o.LoadChanged(load)
+	}
+}
+
+func (r *rank) add(q *request) {
+	q.id = r.freshID()
+	r.requests[q.id] = q
+	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
+	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
+		q.blocks = r.names.Hold(append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...))
+		e.Prompt, e.NamedBlocks = q.blocks, len(q.blocks.Segments)
+	}
+	r.prompted += len(q.prompt)
+	q.prompt = nil
+	r.engine.Add(e)
+}
+
+// freshID is the next id that no request has. They count up, and begin again after 2^31 requests.
+func (r *rank) freshID() engine.RequestID {
+	for {
+		if r.lastID == math.MaxInt32 {
+			r.lastID = -1
+		}
+		r.lastID++
+		if _, taken := r.requests[r.lastID]; !taken {
+			return r.lastID
+		}
+	}
+}
+
+// drop takes a request out of the engine, which gives its blocks back at once.
+func (r *rank) drop(q *request) {
+	if q.over {
+		return
+	}
+	r.engine.Cancel(q.id)
+	r.end(q)
+}
+
+// end forgets a request that the engine does not own any more. Events of its last pass may still speak of its blocks.
+func (r *rank) end(q *request) {
+	q.over = true
+	delete(r.requests, q.id)
+	r.leaving = append(r.leaving, q)
+	if q.place != notEmitting {
+		last := len(r.emitting) - 1
+		r.emitting[q.place] = r.emitting[last]
+		r.emitting[q.place].place = q.place
+		r.emitting = r.emitting[:last]
+		q.place = notEmitting
+	}
+}
+
+// publish tells what a pass did to the cache, and lets go of the blocks of requests that had ended by then.
+func (r *rank) publish(pass *engine.Pass) {
+	changes := r.names.Resolve(pass.KVEvents)
+	for _, o := range r.observers {
+		if len(changes) > 0 {
+			o.CacheChanged(changes)
+		}
+	}
+	for _, q := range r.leaving {
+		r.names.Release(q.blocks)
+	}
+	clear(r.leaving)
+	r.leaving = r.leaving[:0]
+}
+
+// revive helps an engine that cannot go on by itself. What nothing helps is taken away from the front.
+func (r *rank) revive() {
+	if r.engine.Requests() == 0 || r.engine.Unblock() {
+		return
+	}
+	oldest := r.engine.Stuck()[0]
+	if q, known := r.requests[oldest.ID]; known {
+		r.log.Warn("a request cannot be served", "state", oldest.State, "prompt_tokens", oldest.PromptTokens, "output_tokens", oldest.OutputTokens)
+		r.drop(q)
+		q.fail(failure{reason: "the KV pool cannot hold this request beside the others"})
+	}
+}
+
+// abandon fails all requests that are left, and all that may come.
+func (r *rank) abandon(reason string) {
+	r.inbox.mu.Lock()
+	notes := r.inbox.notes
+	r.inbox.notes, r.inbox.closed = nil, true
+	r.inbox.mu.Unlock()
+	for _, n := range notes {
+		if !n.cancel {
+			n.request.fail(failure{reason, true})
+		}
+	}
+	for _, q := range r.requests {
+		q.fail(failure{reason, true})
+	}
+}

@@ -1,0 +1,61 @@
+package live
+
+import (
+	"math"
+	"sync/atomic"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+)
+
+// request is one call inside a rank. The goroutine of the call reads what the engine goroutine releases.
+type request struct {
+	prompt []uint32 // nil once it has been named
+	output output
+
+	released atomic.Int32            // tokens that may be sent
+	dueMs    atomic.Uint64           // bits of the simulated time of the last of them
+	failure  atomic.Pointer[failure] // why the request has ended without all of them
+	wake     chan struct{}           // one of the two has changed; holds one
+
+	// What follows belongs to the engine goroutine.
+	id       engine.RequestID
+	blocks   kvcache.Prompt
+	emitted  int // tokens; the last ones are not released before the pass has ended
+	place    int // in rank.emitting, or notEmitting
+	admitted bool
+	over     bool
+}
+
+const notEmitting = -1
+
+// failure is the end of a request without all its tokens.
+type failure struct {
+	reason string
+	// elsewhere tells that another worker may do better.
+	elsewhere bool
+}
+
+func newRequest(prompt []uint32, o output) *request {
+	return &request{prompt: prompt, output: o, wake: make(chan struct{}, 1), place: notEmitting}
+}
+
+// release lets the client have n more tokens, which were made at an instant of simulated time.
+func (r *request) release(n int, atMs float64) {
+	r.dueMs.Store(math.Float64bits(atMs))
+	r.released.Add(int32(n))
+	r.notify()
+}
+
+// fail tells the client that no more tokens are going to come.
+func (r *request) fail(f failure) {
+	r.failure.Store(&f)
+	r.notify()
+}
+
+func (r *request) notify() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dynosim/gocore/live/plane"
+)
+
+// environment is what environment variables say. It comes with the description, so that runs depend on nothing else.
+type environment map[string]string
+
+func newEnvironment(list []string) environment {
+	e := environment{}
+	for _, text := range list {
+		if name, value, found := strings.Cut(text, "="); found {
+			e[name] = value
+		}
+	}
+	return e
+}
+
+func (e environment) get(name string) string { return e[name] }
+
+func (e environment) truth(name string) bool {
+	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(e[name]))
+}
+
+// number is the whole number that a variable holds, standard if it is not set.
+func (e environment) number(name string, standard, low, high int) (int, error) {
+	text := strings.TrimSpace(e[name])
+	if text == "" {
+		return standard, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		want := fmt.Sprintf("an integer from %d to %d", low, high)
+		if high == math.MaxInt {
+			want = fmt.Sprintf("an integer >= %d", low)
+		}
+		return 0, fmt.Errorf("environment variable %s: got %q, want %s", name, text, want)
+	}
+	return n, nil
+}
+
+// defaults are the options whose default an environment variable may change.
+var defaults = map[string]string{
+	"discovery_backend": "DYN_DISCOVERY_BACKEND",
+	"request_plane":     "DYN_REQUEST_PLANE",
+	"event_plane":       "DYN_EVENT_PLANE",
+}
+
+// withDefaults adds to a description what the environment decides about it.
+func withDefaults(text string) (string, environment, error) {
+	var description struct {
+		Environment []string `json:"environment"`
+	}
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal([]byte(text), &members) != nil || json.Unmarshal([]byte(text), &description) != nil {
+		return text, environment{}, nil // decode says what is wrong
+	}
+	env := newEnvironment(description.Environment)
+	for option, name := range defaults {
+		if _, given := members[option]; !given && env[name] != "" {
+			members[option], _ = json.Marshal(env[name])
+		}
+	}
+	if _, given := members["durable_kv_events"]; !given && strings.EqualFold(env["DYN_DURABLE_KV_EVENTS"], "true") {
+		members["durable_kv_events"] = json.RawMessage("true")
+	}
+	all, err := json.Marshal(members)
+	return string(all), env, err
+}
+
+// namespace is where workers are by default.
+func (e environment) namespace() string {
+	name := e["DYN_NAMESPACE"]
+	if name == "" {
+		name = "dynamo"
+	}
+	if suffix := e["DYN_NAMESPACE_WORKER_SUFFIX"]; suffix != "" {
+		name += "-" + suffix
+	}
+	return name
+}
+
+// limits bound the requests of the process. Without a limit for the engine those of the pool hold.
+func (e environment) limits() (plane.Limits, error) {
+	l := plane.StandardLimits
+	read := func(name string, into *int, standard int) (err error) {
+		*into, err = e.number(name, standard, 0, math.MaxInt32)
+		return err
+	}
+	if e["DYN_ENGINE_REQUEST_LIMIT"] == "" {
+		if err := read("DYN_TCP_WORKER_POOL_SIZE", &l.Active, l.Active); err != nil {
+			return l, err
+		}
+		return l, read("DYN_TCP_WORK_QUEUE_SIZE", &l.Queued, l.Queued)
+	}
+	if err := read("DYN_ENGINE_REQUEST_LIMIT", &l.Active, 0); err != nil {
+		return l, err
+	}
+	err := read("DYN_DYNAMO_REQUEST_QUEUE_LIMIT", &l.Queued, 16)
+	l.Queued = max(l.Queued, 2) // as many as in the reference, whose dispatcher holds one beside the queue
+	return l, err
+}
+
+// address is where the request plane listens, and the host under which others reach it.
+func (e environment) address(http bool) (listen, host string, err error) {
+	hostName, portName := "DYN_TCP_RPC_HOST", "DYN_TCP_RPC_PORT"
+	if http {
+		hostName, portName = "DYN_HTTP_RPC_HOST", "DYN_HTTP_RPC_PORT"
+	}
+	port, err := e.number(portName, 0, 0, math.MaxUint16)
+	if err != nil {
+		return "", "", err
+	}
+	host = strings.Trim(e[hostName], "[]")
+	if host == "" {
+		host = routableAddress()
+	}
+	listen = net.JoinHostPort(host, strconv.Itoa(port))
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = routableAddress() // nobody can connect to "any"
+	}
+	return listen, host, nil
+}
+
+// routableAddress is the first address of this machine that others may reach: IPv4, else IPv6, else the loopback one.
+func routableAddress() string {
+	addresses, _ := net.InterfaceAddrs()
+	six := ""
+	for _, a := range addresses {
+		ip, ok := a.(*net.IPNet)
+		if !ok || !ip.IP.IsGlobalUnicast() {
+			continue
+		}
+		if ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+		if six == "" {
+			six = ip.IP.String()
+		}
+	}
+	if six != "" {
+		return six
+	}
+	return "127.0.0.1"
+}
+
+// device is what records say about the hardware.
+func (e environment) device() string {
+	if cuda, set := e["CUDA_VISIBLE_DEVICES"]; set && slices.Contains([]string{"", "-1", "none", "void"}, strings.ToLower(strings.TrimSpace(cuda))) {
+		return "cpu"
+	}
+	if slices.Contains([]string{"none", "void"}, strings.ToLower(strings.TrimSpace(e["NVIDIA_VISIBLE_DEVICES"]))) {
+		return "cpu"
+	}
+	return "cuda"
+}
+
+// drainTimeout is how long requests may take after the process was asked to end.
+func (e environment) drainTimeout() (time.Duration, error) {
+	seconds, err := e.number("DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0, math.MaxInt32)
+	return time.Duration(seconds) * time.Second, err
+}
+
+// logger writes to standard error what DYN_LOG asks for: the first of its levels that is for no module in particular.
+func (e environment) logger() *slog.Logger {
+	level := slog.LevelInfo
+	for word := range strings.SplitSeq(e["DYN_LOG"], ",") {
+		switch strings.ToLower(strings.TrimSpace(word)) {
+		case "trace", "debug":
+			level = slog.LevelDebug
+		case "info":
+			level = slog.LevelInfo
+		case "warn", "warning":
+			level = slog.LevelWarn
+		case "error", "off":
+			level = slog.LevelError
+		default:
+			continue
+		}
+		break
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if e.truth("DYN_LOGGING_JSONL") {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}

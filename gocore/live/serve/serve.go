@@ -1,0 +1,294 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"dynosim/gocore/cachetrace"
+	"dynosim/gocore/job"
+	"dynosim/gocore/live"
+	"dynosim/gocore/live/card"
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/strictjson"
+)
+
+// Stop asks a running process to end: by Drain after the requests that it has, by Kill at once.
+type Stop struct {
+	drain, kill             context.Context
+	cancelDrain, cancelKill context.CancelFunc
+}
+
+// NewStop returns a Stop that has not been used.
+func NewStop() *Stop {
+	s := &Stop{}
+	s.kill, s.cancelKill = context.WithCancel(context.Background())
+	s.drain, s.cancelDrain = context.WithCancel(s.kill)
+	return s
+}
+
+// Drain lets requests finish.
+func (s *Stop) Drain() { s.cancelDrain() }
+
+// Kill cuts them off.
+func (s *Stop) Kill() { s.cancelKill() }
+
+// runError is an error of a process that had begun to serve.
+type runError struct{ error }
+
+func (e runError) Unwrap() error { return e.error }
+
+// Kind sorts an error of Run: "usage" for bad input, "notfound" for a file that does not exist, "failed" for a process that
+// could not serve.
+func Kind(err error) string {
+	var failed runError
+	switch {
+	case errors.As(err, &failed):
+		return "failed"
+	case errors.Is(err, fs.ErrNotExist):
+		return "notfound"
+	}
+	return "usage"
+}
+
+// plan is a description that has been checked.
+type plan struct {
+	config   live.Config
+	env      environment
+	registry *prometheus.Registry
+	drain    time.Duration
+	warnings []string
+	close    func() // discovery, at the end
+}
+
+// Run serves what the description says, until stop. It logs to standard error.
+func Run(text string, stop *Stop) error {
+	p, err := parse(text)
+	if err != nil {
+		return err
+	}
+	defer func() { p.close() }()
+	for _, w := range p.warnings {
+		p.config.Log.Warn(w)
+	}
+	process, err := live.New(p.config)
+	if err != nil {
+		return runError{err}
+	}
+	status, err := startStatus(p.env, p.registry, process.Status)
+	if err != nil {
+		_ = process.Shutdown(stop.kill)
+		return err
+	}
+	defer status.close()
+	if status != nil {
+		p.config.Log.Info("status server", "address", status.address)
+	}
+	return p.serve(process, stop)
+}
+
+// serve launches the workers and waits for the end.
+func (p *plan) serve(process *live.Process, stop *Stop) error {
+	err := process.Launch(stop.drain)
+	if err == nil {
+		p.config.Log.Info("launched", "workers", p.config.Workers, "model", p.config.ModelName, "endpoint", p.config.Endpoint)
+		select {
+		case <-stop.drain.Done():
+		case err = <-process.Failed():
+		}
+	}
+	ctx, cancel := context.WithTimeout(stop.kill, p.drain)
+	defer cancel()
+	if err != nil {
+		cancel() // nothing is worth waiting for
+	}
+	if err = errors.Join(err, process.Shutdown(ctx)); err != nil {
+		return runError{err}
+	}
+	return nil
+}
+
+func parse(text string) (*plan, error) {
+	text, env, err := withDefaults(text)
+	if err != nil {
+		return nil, err
+	}
+	o, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{env: env, registry: prometheus.NewRegistry(), close: func() {}}
+	c := &p.config
+	c.Log = env.logger()
+	c.Registry = p.registry
+	if cachetrace.Wanted(env[cachetrace.Variable]) {
+		c.CacheTrace = c.Log
+	}
+	p.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	if c.Args, p.warnings, err = engineArguments(o); err != nil {
+		return nil, err
+	}
+	if c.Timing, err = job.LoadModel("engine arguments", c.Args); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(*strictjson.Object, environment) error{p.parseWorkers, p.parsePlanes, p.parseModel, p.parseRecorded} {
+		if err := step(o, env); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
+	c := &p.config
+	c.Workers = o.Int("num_workers")
+	c.StandardOutput = o.Int("default_max_tokens")
+	c.Seed = o.Uint("seed")
+	c.Device = env.device()
+	if p.drain, err = env.drainTimeout(); err != nil {
+		return err
+	}
+	if c.Pause, err = pauses(o); err != nil {
+		return err
+	}
+	if c.EventsPorts, err = ports(o, "zmq_kv_events_ports", c.Args.Live.Ranks); err != nil {
+		return err
+	}
+	if c.ReplayPorts, err = ports(o, "zmq_replay_ports", c.Args.Live.Ranks); err != nil {
+		return err
+	}
+	if err := p.portsOfFile(); err != nil {
+		return err
+	}
+	switch {
+	case c.ReplayPorts != nil && c.EventsPorts == nil:
+		return errors.New("zmq_replay_ports: requires zmq_kv_events_ports")
+	case c.EventsPorts != nil && !c.Args.PrefixCaching:
+		return errors.New("zmq_kv_events_ports: there are no KV events without enable_prefix_caching")
+	}
+	c.Endpoint, err = discovery.ParseEndpoint(o.Text("endpoint"), discovery.Endpoint{
+		Namespace: env.namespace(), Component: "backend", Name: "generate",
+	})
+	if err != nil {
+		return fmt.Errorf("endpoint: %w", err)
+	}
+	return nil
+}
+
+// portsOfFile takes over ports from a file of engine arguments, which can only be meant for one worker.
+func (p *plan) portsOfFile() error {
+	c := &p.config
+	for _, f := range []struct {
+		name string
+		port int
+		into *[]int
+	}{
+		{"zmq_kv_events_port", c.Args.Live.EventsPort, &c.EventsPorts},
+		{"zmq_replay_port", c.Args.Live.ReplayPort, &c.ReplayPorts},
+	} {
+		if f.port == 0 || *f.into != nil {
+			continue
+		}
+		if c.Workers > 1 {
+			return fmt.Errorf("%s: got %d for %d workers, want %ss with one for each", f.name, f.port, c.Workers, f.name)
+		}
+		*f.into = []int{f.port}
+	}
+	return nil
+}
+
+func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
+	c := &p.config
+	c.HTTP = o.Text("request_plane") == "http"
+	if c.Listen, c.Host, err = env.address(c.HTTP); err != nil {
+		return err
+	}
+	c.Plane.Log = c.Log
+	c.Plane.Metrics = plane.NewMetrics(p.registry)
+	if c.Plane.Limits, err = env.limits(); err != nil {
+		return err
+	}
+	if c.Plane.MaxMessageSize, err = env.number("DYN_TCP_MAX_MESSAGE_SIZE", plane.StandardMaxMessageSize, 1024, math.MaxInt32); err != nil {
+		return err
+	}
+	if o.Text("discovery_backend") == "mem" {
+		registry := discovery.NewMemory()
+		c.OpenStore = func() (discovery.Store, error) { return registry.Open(), nil }
+		p.warnings = append(p.warnings, "discovery_backend mem: no other process will find these workers")
+		return nil
+	}
+	root := discovery.FileRoot(env.get)
+	open := sync.OnceValues(func() (*discovery.File, error) {
+		file, err := discovery.OpenFile(root) // for all workers: it walks through the records of everybody
+		if err == nil {
+			p.close = func() { _ = file.Close() }
+		}
+		return file, err
+	})
+	c.OpenStore = func() (discovery.Store, error) {
+		file, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return file.Open(), nil
+	}
+	return nil
+}
+
+func (p *plan) parseModel(o *strictjson.Object, env environment) error {
+	path := o.Text("model_path")
+	if path == "" {
+		return &strictjson.FieldError{Field: "model_path", Got: "nothing", Want: "the folder of the model, or its name in the Hugging Face cache"}
+	}
+	folder, err := card.FindModel(path, env.get)
+	if err != nil {
+		return fmt.Errorf("model_path: %w", err)
+	}
+	c := &p.config
+	c.ModelName = o.Text("model_name")
+	if c.ModelName == "" {
+		c.ModelName = path
+	}
+	orStandard := func(n, standard int) int {
+		if n == math.MaxInt {
+			return standard
+		}
+		return n
+	}
+	made, err := card.New(card.Model{
+		Folder: folder, DisplayName: c.ModelName, BlockSize: c.Args.BlockSize, TotalKVBlocks: c.Args.NumGPUBlocks,
+		MaxNumSeqs: orStandard(c.Args.MaxNumSeqs, 256), MaxNumBatchedTokens: orStandard(c.Args.MaxNumBatchedTokens, 8192),
+		Ranks: c.Args.Live.Ranks, LocalIndexer: c.Args.Live.LocalIndexer && c.Args.PrefixCaching,
+	})
+	if err != nil {
+		return fmt.Errorf("model_path: %w", err)
+	}
+	c.Card = made.JSON()
+	c.Log.Debug("model card", "checksum", made.Checksum())
+	return nil
+}
+
+func (p *plan) parseRecorded(_ *strictjson.Object, _ environment) error {
+	path := p.config.Args.Live.ResponseReplay
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("response_replay_trace_path: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if p.config.Recorded, err = live.ReadRecorded(f); err != nil {
+		return fmt.Errorf("response_replay_trace_path: %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// Request is the body of a request to generate: tokens in, and what is asked of the answer. A frontend sends much more; what
+// a simulation has no use for is skipped.
+type Request struct {
+	Model              string         `json:"model,omitempty"`
+	TokenIDs           []uint32       `json:"token_ids"`
+	StopConditions     StopConditions `json:"stop_conditions"`
+	EOSTokenIDs        []uint32       `json:"eos_token_ids,omitempty"`
+	Annotations        []string       `json:"annotations,omitempty"`
+	Routing            *Routing       `json:"routing,omitempty"`
+	BootstrapInfo      *Bootstrap     `json:"bootstrap_info,omitempty"`
+	RequestTimestampMs *float64       `json:"request_timestamp_ms,omitempty"`
+}
+
+// StopConditions say when the answer ends.
+type StopConditions struct {
+	MaxTokens           *uint32  `json:"max_tokens,omitempty"`
+	MinTokens           *uint32  `json:"min_tokens,omitempty"`
+	StopTokenIDs        []uint32 `json:"stop_token_ids,omitempty"`
+	StopTokenIDsVisible []uint32 `json:"stop_token_ids_visible,omitempty"`
+	StopTokenIDsHidden  []uint32 `json:"stop_token_ids_hidden,omitempty"`
+	IgnoreEOS           *bool    `json:"ignore_eos,omitempty"`
+}
+
+// Routing is what the router has decided.
+type Routing struct {
+	DPRank *uint32 `json:"dp_rank,omitempty"`
+}
+
+// Bootstrap tells a prefill and a decode worker where to meet.
+type Bootstrap struct {
+	HandoffID *string `json:"handoff_id,omitempty"`
+}
+
+// DecodeRequest reads the body of a request to generate.
+func DecodeRequest(codec Codec, body []byte) (Request, error) {
+	var r Request
+	if err := Decode(codec, body, &r); err != nil {
+		return Request{}, fmt.Errorf("request: %w", err)
+	}
+	return r, nil
+}
+
+// EncodeRequest is the body that a frontend sends.
+func EncodeRequest(codec Codec, r Request) ([]byte, error) { return Encode(codec, r) }
+
+// Decode reads a body; MessagePack has the names of JSON.
+func Decode(codec Codec, body []byte, into any) error {
+	if codec == MessagePack {
+		if err := wellFormed(body); err != nil {
+			return fmt.Errorf("msgpack: %w", err)
+		}
+		var text bytes.Buffer
+		if _, err := msgp.UnmarshalAsJSON(&text, body); err != nil {
+			return fmt.Errorf("msgpack: %w", err)
+		}
+		body = text.Bytes()
+	}
+	return json.Unmarshal(body, into)
+}
+
+// Encode writes a body.
+func Encode(codec Codec, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if codec == JSON || err != nil {
+		return text, err
+	}
+	var generic any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // ids need all 64 bits
+	if err := d.Decode(&generic); err != nil {
+		return nil, err
+	}
+	return msgp.AppendIntf(nil, numbers(generic))
+}
+
+// numbers replaces the numbers in a JSON value by integers, where they are such, and floats.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
+			return n
+		}
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = numbers(v[key])
+		}
+	}
+	return v
+}

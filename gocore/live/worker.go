@@ -1,0 +1,184 @@
+package live
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/publish"
+)
+
+// Worker is one simulated worker: an identity in discovery, and an engine for each of its ranks.
+type Worker struct {
+	process *Process
+	index   int
+	id      uint64
+	args    engineargs.Args
+	store   discovery.Store
+	log     *slog.Logger
+
+	generator *generator
+	ranks     []*rank
+	observers [][]Observer // of each rank, besides the publisher
+	publisher *publish.Worker
+	paths     []string // registered
+
+	serving atomic.Bool // engines run
+	quit    chan struct{}
+	started chan struct{} // closed when start is over
+}
+
+// newWorker makes a worker that nobody knows of.
+func newWorker(p *Process, index int, store discovery.Store) *Worker {
+	c := &p.config
+	w := &Worker{
+		process: p, index: index, id: discovery.InstanceID(), args: c.Args, store: store,
+		quit: make(chan struct{}), started: make(chan struct{}),
+	}
+	w.log = c.Log.With("worker", index, "instance", discovery.Hex(w.id))
+	w.generator = &generator{args: &w.args, outputs: &p.outputs, seed: c.Seed + uint64(index)}
+	for i := range w.args.Live.Ranks {
+		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
+		if w.publisherConfig().NativePort != 0 {
+			r.names.KeepTokens()
+		}
+		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, w.args.NumGPUBlocks)
+		w.ranks = append(w.ranks, r)
+		w.observers = append(w.observers, []Observer{load})
+		w.generator.metrics = append(w.generator.metrics, requests)
+	}
+	w.generator.ranks = w.ranks
+	return w
+}
+
+// announce makes the worker visible: from now on it is sent requests. They wait until the engines run.
+func (w *Worker) announce() error {
+	c := &w.process.config
+	if err := w.store.Put(discovery.ModelRecord(c.Endpoint, w.id, c.Card)); err != nil {
+		return err
+	}
+	return w.serve(c.Endpoint, w.generator)
+}
+
+// serve registers an endpoint of the worker and tells where it is.
+func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
+	p := w.process
+	path := discovery.Hex(w.id) + "/" + e.Name
+	p.plane.Register(path, plane.Labels{
+		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
+	}, h)
+	w.paths = append(w.paths, path)
+	return w.store.Put(discovery.EndpointRecord(e, w.id, p.transport(path), p.config.Device))
+}
+
+// start runs the engines after the start-up time, and lets routers follow what they do.
+func (w *Worker) start() error {
+	defer close(w.started)
+	select {
+	case <-time.After(time.Duration(w.args.Live.StartupSeconds * 1e9)):
+	case <-w.quit:
+		return nil
+	}
+	publisher, err := publish.Start(w.publisherConfig())
+	if err != nil {
+		return err
+	}
+	w.publisher = publisher
+	for i, r := range w.ranks {
+		r.start(append([]Observer{&announcer{publisher, i}}, w.observers[i]...))
+	}
+	if err := w.announceEvents(); err != nil {
+		return err
+	}
+	w.serving.Store(true)
+	w.log.Info("serving", "dp_size", len(w.ranks))
+	return nil
+}
+
+func (w *Worker) publisherConfig() publish.Config {
+	c := &w.process.config
+	config := publish.Config{
+		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.args.PrefixCaching, BlockSize: w.args.BlockSize, Log: w.log,
+	}
+	if w.index < len(c.EventsPorts) {
+		config.NativePort = c.EventsPorts[w.index]
+	}
+	if w.index < len(c.ReplayPorts) {
+		config.ReplayPort = c.ReplayPorts[w.index]
+	}
+	return config
+}
+
+// announceEvents tells where events are published, and where routers that have missed some can ask.
+func (w *Worker) announceEvents() error {
+	c := &w.process.config
+	for _, r := range w.publisher.Records(c.Endpoint.Namespace, c.Endpoint.Component, c.Host) {
+		if err := w.store.Put(r); err != nil {
+			return err
+		}
+	}
+	if !w.args.PrefixCaching || !w.args.Live.LocalIndexer {
+		return nil
+	}
+	for i := range w.ranks {
+		e := c.Endpoint
+		e.Name = publish.RecoveryEndpoint(i)
+		if err := w.serve(e, w.publisher.Recovery(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraw makes the worker invisible. Requests that it has go on.
+func (w *Worker) withdraw() error {
+	close(w.quit)
+	<-w.started
+	for _, path := range w.paths {
+		w.process.plane.Unregister(path)
+	}
+	return w.store.Close()
+}
+
+// close ends the engines. withdraw must have been called.
+func (w *Worker) close() {
+	for _, r := range w.ranks {
+		if w.publisher == nil { // they have never run
+			r.start(nil)
+		}
+		r.close()
+	}
+	if w.publisher != nil {
+		w.publisher.Close()
+	}
+}
+
+// healthy reports whether all engines run.
+func (w *Worker) healthy() bool {
+	for _, r := range w.ranks {
+		if r.failed.Load() {
+			return false
+		}
+	}
+	return w.serving.Load()
+}
+
+// announcer publishes what one rank does; it implements [Observer].
+type announcer struct {
+	publisher *publish.Worker
+	dpRank    int
+}
+
+// CacheChanged implements [Observer].
+func (a *announcer) CacheChanged(c []blocks.Change) { a.publisher.Cache(a.dpRank, c) }
+
+// PassEnded implements [Observer].
+func (a *announcer) PassEnded(w engine.Work, ms float64) { a.publisher.Pass(a.dpRank, w, ms/1000) }
+
+// LoadChanged implements [Observer].
+func (a *announcer) LoadChanged(l Load) { a.publisher.Load(a.dpRank, l.UsedBlocks) }

@@ -1,0 +1,207 @@
+"""The command line of live workers: argparse, plain values, Go.
+
+Only options that were given are passed on, with the environment variables that matter. What they may be, and which of
+them are built, is decided in Go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from types import FrameType
+from typing import Any
+
+from dynamo import _core
+from dynamo._core import values
+from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
+
+_ENVIRONMENT = ("DYN_", "HF_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ETCD_", "NATS_")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs ``python -m dynamo.mocker`` with these arguments (those of the process if None) and returns its exit code.
+
+    The workers serve until SIGTERM or SIGINT: then nobody finds them any more, the requests they have are answered, and
+    the code is 0 or 130. A second signal ends them at once. 2: bad input, nobody has seen a worker. 1: they could not
+    serve. Signals are only listened to in the main thread.
+    """
+    return exit_code(lambda: _serve(argv))
+
+
+def _serve(argv: Sequence[str] | None) -> int:
+    try:
+        options = vars(_parser().parse_args(argv))
+        for name, value in options.items():
+            if isinstance(value, str):
+                values.text(name, value)
+    except ValueError as error:
+        return fail(error, BAD_INPUT)
+    except UsageError as error:
+        return fail(error, BAD_INPUT)
+    environment = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)]
+    config = {**options, "environment": [text for text in environment if text.isprintable()]}
+    with _signals() as signals:
+        _core.serve(config, signals.news)
+    return INTERRUPTED if signals.interrupted else 0
+
+
+class _Signals:
+    """The signals that asked this process to end."""
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self._told = 0
+
+    @property
+    def interrupted(self) -> bool:
+        return signal.SIGINT in self.received
+
+    def news(self) -> bool:
+        """Whether there is one that has not been asked about; one at a time."""
+        if self._told == len(self.received):
+            return False
+        self._told += 1
+        if self._told == 1:
+            say("shutting down after the requests in flight; a second signal ends them at once")
+        return True
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        self.received.append(number)
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    signals = _Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = {number: signal.signal(number, signals.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+Option = tuple[str, Callable[[str], Any], str]
+
+_WORKERS: Sequence[Option] = (
+    ("--model-path", str, "folder of the model: config.json, tokenizer.json; or its name in the Hugging Face cache"),
+    ("--model-name", str, "name under which it is served (default: the model path)"),
+    ("--endpoint", str, "dyn://namespace.component.endpoint (default: dyn://dynamo.backend.generate)"),
+    ("--num-workers", int, "workers in this process (default: 1)"),
+    ("--stagger-delay", float, "seconds between their launches (default: -1, chosen by their number)"),
+    ("--startup-time", float, "seconds before a worker serves what it is sent"),
+    ("--default-max-tokens", int, "tokens of an answer if a request asks for no number (default: 16)"),
+    ("--seed", int, "decides which tokens are drawn (default: 0)"),
+    ("--response-replay-trace-path", str, "JSONL file with answers to repeat"),
+    ("--reasoning", str, "JSON: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
+)
+_ENGINE: Sequence[Option] = (
+    ("--extra-engine-args", str, "JSON file with all engine arguments, instead of the options below"),
+    ("--engine-type", str, "vllm (default) or sglang"),
+    ("--num-gpu-blocks-override", int, "KV blocks of a rank (default: 16384)"),
+    ("--block-size", int, "tokens of a KV block (default: that of the engine)"),
+    ("--max-num-seqs", int, "requests that run at the same time (default: 256)"),
+    ("--max-num-batched-tokens", int, "tokens of one pass (default: 8192)"),
+    ("--preemption-mode", str, "lifo (default) or fifo"),
+    ("--watermark", float, "fraction of the pool that new requests must leave (default: 0)"),
+    ("--speedup-ratio", float, "divides every duration (default: 1)"),
+    ("--decode-speedup-ratio", float, "divides decode durations once more (default: 1)"),
+    ("--data-parallel-size", int, "ranks of each worker, an engine each (default: 1)"),
+    ("--planner-profile-data", str, "measured durations: an NPZ file or a folder"),
+    ("--sglang-schedule-policy", str, "fifo, fcfs or lpm"),
+    ("--sglang-page-size", int, "tokens of a page"),
+    ("--sglang-max-prefill-tokens", int, "tokens of a prefill batch"),
+    ("--sglang-chunked-prefill-size", int, "longest prompt that is not split"),
+    ("--sglang-clip-max-new-tokens", int, "how much of its output a request reserves at most"),
+    ("--sglang-schedule-conservativeness", float, "scales that"),
+    ("--trtllm-capacity-scheduler-policy", str, "guaranteed_no_evict"),
+    ("--gpu-memory-utilization", float, "vLLM: fraction of GPU memory"),
+    ("--mem-fraction-static", float, "SGLang: the same"),
+    ("--free-gpu-memory-fraction", float, "TensorRT-LLM: the same"),
+    ("--num-g2-blocks", int, "KV blocks in host memory"),
+    ("--num-g3-blocks", int, "KV blocks on disk"),
+    ("--offload-batch-size", int, "blocks that are moved together"),
+    ("--bandwidth-g1-to-g2-gbps", float, "GB/s from GPU to host"),
+    ("--bandwidth-g2-to-g1-gbps", float, "GB/s from host to GPU"),
+    ("--bandwidth-g2-to-g3-gbps", float, "GB/s from host to disk"),
+    ("--bandwidth-g3-to-g2-gbps", float, "GB/s from disk to host"),
+    ("--bandwidth-g2-to-g4-gbps", float, "GB/s from host to object storage"),
+    ("--bandwidth-g4-to-g2-gbps", float, "GB/s from object storage to host"),
+)
+_SPEED: Sequence[Option] = (
+    ("--aic-system", str, "GPU system"),
+    ("--aic-backend", str, "engine"),
+    ("--aic-backend-version", str, "engine version"),
+    ("--aic-tp-size", int, "tensor parallelism"),
+    ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
+    ("--aic-moe-ep-size", int, "expert parallelism"),
+    ("--aic-attention-dp-size", int, "data parallelism of attention"),
+    ("--aic-nextn", int, "draft tokens of speculative decoding"),
+    ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
+    ("--aic-mtp-seed", int, "decides which are accepted (default: 42)"),
+)
+_PLANES: Sequence[Option] = (
+    ("--discovery-backend", str, "file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
+    ("--request-plane", str, "tcp or http (default: DYN_REQUEST_PLANE, or tcp)"),
+    ("--event-plane", str, "zmq (default: DYN_EVENT_PLANE, or zmq)"),
+    ("--zmq-kv-events-ports", str, "a port for each worker, with commas: KV events in the engine's own format"),
+    ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones"),
+)
+_DISAGGREGATION: Sequence[Option] = (
+    ("--disaggregation-mode", str, "agg (default), prefill or decode"),
+    ("--bootstrap-ports", str, "a port for each worker, with commas: hand-offs"),
+    ("--kv-transfer-bandwidth", float, "GB/s between workers"),
+    ("--kv-transfer-timing-mode", str, "full_prompt or destination_missing"),
+    ("--kv-cache-dtype", str, "data type of the KV cache (default: auto)"),
+    ("--kv-bytes-per-token", int, "size of a token's KV (default: from the model)"),
+)
+_SWITCHES: Sequence[tuple[str, str]] = (
+    ("--enable-g4-storage", "KV blocks in object storage"),
+    ("--aic-perf-model", "durations from AIC"),
+    ("--is-prefill-worker", "deprecated: use --disaggregation-mode"),
+    ("--is-decode-worker", "deprecated: use --disaggregation-mode"),
+    ("--durable-kv-events", "deprecated: routers cannot ask for missed events"),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m dynamo.mocker",
+        usage="%(prog)s --model-path DIR [options]",
+        description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones.",
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument("--version", action="version", version=f"Dynamo Mocker {_version()}")
+    for title, options in (
+        ("workers", _WORKERS),
+        ("engine", _ENGINE),
+        ("durations", _SPEED),
+        ("planes", _PLANES),
+        ("disaggregation", _DISAGGREGATION),
+    ):
+        group = parser.add_argument_group(title)
+        for flag, kind, text in options:
+            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
+    switches = parser.add_argument_group("switches")
+    for flag in ("--enable-prefix-caching", "--enable-chunked-prefill"):
+        switches.add_argument(flag, action=argparse.BooleanOptionalAction, help="(default: on)")
+    for flag, text in _SWITCHES:
+        switches.add_argument(flag, action="store_true", help=text)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("dynosim")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+_METAVARS: dict[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

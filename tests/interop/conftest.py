@@ -1,0 +1,122 @@
+"""A frontend of ai-dynamo 1.3.1 before our workers. REFERENCE is the Python that has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from livetools import Service, get, make_model, mocker, post, records, until
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+class Site:
+    """A frontend and the workers behind it, which share a folder for discovery."""
+
+    def __init__(self, folder: Path, router_mode: str, *arguments: str, **environment: str) -> None:
+        self.folder = folder
+        self.root = folder / "kv"
+        self.model = make_model(folder / "tiny")
+        self.services: list[Service] = []
+        self.environment = {"DYN_FILE_KV": str(self.root), "DYN_TCP_RPC_HOST": "127.0.0.1"}
+        self.environment |= {"DYN_SYSTEM_HOST": "127.0.0.1", "DYN_LOG": "info", "HF_HUB_OFFLINE": "1"}
+        self.url = f"http://127.0.0.1:{free_port()}"
+        command = ["-m", "dynamo.frontend", "--discovery-backend", "file", "--router-mode", router_mode]
+        command += ["--http-port", self.url.rpartition(":")[2], *arguments]
+        self.frontend = self._start([os.environ["REFERENCE"], *command], "frontend", environment)
+
+    def workers(self, *arguments: str, name: str = "mocker", **environment: str) -> Worker:
+        return self._launch(mocker, name, arguments, environment)
+
+    def reference_workers(self, *arguments: str) -> Worker:
+        command = [os.environ["REFERENCE"], "-m", "dynamo.mocker"]
+        off = {"DYN_SYSTEM_PORT": "-1"}  # it takes no port above 32767
+        return self._launch(lambda *more: [*command, *more], "reference", arguments, off)
+
+    def _launch(self, command: Callable[..., list[str]], name: str, arguments: Any, environment: Any) -> Worker:
+        port = str(free_port())
+        before = {r["instance_id"] for r in self.instances()}
+        standard = ["--model-path", str(self.model), "--model-name", "tiny", "--discovery-backend", "file"]
+        full = command(*standard, *arguments)
+        service = self._start(full, name, {"DYN_SYSTEM_PORT": port, **environment})
+        until(lambda: {r["instance_id"] for r in self.instances()} - before)
+        return Worker(service, f"http://127.0.0.1:{port}")
+
+    def _start(self, command: list[str], name: str, environment: dict[str, str]) -> Service:
+        service = Service(command, self.folder / f"{name}.log", {**self.environment, **environment})
+        self.services.append(service)
+        return service
+
+    def instances(self) -> list[dict[str, Any]]:
+        return [r for r in records(self.root) if r["endpoint"] == "generate"]
+
+    def ready(self, workers: int) -> None:
+        """Waits until the frontend knows so many instances and serves the model."""
+
+        def known() -> bool:
+            assert self.frontend.process.poll() is None, self.frontend.log
+            try:
+                _, text = get(self.url + "/health")
+            except OSError:
+                return False
+            instances = [i for i in json.loads(text).get("instances", []) if i["endpoint"] == "generate"]
+            return len(instances) == workers and "tiny" in get(self.url + "/v1/models")[1]
+
+        until(known)
+        until(lambda: self.complete("tok5", 1)[0] == 200)
+
+    def complete(self, prompt: str, max_tokens: int | None = 4, **more: Any) -> tuple[int, dict[str, Any]]:
+        body = {"model": "tiny", "prompt": prompt, **more}
+        if max_tokens is not None:
+            body["max_tokens"] = max_tokens
+        status, text = post(self.url + "/v1/completions", body)
+        return status, json.loads(text) if text else {}
+
+    def close(self) -> None:
+        for service in reversed(self.services):
+            service.__exit__()
+
+
+class Worker:
+    """Workers of one process, and their status server."""
+
+    def __init__(self, service: Service, status: str) -> None:
+        self.service = service
+        self.status = status
+
+    def metrics(self, name: str) -> list[float]:
+        _, text = get(self.status + "/metrics")
+        return [float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name)]
+
+    def metric(self, name: str) -> float:
+        values = self.metrics(name)
+        assert values, name
+        return sum(values)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    """Makes a site, whose processes end with the test."""
+    sites: list[Site] = []
+
+    def make(*arguments: str, **environment: str) -> Site:
+        sites.append(Site(tmp_path, *arguments, **environment))
+        return sites[-1]
+
+    yield make
+    for s in sites:
+        s.close()

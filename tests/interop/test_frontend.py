@@ -1,0 +1,158 @@
+"""A stock frontend finds our workers, routes to them and streams their tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from livetools import get, post, records, stream, until
+
+Make = Callable[..., Any]
+
+
+def words(first: int, count: int) -> str:
+    return " ".join(f"tok{i}" for i in range(first, first + count))
+
+
+def in_threads(count: int, do: Callable[[int], Any]) -> list[Any]:
+    results: list[Any] = [None] * count
+
+    def one(i: int) -> None:
+        results[i] = do(i)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+def test_answers(site: Make, codec: str) -> None:
+    s = site("round-robin", DYN_REQUEST_PLANE_CODEC=codec)
+    w = s.workers()
+    s.ready(1)
+    status, done = s.complete(words(5, 40), 6)
+    assert (status, done["choices"][0]["finish_reason"]) == (200, "length")
+    assert len(done["choices"][0]["text"].split()) == 6
+    assert done["usage"] == {"prompt_tokens": 40, "completion_tokens": 6, "total_tokens": 46}
+    assert len(s.complete("tok5", None)[1]["choices"][0]["text"].split()) == 16
+
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": words(5, 3)}], "max_tokens": 5}
+    status, text = post(s.url + "/v1/chat/completions", chat)
+    assert (status, len(json.loads(text)["choices"][0]["message"]["content"].split())) == (200, 5)
+    chunks = list(stream(s.url + "/v1/chat/completions", {**chat, "stream": True}))
+    deltas = [c["choices"][0]["delta"].get("content") for c in chunks]
+    assert len([d for d in deltas if d]) == 5
+    assert chunks[-1]["choices"][0]["finish_reason"] == "length"
+
+    # What a client got wrong is told to it, and does not take the worker out of service.
+    status, text = post(s.url + "/v1/chat/completions", {**chat, "max_tokens": 2_000_000})
+    assert (status, "KV blocks" in text) == (400, True)
+    assert s.complete("tok5", 2_000_000)[0] == 500
+    assert s.complete("tok5", 1)[0] == 200
+
+    # A client that goes away.
+    lines = stream(s.url + "/v1/completions", {"model": "tiny", "prompt": "tok5", "max_tokens": 5000, "stream": True})
+    next(lines)
+    assert w.metric("vllm:num_requests_running") == 1
+    lines.close()  # type: ignore[attr-defined]
+    until(lambda: w.metric("vllm:num_requests_running") == 0, 3)
+    assert w.metric("vllm:kv_cache_usage_perc") == 0
+
+    w.service.stop()
+    assert w.service.wait() == 0
+    until(lambda: s.complete("tok5", 1)[0] == 404)
+
+
+def test_kv_router(site: Make) -> None:
+    """Repeated prefixes go to the worker that has them; evictions are learnt; answers can be hit in the next turn."""
+    s = site("kv", "--kv-cache-block-size", "16", DYN_LOG="info,dynamo_kv_router=debug,dynamo_llm=debug")
+    ranks = ("--num-workers", "2", "--data-parallel-size", "2")
+    w = s.workers(*ranks, "--block-size", "16", "--num-gpu-blocks-override", "64")
+    s.ready(2)
+    until(lambda: len([r for r in records(s.root, "event_channels") if r["topic"] == "kv-events"]) == 4)
+    time.sleep(1)  # for subscriptions
+    started = w.metrics("dynamo_component_requests_total")
+    for i in range(6):
+        assert s.complete(words(100, 320), 2)[0] == 200
+        time.sleep(0.2 if i else 1)
+    served = [b - a for a, b in zip(started, w.metrics("dynamo_component_requests_total"), strict=True)]
+    assert sorted(served)[-1] >= 5, served
+
+    # An answer is cached too: a prompt that repeats it finds more than the first prompt.
+    first = s.complete(words(500, 160), 64)[1]["choices"][0]["text"]
+    time.sleep(0.5)
+    assert s.complete(words(500, 160) + first + " tok7", 2)[0] == 200
+    overlap, blocks = re.findall(r"with (\d+)/(\d+) blocks overlap", s.frontend.log)[-1]
+    assert (int(overlap) >= 13, int(blocks)) == (True, 15), overlap  # 160 prompt + 64 answer tokens are 14 blocks
+
+    # Other prompts, until the pool of every rank has been evicted: the frontend hears of removals.
+    in_threads(8, lambda i: [s.complete(words(3 + 40 * (8 * j + i) % 1500, 400), 2) for j in range(4)])
+    _, text = get(s.url + "/metrics")
+    applied = [line for line in text.splitlines() if "kv_cache_events_applied{" in line]
+    counts = {status: [float(line.split()[-1]) for line in applied if status in line] for status in ("ok", "not_found")}
+    removed = [float(line.split()[-1]) for line in applied if '"removed"' in line and '"ok"' in line]
+    assert sum(removed) > 0, applied
+    assert sum(counts["not_found"]) == 0, applied
+
+
+def test_kill_under_load(site: Make) -> None:
+    """Requests of a worker that is killed go on at another one; it disappears."""
+    s = site("round-robin", "--migration-limit", "3")
+    victim = s.workers(name="victim")
+    s.workers(name="survivor")
+    s.ready(2)
+    results: list[tuple[int, dict[str, Any]]] = []
+
+    def ask(_: int) -> None:
+        results.append(s.complete(words(5, 30), 150))
+
+    killer = threading.Timer(0.4, lambda: victim.service.stop(signal.SIGKILL))
+    killer.start()
+    in_threads(12, ask)
+    assert [status for status, _ in results] == [200] * 12
+    assert all(len(done["choices"][0]["text"].split()) == 150 for _, done in results)
+    until(lambda: len(s.instances()) == 1)
+    assert s.complete("tok5", 1)[0] == 200
+
+
+def test_drain(site: Make) -> None:
+    """Requests of a worker that is asked to end are answered, new ones go elsewhere."""
+    s = site("round-robin")
+    leaving = s.workers(name="leaving")
+    s.workers(name="staying")
+    s.ready(2)
+    stopper = threading.Timer(0.4, leaving.service.stop)
+    stopper.start()
+    results = in_threads(8, lambda i: s.complete(words(5, 30), 150))
+    assert [status for status, _ in results] == [200] * 8
+    assert leaving.service.wait() == 0
+    assert [s.complete("tok5", 1)[0] for _ in range(4)] == [200] * 4
+
+
+def test_overload(site: Make) -> None:
+    s = site("round-robin")
+    s.workers(DYN_ENGINE_REQUEST_LIMIT="1", DYN_DYNAMO_REQUEST_QUEUE_LIMIT="1")
+    s.ready(1)
+    results = in_threads(8, lambda i: s.complete(words(5, 30), 100)[0])
+    assert results.count(200) == 3
+    assert results.count(529) == 5
+
+
+def test_beside_reference_workers(site: Make) -> None:
+    """Workers of both makes behind one frontend: it takes them for the same."""
+    s = site("round-robin")
+    ours = s.workers()
+    s.reference_workers()
+    s.ready(2)
+    before = ours.metric("dynamo_component_requests_total")
+    assert [s.complete(words(5, 30), 5)[0] for _ in range(10)] == [200] * 10
+    assert ours.metric("dynamo_component_requests_total") - before == 5

@@ -1,0 +1,345 @@
+"""Live workers over HTTP, without a frontend: what a user with curl sees of them, and how they come and go."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from livetools import Service, get, make_model, mocker, post, records, stream, until
+
+PROMPT = list(range(3, 43))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_model(tmp_path_factory.mktemp("models") / "tiny"))
+
+
+class Workers(Service):
+    """Workers that have been found in discovery."""
+
+    def __init__(self, folder: Path, *arguments: str, plane: str = "http", **environment: str) -> None:
+        self.root = folder / "kv"
+        self.status = f"http://127.0.0.1:{free_port()}"
+        super().__init__(
+            mocker("--discovery-backend", "file", "--request-plane", plane, *arguments),
+            folder / "mocker.log",
+            {
+                "DYN_FILE_KV": str(self.root),
+                "DYN_HTTP_RPC_HOST": "127.0.0.1",
+                "DYN_TCP_RPC_HOST": "127.0.0.1",
+                "DYN_SYSTEM_HOST": "127.0.0.1",
+                "DYN_SYSTEM_PORT": self.status.rpartition(":")[2],
+                **environment,
+            },
+        )
+
+    def url(self, endpoint: str = "generate") -> str:
+        found: list[str] = until(
+            lambda: [r["transport"]["http"] for r in records(self.root) if r["endpoint"] == endpoint]
+        )
+        return found[0]
+
+    def metric(self, name: str) -> float:
+        _, text = get(self.status + "/metrics")
+        values = [float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name)]
+        assert values, name
+        return sum(values)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+@contextmanager
+def workers(folder: Path, *arguments: str, **environment: str) -> Iterator[Workers]:
+    with Workers(folder, *arguments, **environment) as service:
+        until(lambda: get(service.status + "/health")[0] == 200 if "status server" in service.log else None)
+        yield service
+
+
+def generate(max_tokens: int | None = 4, **more: Any) -> dict[str, Any]:
+    stop = {} if max_tokens is None else {"max_tokens": max_tokens}
+    return {"token_ids": PROMPT, "stop_conditions": stop, **more}
+
+
+def answer(text: str) -> tuple[list[int], str]:
+    """Tokens and finish reason; there is one token in each item, and then the end."""
+    items = [json.loads(line) for line in text.splitlines()]
+    assert items[-1] == {"complete_final": True}
+    outputs = [item["data"] for item in items[:-1]]
+    assert all(len(o["token_ids"]) == 1 and o["finish_reason"] is None for o in outputs[:-1])
+    assert outputs[-1]["token_ids"] == []
+    return [o["token_ids"][0] for o in outputs[:-1]], outputs[-1]["finish_reason"]
+
+
+def test_answers_and_errors(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model, "--num-gpu-blocks-override", "100") as w:
+        url = w.url()
+        status, text = post(url, generate())
+        tokens, finish = answer(text)
+        assert (status, len(tokens), finish) == (200, 4, "length")
+        assert all(1000 <= t < 2000 for t in tokens)
+        assert len(answer(post(url, generate(None))[1])[0]) == 16
+        for body, problem in [
+            (b"{", "unexpected end"),
+            ({"token_ids": []}, "token_ids"),
+            (generate(0), "max_tokens"),
+            (generate(10_000), "the pool has 100"),
+            (generate(routing={"dp_rank": 3}), "dp_rank 3 is out of bounds for dp_size 1"),
+            (generate(bootstrap_info={"handoff_id": "x"}), "bootstrap_info"),
+        ]:
+            status, text = post(url, body)
+            assert status == 200
+            error = json.loads(text.splitlines()[0])["error"]
+            assert problem in error["message"]
+            assert error["code"] == 400
+        assert post(url + "x", generate())[0] == 404
+        assert get(url)[0] == 405
+        assert get(w.status + "/live")[0] == 200
+        assert w.metric("dynamo_component_requests_total") == 8
+        assert w.metric("vllm:e2e_request_latency_seconds_count") == 2
+        assert w.metric("vllm:inter_token_latency_seconds_count") == 3 + 15
+        w.stop()
+        assert w.wait() == 0
+        assert records(w.root) == records(w.root, "mdc") == records(w.root, "event_channels") == []
+
+
+def test_tokens_are_planned(tmp_path: Path, model: str) -> None:
+    """Recorded answers, thoughts and stop tokens."""
+    recorded = tmp_path / "recorded.jsonl"
+    rows = [
+        {"request_id": "r1", "output_length": 3, "output_token_ids": [7, 8, 9]},
+        {},
+        {"session_id": "s", "output_tokens": 1, "output_token_ids": [5]},
+    ]
+    recorded.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    reasoning = '{"start_thinking_token_id": 3000, "end_thinking_token_id": 3001, "thinking_ratio": 0.5}'
+    arguments = ("--model-path", model, "--reasoning", reasoning, "--response-replay-trace-path", str(recorded))
+    with workers(tmp_path, *arguments, "--seed", "5") as w:
+
+        def tokens(**more: Any) -> tuple[list[int], str]:
+            return answer(post(w.url(), generate(6, **more))[1])
+
+        assert tokens(annotations=["output_replay_id:r1"]) == ([7, 8, 9], "length")
+        assert tokens(annotations=["output_replay_id:s:0"]) == ([5], "length")
+        drawn, _ = tokens(annotations=["output_replay_id:unknown"])
+        assert (drawn[0], drawn[2], len(drawn)) == (3000, 3001, 6)
+        replay = {"annotations": ["output_replay_id:r1"]}
+        stop = {"max_tokens": 6, "stop_token_ids_hidden": [8]}
+        assert tokens(**replay, stop_conditions=stop) == ([7, 8], "stop")
+        assert tokens(**replay, stop_conditions={**stop, "min_tokens": 3}) == ([7, 8, 9], "length")
+        assert tokens(**replay, eos_token_ids=[7]) == ([7], "eos")
+        ignore = {"max_tokens": 6, "ignore_eos": True}
+        assert tokens(**replay, eos_token_ids=[7], stop_conditions=ignore) == ([7, 8, 9], "length")
+
+
+def test_disconnect_frees_the_engine(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model) as w:
+        lines = stream(w.url(), generate(5000))
+        next(lines)
+        assert w.metric("vllm:num_requests_running") == 1
+        lines.close()  # type: ignore[attr-defined]
+        until(lambda: w.metric("vllm:num_requests_running") == 0, 2)
+        assert w.metric("vllm:kv_cache_usage_perc") == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_drain(tmp_path: Path, model: str, number: int) -> None:
+    """A running request is answered, nobody finds the workers meanwhile."""
+    with workers(tmp_path, "--model-path", model, "--num-workers", "2") as w:
+        lines = stream(w.url(), generate(200))
+        next(lines)
+        w.stop(number)
+        until(lambda: not records(w.root))
+        assert w.process.poll() is None
+        assert get(w.status + "/health")[0] == 503
+        assert len(list(lines)) == 200 + 2 - 1
+        assert w.wait() == (130 if number == signal.SIGINT else 0)
+
+
+def test_a_second_signal_ends_at_once(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model) as w:
+        lines = stream(w.url(), generate(100_000))
+        next(lines)
+        w.stop(signal.SIGINT)
+        w.wait_for("shutting down")
+        assert w.process.poll() is None
+        w.stop(signal.SIGINT)
+        began = time.monotonic()
+        assert w.wait() == 130
+        assert time.monotonic() - began < 5
+        assert records(w.root) == []
+
+
+def test_overload(tmp_path: Path, model: str) -> None:
+    """With one request at a time and a queue of two, five of eight are turned away."""
+    limits = {"DYN_ENGINE_REQUEST_LIMIT": "1", "DYN_DYNAMO_REQUEST_QUEUE_LIMIT": "1"}
+    with workers(tmp_path, "--model-path", model, **limits) as w:
+        url, statuses = w.url(), []
+        threads = [threading.Thread(target=lambda: statuses.append(post(url, generate(50))[0])) for _ in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert sorted(statuses) == [200] * 3 + [503] * 5
+        assert w.metric("dynamo_rejection_request_total") == 5
+
+
+def test_many_workers_and_ranks(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model, "--num-workers", "2", "--data-parallel-size", "2") as w:
+        assert len(records(w.root)) == 2 * (1 + 2)
+        assert len(records(w.root, "mdc")) == 2
+        topics = sorted(r["topic"] for r in records(w.root, "event_channels"))
+        assert topics == ["forward-pass-metrics"] * 2 + ["kv-events"] * 4 + ["kv_metrics"] * 2
+        cards = [r["card_json"] for r in records(w.root, "mdc")]
+        assert cards[0] == cards[1]
+        assert cards[0]["display_name"] == model
+        for rank in range(2):
+            answer(post(w.url(), generate(routing={"dp_rank": rank}))[1])
+        query = {"worker_id": records(w.root)[0]["instance_id"], "dp_rank": 1}
+        status, text = post(w.url("worker_kv_indexer_query_dp1"), query)
+        assert (status, json.loads(text.splitlines()[0])) == (200, {"TreeDump": {"events": [], "last_event_id": 0}})
+        with w.log_path.open() as log:
+            assert sum("msg=serving" in line for line in log) == 2
+
+
+def test_startup_time_delays_service_only(tmp_path: Path, model: str) -> None:
+    began = time.monotonic()
+    with Workers(tmp_path, "--model-path", model, "--startup-time", "2") as w:
+        url = w.url()
+        assert get(w.status + "/health")[0] == 503
+        answer(post(url, generate())[1])
+        assert time.monotonic() - began > 2
+        assert get(w.status + "/health")[0] == 200
+
+
+def test_killed_workers_expire(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model) as w:
+        w.stop(signal.SIGKILL)
+        w.wait()
+        assert records(w.root)
+        (tmp_path / "second").mkdir()
+        environment = {"DYN_FILE_KV": str(w.root)}
+        with workers(tmp_path / "second", "--model-path", model, "--model-name", "x", **environment) as other:
+            mine = until(lambda: [r for r in records(w.root, "mdc") if r["card_json"]["display_name"] == "x"])
+            assert len(records(w.root, "mdc")) == 2
+            until(lambda: records(w.root, "mdc") == mine)
+            other.stop()
+            assert other.wait() == 0
+
+
+def test_sglang(tmp_path: Path, model: str) -> None:
+    with workers(tmp_path, "--model-path", model, "--engine-type", "sglang", "--sglang-page-size", "16") as w:
+        assert len(answer(post(w.url(), generate())[1])[0]) == 4
+        assert w.metric("sglang:num_requests_total") == 1
+        assert w.metric("sglang:cache_hit_rate") == 0
+        answer(post(w.url(), generate())[1])
+        assert w.metric("sglang:cache_hit_rate") == 32 / 80  # two pages of the second prompt
+
+
+def test_preemptions_are_counted(tmp_path: Path, model: str) -> None:
+    pool = ("--block-size", "16", "--num-gpu-blocks-override", "8")
+    with workers(tmp_path, "--model-path", model, *pool) as w:
+        url, answers = w.url(), []
+        threads = [threading.Thread(target=lambda: answers.append(post(url, generate(60)))) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert [len(answer(text)[0]) for _, text in answers] == [60] * 3
+        assert w.metric("vllm:num_preemptions_total") > 0
+
+
+def test_a_file_replaces_engine_options(tmp_path: Path, model: str) -> None:
+    arguments = tmp_path / "engine.json"
+    arguments.write_text('{"block_size": 16, "max_num_seqs": null}')
+    with workers(tmp_path, "--model-path", model, "--extra-engine-args", str(arguments), "--block-size", "32") as w:
+        assert "block_size: no effect beside extra_engine_args" in w.log
+        card = records(w.root, "mdc")[0]["card_json"]
+        assert card["kv_cache_block_size"] == 16
+        assert card["runtime_config"]["max_num_seqs"] == 256
+
+
+REFUSED = [
+    (["--model-path", "/no/such/model"], "model_path"),
+    (["--num-workers", "0"], "num_workers: got 0"),
+    (["--num-workers", "x"], "--num-workers"),
+    (["--stagger-delay", "-2"], "stagger_delay: got -2"),
+    (["--discovery-backend", "etcd"], 'discovery_backend: "etcd" is not built yet'),
+    (["--discovery-backend", "zookeeper"], "discovery_backend: got"),
+    (["--request-plane", "nats"], 'request_plane: "nats" is not built yet'),
+    (["--event-plane", "nats"], 'event_plane: "nats" is not built yet'),
+    (["--disaggregation-mode", "prefill"], 'disaggregation_mode: "prefill" is not built yet'),
+    (["--is-prefill-worker"], "is_prefill_worker: true is not built yet"),
+    (["--is-prefill-worker", "--is-decode-worker"], "not both"),
+    (["--is-decode-worker", "--disaggregation-mode", "agg"], "cannot be combined with disaggregation_mode"),
+    (["--bootstrap-ports", "9000"], "bootstrap_ports"),
+    (["--zmq-kv-events-ports", "20080,20081"], "zmq_kv_events_ports: must have exactly num_workers (1) ports"),
+    (["--zmq-kv-events-ports", "x"], "zmq_kv_events_ports"),
+    (["--zmq-replay-ports", "20080"], "requires zmq_kv_events_ports"),
+    (["--aic-perf-model"], "aic_perf_model: true is not built yet"),
+    (["--num-g2-blocks", "5"], "num_g2_blocks"),
+    (["--engine-type", "trtllm"], "trtllm"),
+    (["--data-parallel-size", "0"], "data_parallel_size: got 0"),
+    (["--block-size", "3"], "block_size: got 3"),
+    (["--reasoning", "{"], "reasoning"),
+    (["--reasoning", "{}"], "reasoning.start_thinking_token_id"),
+    (["--extra-engine-args", "/no/such/file"], "extra_engine_args"),
+    (["--response-replay-trace-path", "/no/such/file"], "response_replay_trace_path"),
+    (["--planner-profile-data", "/no/such/file"], "planner_profile_data"),
+    (["--endpoint", "dyn://A.b.c"], "endpoint"),
+    (["--speedup-ratio", "nan"], "speedup_ratio"),
+    (["--what"], "--what"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), REFUSED)
+def test_bad_input(tmp_path: Path, model: str, arguments: list[str], problem: str) -> None:
+    bad_input(tmp_path, ["--model-path", model, "--discovery-backend", "file", *arguments], problem)
+
+
+def test_what_is_needed(tmp_path: Path, model: str) -> None:
+    bad_input(tmp_path, ["--discovery-backend", "file"], "model_path: got nothing")
+    bad_input(tmp_path, ["--model-path", model], 'discovery_backend: "etcd" is not built yet')
+
+
+def bad_input(folder: Path, arguments: list[str], problem: str) -> None:
+    done = subprocess.run(mocker(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    assert problem in done.stderr
+
+
+def test_a_taken_port_is_a_failed_run(tmp_path: Path, model: str) -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = str(s.getsockname()[1])
+        with Workers(tmp_path, "--model-path", model, DYN_HTTP_RPC_PORT=port) as w:
+            assert w.wait() == 1
+            assert "error: request plane:" in w.log
+        with Workers(tmp_path, "--model-path", model, "--zmq-kv-events-ports", port) as w:
+            assert w.wait() == 1
+            assert "address already in use" in w.log
+            assert records(w.root) == []
+
+
+def test_environment_is_checked(tmp_path: Path, model: str) -> None:
+    for name in ("DYN_SYSTEM_PORT", "DYN_HTTP_RPC_PORT", "DYN_ENGINE_REQUEST_LIMIT", "DYN_TCP_MAX_MESSAGE_SIZE"):
+        with Workers(tmp_path, "--model-path", model, **{name: "x"}) as w:
+            assert w.wait() == 2
+            assert f'environment variable {name}: got "x"' in w.log
