@@ -9,7 +9,7 @@ MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	$(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
-	$(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.json' -o -name py.typed)
+	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed)
 
 # Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint. The first
 # names its interpreter: without it, or with another, the environment is made anew.
@@ -32,8 +32,8 @@ $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop fuzz \
-	golden generate clean
+.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
+	interop-kubernetes fuzz golden generate clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,15 @@ conformance: build ## Compare with the recorded runs of the reference
 # REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1; without it one is made in build/reference.
 interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) ## Put live workers behind a stock frontend
 	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) $(BIN)/python -m pytest tests/interop
+
+# The API server of Kubernetes, from its Go module: some minutes, once. etcd (Debian: etcd-server) has to be on PATH.
+KUBERNETES := 1.36.3
+interop-kubernetes: build $(TOOLS) build/kubernetes/kube-apiserver $(if $(REFERENCE),,build/reference/.installed) ## The same in Kubernetes
+	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) KUBE_APISERVER=$(CURDIR)/build/kubernetes/kube-apiserver \
+		$(BIN)/python -m pytest tests/interop/test_kubernetes.py
+
+build/kubernetes/kube-apiserver:
+	tests/interop/build-apiserver.sh $(KUBERNETES) $@
 
 build/reference/.installed:
 	$(PYTHON) -m venv --clear build/reference

@@ -1,4 +1,4 @@
-"""Builds the Go core into the extension module dynamo._core._core; everything else is in pyproject.toml."""
+"""Builds the Go core into the extension modules of dynamo._core; everything else is in pyproject.toml."""
 
 import os
 import re
@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent
 # Inside the module, because gopy generates a Go package there; the underscore keeps it out of `./...`.
 SCRATCH = ROOT / "_gopy"
 OLDEST_GO = (1, 26)
+# Extension modules and the Go packages they come from.
+PACKAGES = {"dynamo._core._core": "./bindings", "dynamo._core._live": "./bindings/live"}
 
 
 class MissingTool(BaseError):
@@ -84,29 +86,33 @@ def fault_of_program(head: str, *flags: str) -> str:
 
 
 class GopyExtension(build_ext):
-    """Runs gopy on bindings/ and ships the one file of its output that is needed."""
+    """Runs gopy on the packages of bindings/ and ships the one file of each output that is needed."""
 
-    def build_extension(self, ext: Extension) -> None:
+    def build_extensions(self) -> None:
         check_go()
         check_c_compiler()
         check_python_headers()
         shutil.rmtree(SCRATCH, ignore_errors=True)
-        environment = build_environment()
+        self.environment = build_environment()
         # gopy calls goimports by name: build the version pinned in go.mod and put it first on PATH.
-        self.go(["build", "-o", f"{SCRATCH / 'bin'}{os.sep}", "golang.org/x/tools/cmd/goimports"], environment)
-        environment["PATH"] = f"{SCRATCH / 'bin'}{os.pathsep}{environment['PATH']}"
+        self.go(["build", "-o", f"{SCRATCH / 'bin'}{os.sep}", "golang.org/x/tools/cmd/goimports"])
+        self.environment["PATH"] = f"{SCRATCH / 'bin'}{os.pathsep}{self.environment['PATH']}"
+        super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        module = ext.name.rpartition(".")[2]
         # dynamic-link leaves Python's own symbols open, so that the extension needs no libpython of the builder.
-        gopy = ["tool", "gopy", "build", "-output=_gopy/core", f"-vm={sys.executable}"]
-        gopy += ["-dynamic-link=true", "-no-make", "-symbols=false", "./bindings"]
-        self.go(gopy, environment)
+        gopy = ["tool", "gopy", "build", f"-output=_gopy/{module}", f"-vm={sys.executable}"]
+        gopy += ["-dynamic-link=true", "-no-make", "-symbols=false", PACKAGES[ext.name]]
+        self.go(gopy)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        (built,) = (SCRATCH / "core").glob("_core*.so")
+        (built,) = (SCRATCH / module).glob(f"{module}*.so")
         shutil.copy2(built, target)
 
-    def go(self, arguments: list[str], environment: dict[str, str]) -> None:
-        if subprocess.run(["go", *arguments], cwd=ROOT, env=environment).returncode:
+    def go(self, arguments: list[str]) -> None:
+        if subprocess.run(["go", *arguments], cwd=ROOT, env=self.environment).returncode:
             raise BaseError(f"`go {' '.join(arguments)}` failed; its output is above")
 
 
-setup(ext_modules=[Extension("dynamo._core._core", sources=[])], cmdclass={"build_ext": GopyExtension})
+setup(ext_modules=[Extension(name, sources=[]) for name in PACKAGES], cmdclass={"build_ext": GopyExtension})

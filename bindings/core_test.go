@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dynosim/bindings/border"
 )
 
 const tiny = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5}`
@@ -87,20 +89,20 @@ func TestOddTextTravelsAsJSON(t *testing.T) {
 func TestMisuseIsAnError(t *testing.T) {
 	id := open(t)
 	_, err := Column(id, "ttft_ms")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 	if _, err := Run(id, tiny); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Run(id, tiny)
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 	_, err = Column(id, "nonsense")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 	_, err = Strings(id, "ttft_ms")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 
 	Close(id)
 	_, err = Run(id, tiny)
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 	if got := Progress(id); got != "" {
 		t.Errorf("progress of a closed run: %q", got)
 	}
@@ -120,7 +122,7 @@ func TestCancelBeforeRun(t *testing.T) {
 	Cancel(id)
 	Cancel(id)
 	_, err := Run(id, tiny)
-	wantKind(t, err, kindCancelled)
+	wantKind(t, err, border.Cancelled)
 }
 
 // A pipe that nobody writes blocks the reader where no poll can reach it.
@@ -139,7 +141,7 @@ func TestCancelWhileBlockedOnInput(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	began := time.Now()
 	Cancel(id)
-	wantKind(t, <-failed, kindCancelled)
+	wantKind(t, <-failed, border.Cancelled)
 	if taken := time.Since(began); taken > 2*time.Second {
 		t.Errorf("cancelling took %v", taken)
 	}
@@ -160,32 +162,12 @@ func TestRunsAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-func TestPanicBecomesAnError(t *testing.T) {
-	panics := func() (err error) {
-		defer guard(&err)
-		var nobody *run
-		nobody.started = true
-		return nil
-	}
-	err := panics()
-	wantKind(t, err, kindInternal)
-	if !strings.Contains(err.Error(), "nil pointer") {
-		t.Errorf("got %q, want the cause in it", err)
-	}
-}
-
-func TestTextIsSafeForC(t *testing.T) {
-	if got, want := clean("a\x00b\xffc"), "a\uFFFDb\uFFFDc"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestConvertAndInspectAreRuns(t *testing.T) {
 	id := open(t)
 	_, err := Convert(id, `{"input_path":["nowhere"],"output_file":"x"}`)
 	wantKind(t, err, "notfound")
 	_, err = Inspect(id, `{"trace_files":["nowhere"]}`)
-	wantKind(t, err, kindInternal) // an id runs once
+	wantKind(t, err, border.Internal) // an id runs once
 
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":4,"output_length":1,"hash_ids":[1]}`), 0o600); err != nil {
@@ -198,7 +180,7 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 		t.Errorf("got %q, %v", text, err)
 	}
 	_, err = Column(id, "ttft_ms")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 
 	id = open(t)
 	Cancel(id)
@@ -215,10 +197,10 @@ const asking = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request
 func TestQuestions(t *testing.T) {
 	id := open(t)
 	_, err := Answer(id, "{}")
-	wantKind(t, err, kindInternal) // nothing was asked
+	wantKind(t, err, border.Internal) // nothing was asked
 	text, err := Run(id, asking)
 	for range 100 {
-		question, asked := strings.CutPrefix(text, enquiry)
+		question, asked := strings.CutPrefix(text, border.Enquiry)
 		if err != nil || !asked {
 			break
 		}
@@ -236,23 +218,23 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 	_, err = Answer(id, "{}")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 	_, err = Answer(-1, "{}")
-	wantKind(t, err, kindInternal)
+	wantKind(t, err, border.Internal)
 }
 
 // TestCancelWhileAsking: Python is cancelled in the SDK, and answers afterwards.
 func TestCancelWhileAsking(t *testing.T) {
 	id := open(t)
-	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, enquiry) {
+	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, border.Enquiry) {
 		t.Fatalf("got %s, %v", text, err)
 	}
 	Cancel(id)
 	_, err := Answer(id, `{"session":-1,"version":"1"}`)
-	wantKind(t, err, kindCancelled)
+	wantKind(t, err, border.Cancelled)
 
 	id = open(t)
-	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, enquiry) {
+	if text, err := Run(id, asking); err != nil || !strings.HasPrefix(text, border.Enquiry) {
 		t.Fatalf("got %s, %v", text, err)
 	}
 	text, err := Answer(id, `nonsense`)

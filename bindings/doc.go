@@ -10,19 +10,10 @@
 //	Column(id, name), Strings(…) per-request columns, after Run
 //	Close(id)                    forgets the run and its rows
 //
-// Convert and Inspect take the place of Run for what is no replay: converting a recording, describing a trace. So does
-// Serve, for live workers; Drain asks these to end.
+// Convert and Inspect take the place of Run for what is no replay: converting a recording, describing a trace.
 //
 // A question is one for the AIC SDK, which is a Python package. Go never calls Python: the run waits while the call of Run
 // or Answer hands its question over, and Python answers with the next call.
 //
-// Rules that gopy imposes, each of which costs the whole interpreter when broken:
-//
-//   - Only int64, string and []byte cross, with at most one result beside an error. A struct handle that outlives its
-//     object crashes Python; an unknown id is an ordinary error here.
-//   - A panic must not reach the border. Every exported function and every goroutine recovers.
-//   - The engine runs on a goroutine of its own, never on the calling thread's, or the garbage collector could not
-//     stop its loops and Cancel and Progress would hang until the run was over.
-//   - Errors reach Python as text only. That text is KIND + "\x1f" + MESSAGE, KIND being one of job.Kind.
-//   - Text that crosses must be valid UTF-8 without NUL bytes.
+// Package border has the rules of gopy, each of which costs the whole interpreter when broken.
 package core

@@ -93,8 +93,14 @@ class Service:
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.log_path = log
         with log.open("w") as stream:
+            # Workers of ai-dynamo say where a model's files are only if its name is a folder where they run.
             self.process = subprocess.Popen(
-                command, stdout=stream, stderr=stream, env={**os.environ, **environment}, start_new_session=True
+                command,
+                stdout=stream,
+                stderr=stream,
+                cwd=log.parent,
+                env={**os.environ, **environment},
+                start_new_session=True,
             )
 
     def __enter__(self) -> Service:
@@ -143,9 +149,9 @@ def get(url: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def post(url: str, body: Any) -> tuple[int, str]:
+def post(url: str, body: Any, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
+    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json", **(headers or {})})
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
             return response.status, response.read().decode()

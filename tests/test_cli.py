@@ -451,8 +451,3 @@ def test_numpy_is_never_imported(folder: Path) -> None:
         run = [sys.executable, "-c", check, *arguments]
         done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_live_workers_are_not_built_yet(folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "dynamo.mocker"], cwd=folder, capture_output=True, text=True)
-    assert "not built yet" in refused(done)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -278,15 +280,14 @@ REFUSED = [
     (["--num-workers", "0"], "num_workers: got 0"),
     (["--num-workers", "x"], "--num-workers"),
     (["--stagger-delay", "-2"], "stagger_delay: got -2"),
-    (["--discovery-backend", "etcd"], 'discovery_backend: "etcd" is not built yet'),
     (["--discovery-backend", "zookeeper"], "discovery_backend: got"),
-    (["--request-plane", "nats"], 'request_plane: "nats" is not built yet'),
-    (["--event-plane", "nats"], 'event_plane: "nats" is not built yet'),
-    (["--disaggregation-mode", "prefill"], 'disaggregation_mode: "prefill" is not built yet'),
-    (["--is-prefill-worker"], "is_prefill_worker: true is not built yet"),
+    (["--request-plane", "udp"], "request_plane: got"),
+    (["--event-plane", "udp"], "event_plane: got"),
+    (["--disaggregation-mode", "encode"], 'disaggregation_mode: got "encode"'),
+    (["--disaggregation-mode", "prefill", "--bootstrap-ports", "9000,9001"], "must have exactly num_workers (1) ports"),
+    (["--disaggregation-mode", "prefill", "--bootstrap-ports", "x"], 'bootstrap_ports: got "x"'),
     (["--is-prefill-worker", "--is-decode-worker"], "not both"),
     (["--is-decode-worker", "--disaggregation-mode", "agg"], "cannot be combined with disaggregation_mode"),
-    (["--bootstrap-ports", "9000"], "bootstrap_ports"),
     (["--zmq-kv-events-ports", "20080,20081"], "zmq_kv_events_ports: must have exactly num_workers (1) ports"),
     (["--zmq-kv-events-ports", "x"], "zmq_kv_events_ports"),
     (["--zmq-replay-ports", "20080"], "requires zmq_kv_events_ports"),
@@ -313,11 +314,70 @@ def test_bad_input(tmp_path: Path, model: str, arguments: list[str], problem: st
 
 def test_what_is_needed(tmp_path: Path, model: str) -> None:
     bad_input(tmp_path, ["--discovery-backend", "file"], "model_path: got nothing")
-    bad_input(tmp_path, ["--model-path", model], 'discovery_backend: "etcd" is not built yet')
 
 
-def bad_input(folder: Path, arguments: list[str], problem: str) -> None:
-    done = subprocess.run(mocker(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+ETCD = ["--discovery-backend", "etcd"]
+MEM = ["--discovery-backend", "mem"]
+NATS = [*MEM, "--request-plane", "nats"]
+KUBERNETES = ["--discovery-backend", "kubernetes"]
+POD = {"POD_NAME": "a", "POD_UID": "b", "POD_NAMESPACE": "c"}
+ENVIRONMENT = [
+    (ETCD, {"ETCD_ENDPOINTS": "ftp://a"}, 'ETCD_ENDPOINTS: got "ftp://a", want http://HOST:PORT'),
+    (ETCD, {"ETCD_AUTH_USERNAME": "u"}, "ETCD_AUTH_USERNAME and ETCD_AUTH_PASSWORD: got one without the other"),
+    (ETCD, {"ETCD_AUTH_CA": "/no/such/file", "ETCD_ENDPOINTS": "a"}, "ETCD_AUTH_CA"),
+    (NATS, {"NATS_SERVER": "http://a"}, 'NATS_SERVER: got "http://a", want nats://HOST:PORT'),
+    (NATS, {"NATS_AUTH_NKEY": "x"}, "NATS_AUTH_NKEY: want the seed of a key"),
+    (NATS, {"NATS_AUTH_CREDENTIALS_FILE": "/no/such/file"}, "NATS_AUTH_CREDENTIALS_FILE"),
+    (KUBERNETES, {"POD_NAME": ""}, "POD_NAME: got nothing"),
+    (KUBERNETES, {**POD, "DYN_KUBE_DISCOVERY_MODE": "node"}, "DYN_KUBE_DISCOVERY_MODE: got"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "environment", "problem"), ENVIRONMENT)
+def test_bad_environment(
+    tmp_path: Path, model: str, arguments: list[str], environment: dict[str, str], problem: str
+) -> None:
+    bad_input(tmp_path, ["--model-path", model, *arguments], problem, environment)
+
+
+NO_SERVER = [
+    (KUBERNETES, {**POD, "KUBECONFIG": "/no/such/file"}, "kubernetes: no API server"),
+    (ETCD, {"ETCD_ENDPOINTS": "http://127.0.0.1:1"}, "etcd at http://127.0.0.1:1: "),
+    (NATS, {"NATS_SERVER": "nats://127.0.0.1:1"}, "NATS at nats://127.0.0.1:1: "),
+    ([*MEM, "--event-plane", "nats"], {"NATS_SERVER": "127.0.0.1:1"}, "NATS at nats://127.0.0.1:1: "),
+    ([*MEM, "--durable-kv-events"], {"NATS_SERVER": "127.0.0.1:1"}, "start nats-server there"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "environment", "problem"), NO_SERVER)
+def test_no_server(tmp_path: Path, model: str, arguments: list[str], environment: dict[str, str], problem: str) -> None:
+    began = time.monotonic()
+    done = run(tmp_path, ["--model-path", model, *arguments], environment)
+    assert done.returncode == 1, done
+    assert "error: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert problem in done.stderr
+    assert time.monotonic() - began < 15
+
+
+def run(
+    folder: Path, arguments: list[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        mocker(*arguments),
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def bad_input(
+    folder: Path, arguments: list[str], problem: str, environment: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    done = run(folder, arguments, environment)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: ")

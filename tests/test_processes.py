@@ -202,3 +202,16 @@ def test_start_up_is_quick(folder: Path) -> None:
         )
         taken.append(time.monotonic() - began)
     assert min(taken) < 0.25, taken
+
+
+def test_a_process_replays_or_serves() -> None:
+    code = """if True:
+        from dynamo.mocker.main import main
+        from dynamo.replay import run_synthetic_trace_replay
+        run_synthetic_trace_replay(10, 2, 1)
+        raise SystemExit(main(["--model-path", "nowhere"]))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "processes of their own" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -59,6 +59,10 @@ type LiveArgs struct {
 	ResponseReplay string // file with outputs to repeat, "" for none
 	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
 	EventsPort, ReplayPort int
+	// Bootstrap makes a prefill worker hand requests over itself, at BootstrapPort; 0 stands for any.
+	Bootstrap        bool
+	BootstrapPort    int
+	HandoffTimeoutMs uint64 // of a hand-off, the transfer not counted
 }
 
 // Reasoning marks the beginning of every output as thought.
@@ -223,11 +227,9 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
-	case f.use == liveOnly && in == live:
-		return ""
 	case f.use == inert && in == live:
-		return "on live workers that are not disaggregated"
-	case f.use == inert || f.use == liveOnly || f.use == offload:
+		return "on live workers"
+	case f.use == inert || f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()
@@ -372,6 +374,10 @@ func liveArgs(o *strictjson.Object) LiveArgs {
 		ResponseReplay: o.Text("response_replay_trace_path"),
 		EventsPort:     o.Int("zmq_kv_events_port"),
 		ReplayPort:     o.Int("zmq_replay_port"),
+
+		Bootstrap:        o.Given("bootstrap_port"),
+		BootstrapPort:    o.Int("bootstrap_port"),
+		HandoffTimeoutMs: o.Uint("handoff_session_timeout_ms"),
 	}
 	if r := o.Object("reasoning"); r != nil {
 		a.Reasoning = &Reasoning{

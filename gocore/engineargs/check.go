@@ -222,21 +222,8 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 			refuse(f.Name, "KV offload tiers")
 		}
 	}
-	if workerType(o) != Aggregated {
-		refuse(workerField(o), "live workers for prefill or decode only")
-	}
 	if o.Given("aic_backend") {
 		refuse("aic_backend", "AIC timing of live workers")
 	}
 	return errs
-}
-
-// workerField is the field that says what the worker serves.
-func workerField(o *strictjson.Object) string {
-	for _, alias := range []string{"is_prefill", "is_decode"} {
-		if o.Bool(alias) {
-			return alias
-		}
-	}
-	return "worker_type"
 }

@@ -73,8 +73,8 @@ var table = []field{
 	row("free_gpu_memory_fraction", fraction, nil).withAIC(),
 
 	row("enable_local_indexer", strictjson.Bool{}, false).as(liveOnly),
-	row("bootstrap_port", port, nil).as(inert),
-	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(inert),
+	row("bootstrap_port", port, nil).as(liveOnly).on(PrefillWorker),
+	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(liveOnly).on(PrefillWorker, DecodeWorker),
 	row("kv_bytes_per_token", atLeast(0), nil).on(PrefillWorker),
 	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(PrefillWorker),
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(PrefillWorker),

@@ -350,18 +350,38 @@ func TestWithPool(t *testing.T) {
 func TestParseLive(t *testing.T) {
 	args, warnings, err := ParseLive(`{"dp_size": 2, "startup_time": 1.5, "zmq_kv_events_port": 20080, "bootstrap_port": 1,
 		"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 0.5}}`)
-	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on live workers") {
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning}
+	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}
-	for _, text := range []string{
-		`{"num_g2_blocks": 5}`, `{"worker_type": "decode"}`, `{"engine_type": "trtllm"}`, `{"aic_backend": "vllm", "aic_model_path": "m"}`,
-	} {
+	for _, text := range []string{`{"num_g2_blocks": 5}`, `{"engine_type": "trtllm"}`, `{"aic_backend": "vllm", "aic_model_path": "m"}`} {
 		if _, _, err := ParseLive(text); err == nil || !strings.Contains(err.Error(), "not built yet") {
 			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+func TestParseLiveRoles(t *testing.T) {
+	for text, want := range map[string]struct {
+		role    WorkerType
+		port    int
+		timeout uint64
+		vain    string
+	}{
+		`{"worker_type": "prefill", "bootstrap_port": 9000}`:                       {PrefillWorker, 9000, 300_000, ""},
+		`{"worker_type": "decode", "handoff_session_timeout_ms": 1000}`:            {DecodeWorker, 0, 1000, ""},
+		`{"worker_type": "decode", "bootstrap_port": 9000}`:                        {DecodeWorker, 9000, 300_000, "bootstrap_port has no effect on decode workers"},
+		`{"handoff_session_timeout_ms": 18446744073709551615, "is_decode": false}`: {Aggregated, 0, 1<<64 - 1, "handoff_session_timeout_ms has no effect on aggregated workers"},
+	} {
+		args, warnings, err := ParseLive(text)
+		if err != nil || args.WorkerType != want.role || args.Live.BootstrapPort != want.port || args.Live.HandoffTimeoutMs != want.timeout {
+			t.Errorf("%s: got %+v, %v", text, args.Live, err)
+		}
+		if got := strings.Join(warnings, "; "); got != strings.TrimSuffix("engine argument "+want.vain, "engine argument ") {
+			t.Errorf("%s: got %s", text, got)
 		}
 	}
 }

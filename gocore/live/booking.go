@@ -33,7 +33,12 @@ func (r *rank) book(pass *engine.Pass) {
 		}
 	}
 	for _, id := range pass.Finished {
-		r.end(r.requests[id])
+		if q := r.requests[id]; q.held {
+			r.fallSilent(q)
+			r.held = append(r.held, q)
+		} else {
+			r.end(q)
+		}
 	}
 	for _, rejection := range pass.Rejected {
 		q := r.requests[rejection.ID]

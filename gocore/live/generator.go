@@ -2,7 +2,9 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -11,18 +13,21 @@ import (
 
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/rendezvous"
 	"dynosim/gocore/live/wire"
 )
 
 // generator answers requests to generate; it implements [plane.Handler].
 type generator struct {
-	args    *engineargs.Args
-	outputs *outputs
-	ranks   []*rank
-	metrics []*requestMetrics // of each rank
-	seed    uint64            // of this worker
-	drawn   atomic.Uint64     // answers so far
-	turn    atomic.Uint64     // of requests that are for no particular rank
+	args     *engineargs.Args
+	handoffs *handoffs
+	log      *slog.Logger
+	outputs  *outputs
+	ranks    []*rank
+	metrics  []*requestMetrics // of each rank
+	seed     uint64            // of this worker
+	drawn    atomic.Uint64     // answers so far
+	turn     atomic.Uint64     // of requests that are for no particular rank
 }
 
 // Serve implements [plane.Handler].
@@ -38,19 +43,75 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 		fail(reply, err.Error())
 		return
 	}
+	if info := request.BootstrapInfo; info != nil {
+		if reason := g.handoffs.check(info); reason != "" {
+			fail(reply, reason)
+			return
+		}
+	}
+	if g.args.WorkerType == engineargs.PrefillWorker {
+		onlyPrefill(&request)
+	}
 	if reason := g.outputs.check(&request, g.args); reason != "" {
 		fail(reply, reason)
 		return
 	}
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
-	if !g.ranks[dpRank].submit(q) {
-		_ = reply.Refuse("the worker is shutting down")
+	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
+	if g.args.WorkerType == engineargs.PrefillWorker {
+		s.params = "dummy" // the decode worker does not look at it
+	}
+	if request.BootstrapInfo != nil {
+		g.handOver(ctx, call.ID, &request, dpRank, s)
 		return
 	}
-	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
+	s.delay = g.transferTime(&request)
+	if !g.ranks[dpRank].submit(q) {
+		_ = reply.Refuse(shuttingDown)
+		return
+	}
 	if err := reply.Accept(); err != nil || !s.run(ctx) {
 		g.ranks[dpRank].cancel(q)
+	}
+}
+
+// onlyPrefill leaves of a request what a prefill worker does: the prompt, and a token that marks its end.
+func onlyPrefill(request *wire.Request) {
+	one := uint32(1)
+	request.StopConditions = wire.StopConditions{MaxTokens: &one}
+	request.EOSTokenIDs, request.Annotations = nil, nil
+}
+
+// transferTime is how long a prefill worker takes to send the KV of a prompt if nobody waits for it in a hand-off.
+func (g *generator) transferTime(request *wire.Request) time.Duration {
+	if g.args.WorkerType != engineargs.PrefillWorker {
+		return 0
+	}
+	prompt := len(request.TokenIDs)
+	return time.Duration(min(g.handoffs.transfer.DelayMs(prompt, prompt)*1e6, math.MaxInt64/2))
+}
+
+// handOver serves a request together with another worker. It returns when both the client and the hand-off are done with.
+func (g *generator) handOver(ctx context.Context, callID string, request *wire.Request, dpRank int, s *sending) {
+	handoffCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	info, id := request.BootstrapInfo, identify(request.BootstrapInfo, callID)
+	over := make(chan error, 1)
+	s.handoff = over
+	go func() {
+		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), seat{g.ranks[dpRank], s.request})
+	}()
+	served := s.reply.Accept() == nil && s.run(ctx)
+	if s.handoff != nil {
+		cancel(errClientGone)
+		s.handoffErr = <-over
+	}
+	if err := s.handoffErr; err != nil && !errors.Is(err, errClientGone) {
+		g.log.Warn("a hand-off failed", "handoff", id.HandoffID, "request", id.RequestID, "cause", err)
+	}
+	if !served && s.handoffErr == nil {
+		g.ranks[dpRank].cancel(s.request)
 	}
 }
 
@@ -71,8 +132,6 @@ func badRequest(reason string) wire.Problem {
 func (g *generator) rank(request *wire.Request) (int, error) {
 	size := len(g.ranks)
 	switch {
-	case request.BootstrapInfo != nil:
-		return 0, fmt.Errorf("bootstrap_info: this worker is aggregated, it takes no prompts from others")
 	case request.Routing == nil || request.Routing.DPRank == nil:
 		return int((g.turn.Add(1) - 1) % uint64(size)), nil
 	case int64(*request.Routing.DPRank) >= int64(size):
@@ -91,9 +150,15 @@ type sending struct {
 	received time.Time
 	last     time.Time // when the last tokens were sent
 	sent     int
+	params   string        // disaggregated_params of each token
+	delay    time.Duration // between the last token and the end
+
+	handoff    <-chan error // of its end, nil if there is none or it has ended
+	handoffErr error
 }
 
-// run sends tokens as they are released, until the end. It reports false if the client has gone before that.
+// run sends tokens as they are released, until the end, which does not come before that of a hand-off. It reports false if
+// the client has gone before that.
 func (s *sending) run(ctx context.Context) bool {
 	q := s.request
 	for {
@@ -101,13 +166,18 @@ func (s *sending) run(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-q.wake:
+		case s.handoffErr = <-s.handoff:
+			s.handoff = nil
 		}
 		failure := q.failure.Load() // before the tokens: none come after it
 		if released := int(q.released.Load()); released > s.sent {
 			s.send(q.output.tokens[s.sent:released])
 		}
 		switch {
-		case s.sent == len(q.output.tokens):
+		case s.sent == len(q.output.tokens) && s.handoff == nil && s.handoffErr == nil:
+			if !s.wait(ctx) {
+				return false
+			}
 			s.reply.Output(wire.Output{Finish: wire.Finish{Reason: q.output.finish}})
 			s.metrics.finished(s.received)
 			return s.reply.Finish() == nil
@@ -116,19 +186,48 @@ func (s *sending) run(ctx context.Context) bool {
 		case failure != nil:
 			s.reply.Problem(badRequest(failure.reason))
 			return s.reply.Finish() == nil
+		case s.handoffErr != nil:
+			return s.giveUp()
 		}
 		if s.reply.Flush() != nil {
 			return false
 		}
-		s.metrics.delay.Observe((s.rank.nowMs() - math.Float64frombits(q.dueMs.Load())) / 1000)
+		s.metrics.sent(s.rank.nowMs() - math.Float64frombits(q.dueMs.Load()))
 	}
+}
+
+// wait lets the time of a transfer go by. It reports false if the client has gone before that.
+func (s *sending) wait(ctx context.Context) bool {
+	if s.delay <= 0 {
+		return true
+	}
+	if s.reply.Flush() != nil {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(s.delay):
+		return true
+	}
+}
+
+// giveUp ends an answer whose hand-off has failed. Only if this worker has too many of them is the client told; otherwise the
+// answer has no end, so that the frontend tries other workers.
+func (s *sending) giveUp() bool {
+	var limit *rendezvous.LimitError
+	if !errors.As(s.handoffErr, &limit) {
+		return true
+	}
+	s.reply.Problem(wire.Problem{Message: limit.Error(), Type: "Overloaded", Code: 529})
+	return s.reply.Finish() == nil
 }
 
 // send writes a chunk for each token.
 func (s *sending) send(tokens []uint32) {
 	now := time.Now()
 	for i := range tokens {
-		s.reply.Output(wire.Output{TokenIDs: tokens[i : i+1]})
+		s.reply.Output(wire.Output{TokenIDs: tokens[i : i+1], DisaggregatedParams: s.params})
 	}
 	s.metrics.tokens(s.sent, len(tokens), s.received, s.last, now)
 	s.sent += len(tokens)

@@ -134,7 +134,7 @@ func (m *loadMetrics) LoadChanged(l Load) {
 	}
 }
 
-// requestMetrics time the tokens of requests.
+// requestMetrics time the tokens of requests. A nil one does not.
 type requestMetrics struct {
 	firstToken, gap, e2e prometheus.Observer
 	delay                prometheus.Observer // between the simulation and the socket
@@ -143,6 +143,9 @@ type requestMetrics struct {
 
 // tokens counts n tokens that are sent together after sent others.
 func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
+	if m == nil {
+		return
+	}
 	if sent == 0 {
 		m.firstToken.Observe(now.Sub(received).Seconds())
 		sent, n, last = 1, n-1, now
@@ -155,7 +158,17 @@ func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
 	}
 }
 
+// sent takes note of how long after their instant tokens have been sent.
+func (m *requestMetrics) sent(lateMs float64) {
+	if m != nil {
+		m.delay.Observe(lateMs / 1000)
+	}
+}
+
 func (m *requestMetrics) finished(received time.Time) {
+	if m == nil {
+		return
+	}
 	m.e2e.Observe(time.Since(received).Seconds())
 	if m.done != nil {
 		m.done.Inc()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -15,6 +13,8 @@ import (
 	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/speculation"
@@ -24,7 +24,7 @@ import (
 // Config describes a process.
 type Config struct {
 	ModelName string
-	Card      []byte // JSON of the model card
+	Card      card.Card
 	Endpoint  discovery.Endpoint
 	Args      engineargs.Args
 	Timing    timing.Model // nil for the polynomial
@@ -34,12 +34,19 @@ type Config struct {
 	Pause func(i int) time.Duration
 	// EventsPorts and ReplayPorts are the first ports of each worker for events in vLLM's own format; nil for none.
 	EventsPorts, ReplayPorts []int
+	// BootstrapPorts are where each prefill worker hands requests over, 0 for any; nil if none does. BootstrapHost is the host
+	// under which decode workers reach them.
+	BootstrapPorts []int
+	BootstrapHost  string
 
-	OpenStore func() (discovery.Store, error) // for each worker
+	OpenStore func(context.Context) (discovery.Store, error) // for each worker
 	Plane     plane.Config
-	Listen    string // HOST:PORT of the request plane
-	Host      string // under which others reach this one
-	HTTP      bool   // the request plane, instead of TCP
+	Requests  RequestPlane
+	Listen    string      // HOST:PORT of the request plane, unless that is NATS
+	Host      string      // under which others reach this one
+	NATS      *bus.Config // the server for what follows and requests over NATS, nil if none of them is
+	Events    EventPlane
+	Durable   bool   // KV events go to a stream that keeps them
 	Device    string // "cuda" or "cpu", as records have it
 
 	StandardOutput int                 // tokens of requests that ask for no number
@@ -50,9 +57,15 @@ type Config struct {
 	Registry       prometheus.Registerer
 }
 
+var roles = map[engineargs.WorkerType]engine.Role{
+	engineargs.Aggregated: engine.Aggregated, engineargs.PrefillWorker: engine.Prefill, engineargs.DecodeWorker: engine.Decode,
+}
+
 // setup is what an engine gets besides its arguments.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
-	s := engine.Setup{Model: c.Timing, Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank)}
+	s := engine.Setup{
+		Model: c.Timing, Role: roles[c.Args.WorkerType], Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
+	}
 	if c.Args.Drafts > 0 {
 		rates, _ := speculation.ParseRates(c.Args.AcceptRates, c.Args.Drafts) // they have been checked
 		s.Drafts = speculation.New(rates, c.Args.DraftSeed+uint64(worker)+uint64(dpRank)<<32)
@@ -64,7 +77,9 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 type Process struct {
 	config  Config
 	plane   *plane.Plane
-	server  server
+	door    door
+	bus     *bus.Conn   // nil without a NATS server
+	stream  *bus.Stream // nil if KV events are not kept
 	outputs outputs
 	metrics *metrics
 	log     *slog.Logger
@@ -74,12 +89,6 @@ type Process struct {
 	workers  []*Worker
 	launched bool // all of them
 	draining bool
-}
-
-// server is the request plane's way in.
-type server interface {
-	Addr() *net.TCPAddr
-	Close()
 }
 
 // New opens the request plane of a process that has no workers yet.
@@ -92,15 +101,15 @@ func New(c Config) (*Process, error) {
 		log:     c.Log,
 		failed:  make(chan error, 1),
 	}
-	listen := func() (server, error) { return p.plane.ListenTCP(c.Listen) }
-	if c.HTTP {
-		listen = func() (server, error) { return p.plane.ListenHTTP(c.Listen) }
+	if err := p.connect(); err != nil {
+		return nil, err
 	}
-	s, err := listen()
+	door, err := p.openDoor()
 	if err != nil {
+		p.disconnect()
 		return nil, fmt.Errorf("request plane: %w", err)
 	}
-	p.server = s
+	p.door = door
 	return p, nil
 }
 
@@ -108,7 +117,10 @@ func New(c Config) (*Process, error) {
 // Shutdown has to follow.
 func (p *Process) Launch(ctx context.Context) error {
 	for i := range p.config.Workers {
-		if err := p.launch(i); err != nil {
+		if err := p.launch(ctx, i); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return fmt.Errorf("worker %d: %w", i, err)
 		}
 		if i+1 == p.config.Workers {
@@ -126,8 +138,8 @@ func (p *Process) Launch(ctx context.Context) error {
 	return nil
 }
 
-func (p *Process) launch(i int) error {
-	store, err := p.config.OpenStore()
+func (p *Process) launch(ctx context.Context, i int) error {
+	store, err := p.config.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,10 +169,12 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	p.draining = true
 	workers := p.workers
 	p.mu.Unlock()
-	var errs []error
-	for _, w := range workers {
-		errs = append(errs, w.withdraw())
+	errs := make([]error, len(workers))
+	var leaving sync.WaitGroup
+	for i, w := range workers {
+		leaving.Go(func() { errs[i] = w.withdraw() }) // at once, as a discovery service may be slow or away
 	}
+	leaving.Wait()
 	if n := p.plane.InFlight(); n > 0 {
 		p.log.Info("draining", "requests", n)
 	}
@@ -170,17 +184,9 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	for _, w := range workers {
 		w.close()
 	}
-	p.server.Close()
+	p.door.close()
+	p.disconnect()
 	return errors.Join(errs...)
-}
-
-// transport is where an endpoint record says that a path is served.
-func (p *Process) transport(path string) map[string]string {
-	address := net.JoinHostPort(p.config.Host, strconv.Itoa(p.server.Addr().Port))
-	if p.config.HTTP {
-		return map[string]string{"http": "http://" + address + plane.HTTPRoot + path}
-	}
-	return map[string]string{"tcp": address + "/" + path}
 }
 
 // Status is the health of a process.

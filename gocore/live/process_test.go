@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -17,6 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/bus/bustest"
+	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/plane"
@@ -24,7 +29,7 @@ import (
 )
 
 // startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above 0.
-func startProcess(t *testing.T, port int) (*Process, discovery.Store) {
+func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, discovery.Store) {
 	t.Helper()
 	args := engineargs.Default()
 	args.BlockSize, args.NumGPUBlocks, args.SpeedupRatio = 16, 200, 10
@@ -33,9 +38,9 @@ func startProcess(t *testing.T, port int) (*Process, discovery.Store) {
 	metrics := prometheus.NewRegistry()
 	silent := slog.New(slog.DiscardHandler)
 	c := Config{
-		ModelName: "tiny", Card: []byte("{}"), Endpoint: discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"},
+		ModelName: "tiny", Card: card.Card{}, Endpoint: discovery.Endpoint{Namespace: "n", Component: "c", Name: "generate"},
 		Args: args, Workers: 2, Pause: func(int) time.Duration { return 0 },
-		OpenStore: func() (discovery.Store, error) { return registry.Open(), nil },
+		OpenStore: func(context.Context) (discovery.Store, error) { return registry.Open(), nil },
 		Plane: plane.Config{
 			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(metrics),
 		},
@@ -43,6 +48,9 @@ func startProcess(t *testing.T, port int) (*Process, discovery.Store) {
 	}
 	if port > 0 {
 		c.EventsPorts, c.ReplayPorts = []int{port, port + 2}, []int{port + 4, port + 6}
+	}
+	for _, apply := range change {
+		apply(&c)
 	}
 	p, err := New(c)
 	if err != nil {
@@ -64,6 +72,87 @@ func startProcess(t *testing.T, port int) (*Process, discovery.Store) {
 		}
 	}
 	return p, registry.Open()
+}
+
+// TestNATS: requests come over a NATS server, events leave over it; a restart of the server in between.
+func TestNATS(t *testing.T) {
+	server := bustest.Start(t)
+	_, store := startProcess(t, 0, func(c *Config) {
+		c.Requests, c.Events, c.NATS = RequestsOverNATS, EventsOverNATS, &bus.Config{Servers: []string{server.URL}}
+	})
+	records, err := store.List(discovery.Instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record struct {
+		InstanceID uint64 `json:"instance_id"`
+		Transport  map[string]string
+	}
+	if err := json.Unmarshal(records[0].Document, &record); err != nil {
+		t.Fatal(err)
+	}
+	subject := record.Transport["nats_tcp"]
+	if want := "n_c.generate-" + discovery.Hex(record.InstanceID); subject != want {
+		t.Fatalf("got %s, want %s", subject, want)
+	}
+	client := server.Connect(t)
+	stored, err := client.SubscribeSync("namespace.n.component.c.kv-events")
+	if err := errors.Join(err, client.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	caller, err := plane.NewCaller("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		body := []byte(`{"token_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"stop_conditions":{"max_tokens":3}}`)
+		answer, err := caller.CallOver(ctx, wire.JSON, body, func(payload []byte) error {
+			_, err := client.RequestWithContext(ctx, subject, payload)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		defer answer.Close()
+		tokens := 0
+		for {
+			chunk, err := answer.Next()
+			if err == io.EOF && tokens == 3 {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("after %d tokens: %w", tokens, err)
+			}
+			tokens += len(chunk.Output.TokenIDs)
+		}
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	m, err := stored.NextMsg(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.ParseEnvelope(m.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := events.ParseRouterEvent(e.Payload)
+	if err != nil || event.WorkerID != record.InstanceID || event.Event.Data.Stored == nil {
+		t.Errorf("got %+v, %v", event, err)
+	}
+	server.Stop()
+	server.Restart()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if err := ask(); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // generate asks one rank of the first worker and returns the answer.

@@ -10,7 +10,10 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/bootstrap"
 	"dynosim/gocore/live/pace"
 	"dynosim/gocore/worker"
 )
@@ -37,15 +40,18 @@ type Load struct {
 
 // rank is one engine, and the goroutine that owns it.
 type rank struct {
-	args      *engineargs.Args
-	engine    engine.Reporter
-	names     *blocks.Table
-	observers []Observer // set before it runs
-	log       *slog.Logger
-	clock     *pace.Clock
-	stop      chan struct{}
-	done      chan struct{}
-	failed    atomic.Bool
+	args   *engineargs.Args
+	engine engine.Reporter
+	// source and destination are the engine again, of a prefill or a decode worker; nil of others.
+	source      engine.Source
+	destination engine.Destination
+	names       *blocks.Table
+	observers   []Observer // set before it runs
+	log         *slog.Logger
+	clock       *pace.Clock
+	stop        chan struct{}
+	done        chan struct{}
+	failed      atomic.Bool
 
 	inbox inbox
 
@@ -54,9 +60,11 @@ type rank struct {
 	lastID           engine.RequestID
 	emitting         []*request // those that get a token in each pass that emits
 	released         []release
+	held             []*request // their prompts have been computed by the pass
 	leaving          []*request // their blocks go with the next events
 	endMs            float64    // of the last pass
 	busy             bool       // the engine had work after it
+	holding          int        // requests in a hand-off, with blocks that come free, or into use, without a pass
 	generated        map[engine.RequestID]int
 	preemptions      int // so far
 	prompted, reused int // tokens of prompts so far, and those found in the cache
@@ -73,8 +81,12 @@ type release struct {
 type note struct {
 	request *request
 	cancel  bool
+	action  handoff.Action // of a hand-off, or None; what comes of it is told
+	tell    func(bootstrap.Fact)
 	atMs    float64
 }
+
+const shuttingDown = "the worker is shutting down"
 
 // inbox holds notes in the order of their arrival. It never makes anybody wait.
 type inbox struct {
@@ -97,6 +109,12 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 		done:     make(chan struct{}),
 		inbox:    inbox{wake: make(chan struct{}, 1)},
 		requests: map[engine.RequestID]*request{},
+	}
+	switch setup.Role {
+	case engine.Prefill:
+		r.source = r.engine.(engine.Source)
+	case engine.Decode:
+		r.destination = r.engine.(engine.Destination)
 	}
 	r.engine.Observe()
 	r.engine.ReportWork()
@@ -159,7 +177,7 @@ func (r *rank) run() {
 			break
 		}
 	}
-	r.abandon("the worker is shutting down")
+	r.abandon(shuttingDown)
 }
 
 // pass runs one pass and lets the world see its effects in time. It reports false if the rank is to stop.
@@ -168,14 +186,15 @@ func (r *rank) pass(startMs float64) bool {
 	r.endMs, r.busy = pass.EndMs, true
 	r.book(pass)
 	if pass.KVEventsAtMs < pass.EndMs {
-		r.publish(pass)
+		r.publish(pass.KVEvents)
 	}
 	if !r.clock.SleepUntil(pass.EndMs) {
 		return false
 	}
 	if pass.KVEventsAtMs >= pass.EndMs {
-		r.publish(pass)
+		r.publish(pass.KVEvents)
 	}
+	r.tryReserve()
 	for _, o := range r.observers {
 		o.PassEnded(r.engine.Work(), pass.EndMs-pass.StartMs)
 	}
@@ -186,11 +205,13 @@ func (r *rank) pass(startMs float64) bool {
 			x.request.release(x.n, pass.EndMs)
 		}
 	}
+	r.tellHeld()
 	r.tellLoad()
-	if !alive {
-		r.revive()
+	// An engine with one role does not know whether others are going to help it.
+	if idle := pass.Idle() && r.args.WorkerType != engineargs.Aggregated; alive && !idle || r.engine.Requests() == 0 {
+		return true
 	}
-	return true
+	return r.stuck()
 }
 
 // takeNotes hands requests to the engine, and says when the next pass starts.
@@ -200,13 +221,17 @@ func (r *rank) takeNotes() (startMs float64) {
 	r.inbox.notes = nil
 	r.inbox.mu.Unlock()
 	startMs = r.clock.PassStartMs(r.busy, r.endMs)
-	for _, n := range notes {
-		if n.cancel {
+	for i := range notes {
+		switch n := &notes[i]; {
+		case n.cancel:
 			r.drop(n.request)
 			continue
+		case n.action != handoff.None:
+			r.handOff(n)
+		default:
+			r.engine.Add(r.enter(n.request))
 		}
-		r.add(n.request)
-		startMs = max(startMs, n.atMs)
+		startMs = max(startMs, notes[i].atMs)
 	}
 	if len(notes) > 0 {
 		r.tellLoad()
@@ -225,17 +250,22 @@ func (r *rank) tellLoad() {
 	}
 }
 
-func (r *rank) add(q *request) {
+// enter names a request and its blocks.
+func (r *rank) enter(q *request) engine.Request {
 	q.id = r.freshID()
 	r.requests[q.id] = q
 	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
 	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
-		q.blocks = r.names.Hold(append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...))
+		tokens := q.prompt
+		if r.source == nil { // the token of a prefill worker is nobody's
+			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)
+		}
+		q.blocks = r.names.Hold(tokens)
 		e.Prompt, e.NamedBlocks = q.blocks, len(q.blocks.Segments)
 	}
 	r.prompted += len(q.prompt)
 	q.prompt = nil
-	r.engine.Add(e)
+	return e
 }
 
 // freshID is the next id that no request has. They count up, and begin again after 2^31 requests.
@@ -253,18 +283,31 @@ func (r *rank) freshID() engine.RequestID {
 
 // drop takes a request out of the engine, which gives its blocks back at once.
 func (r *rank) drop(q *request) {
-	if q.over {
-		return
+	switch {
+	case q.over:
+	case r.source != nil:
+		r.forget(q, r.source.CancelSource)
+	case r.destination != nil:
+		r.destination.CancelDestination(q.id)
+		r.end(q)
+		r.tryReserve()
+	default:
+		r.engine.Cancel(q.id)
+		r.end(q)
 	}
-	r.engine.Cancel(q.id)
-	r.end(q)
 }
 
 // end forgets a request that the engine does not own any more. Events of its last pass may still speak of its blocks.
 func (r *rank) end(q *request) {
 	q.over = true
+	r.settle(q)
 	delete(r.requests, q.id)
 	r.leaving = append(r.leaving, q)
+	r.fallSilent(q)
+}
+
+// fallSilent takes a request out of those that emit.
+func (r *rank) fallSilent(q *request) {
 	if q.place != notEmitting {
 		last := len(r.emitting) - 1
 		r.emitting[q.place] = r.emitting[last]
@@ -274,9 +317,9 @@ func (r *rank) end(q *request) {
 	}
 }
 
-// publish tells what a pass did to the cache, and lets go of the blocks of requests that had ended by then.
-func (r *rank) publish(pass *engine.Pass) {
-	changes := r.names.Resolve(pass.KVEvents)
+// publish tells what has happened to the cache, and lets go of the blocks of requests that had ended by then.
+func (r *rank) publish(events []kvcache.Event) {
+	changes := r.names.Resolve(events)
 	for _, o := range r.observers {
 		if len(changes) > 0 {
 			o.CacheChanged(changes)
@@ -289,9 +332,20 @@ func (r *rank) publish(pass *engine.Pass) {
 	r.leaving = r.leaving[:0]
 }
 
+// stuck is for an engine that cannot go on by itself. As long as hand-offs are going to give blocks back it waits for them:
+// they do not wait for passes of this engine, and have a deadline. It reports false if the rank is to stop.
+func (r *rank) stuck() bool {
+	if r.holding == 0 {
+		r.revive()
+		return true
+	}
+	r.busy = false
+	return r.clock.Await(r.inbox.wake)
+}
+
 // revive helps an engine that cannot go on by itself. What nothing helps is taken away from the front.
 func (r *rank) revive() {
-	if r.engine.Requests() == 0 || r.engine.Unblock() {
+	if r.engine.Requests() == 0 || r.tryReserve() || r.engine.Unblock() {
 		return
 	}
 	oldest := r.engine.Stuck()[0]
@@ -308,10 +362,8 @@ func (r *rank) abandon(reason string) {
 	notes := r.inbox.notes
 	r.inbox.notes, r.inbox.closed = nil, true
 	r.inbox.mu.Unlock()
-	for _, n := range notes {
-		if !n.cancel {
-			n.request.fail(failure{reason, true})
-		}
+	for i := range notes {
+		notes[i].refuse(reason)
 	}
 	for _, q := range r.requests {
 		q.fail(failure{reason, true})

@@ -6,6 +6,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/live/bootstrap"
 )
 
 // request is one call inside a rank. The goroutine of the call reads what the engine goroutine releases.
@@ -25,6 +26,9 @@ type request struct {
 	place    int // in rank.emitting, or notEmitting
 	admitted bool
 	over     bool
+	held     bool                 // its KV stays after the last token
+	holding  bool                 // counted in rank.holding
+	tell     func(bootstrap.Fact) // its hand-off, nil if there is none
 }
 
 const notEmitting = -1
@@ -47,10 +51,18 @@ func (r *request) release(n int, atMs float64) {
 	r.notify()
 }
 
-// fail tells the client that no more tokens are going to come.
-func (r *request) fail(f failure) {
+// end tells the client that no more tokens are going to come.
+func (r *request) end(f failure) {
 	r.failure.Store(&f)
 	r.notify()
+}
+
+// fail tells the client and the hand-off. Only the engine goroutine does that.
+func (r *request) fail(f failure) {
+	r.end(f)
+	if r.tell != nil {
+		r.tell(bootstrap.Fact{Kind: bootstrap.Failed, Reason: f.reason})
+	}
 }
 
 func (r *request) notify() {

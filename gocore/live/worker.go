@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
@@ -23,6 +24,7 @@ type Worker struct {
 	log     *slog.Logger
 
 	generator *generator
+	handoffs  *handoffs
 	ranks     []*rank
 	observers [][]Observer // of each rank, besides the publisher
 	publisher *publish.Worker
@@ -37,11 +39,11 @@ type Worker struct {
 func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	c := &p.config
 	w := &Worker{
-		process: p, index: index, id: discovery.InstanceID(), args: c.Args, store: store,
+		process: p, index: index, id: store.InstanceID(), args: c.Args, store: store,
 		quit: make(chan struct{}), started: make(chan struct{}),
 	}
 	w.log = c.Log.With("worker", index, "instance", discovery.Hex(w.id))
-	w.generator = &generator{args: &w.args, outputs: &p.outputs, seed: c.Seed + uint64(index)}
+	w.generator = &generator{args: &w.args, outputs: &p.outputs, seed: c.Seed + uint64(index), log: w.log}
 	for i := range w.args.Live.Ranks {
 		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
 		if w.publisherConfig().NativePort != 0 {
@@ -50,6 +52,9 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, w.args.NumGPUBlocks)
 		w.ranks = append(w.ranks, r)
 		w.observers = append(w.observers, []Observer{load})
+		if w.args.WorkerType == engineargs.PrefillWorker {
+			requests = nil // its requests end with their first token
+		}
 		w.generator.metrics = append(w.generator.metrics, requests)
 	}
 	w.generator.ranks = w.ranks
@@ -59,10 +64,30 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 // announce makes the worker visible: from now on it is sent requests. They wait until the engines run.
 func (w *Worker) announce() error {
 	c := &w.process.config
-	if err := w.store.Put(discovery.ModelRecord(c.Endpoint, w.id, c.Card)); err != nil {
+	if err := w.openHandoffs(); err != nil {
+		return err
+	}
+	made := c.Card
+	if w.handoffs.listener != nil {
+		made.RuntimeConfig.DisaggregatedEndpoint = &card.DisaggregatedEndpoint{Host: c.BootstrapHost, Port: w.handoffs.port()}
+	}
+	if err := w.store.Put(discovery.ModelRecord(c.Endpoint, w.id, made.JSON())); err != nil {
 		return err
 	}
 	return w.serve(c.Endpoint, w.generator)
+}
+
+// openHandoffs makes the worker take part in hand-offs before anybody can send it one.
+func (w *Worker) openHandoffs() (err error) {
+	config := rendezvousConfig(&w.args)
+	config.Log = w.log
+	var port *int
+	if ports := w.process.config.BootstrapPorts; w.index < len(ports) {
+		port = &ports[w.index]
+	}
+	w.handoffs, err = openHandoffs(&w.args, port, config)
+	w.generator.handoffs = w.handoffs
+	return err
 }
 
 // serve registers an endpoint of the worker and tells where it is.
@@ -73,7 +98,11 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
 	}, h)
 	w.paths = append(w.paths, path)
-	return w.store.Put(discovery.EndpointRecord(e, w.id, p.transport(path), p.config.Device))
+	transport, err := p.door.open(e, w.id, path)
+	if err != nil {
+		return err
+	}
+	return w.store.Put(discovery.EndpointRecord(e, w.id, transport, p.config.Device))
 }
 
 // start runs the engines after the start-up time, and lets routers follow what they do.
@@ -103,7 +132,11 @@ func (w *Worker) start() error {
 func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
-		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.args.PrefixCaching, BlockSize: w.args.BlockSize, Log: w.log,
+		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize,
+		Namespace: c.Endpoint.Namespace, Component: c.Endpoint.Component, Stream: w.process.stream, Log: w.log,
+	}
+	if c.Events == EventsOverNATS {
+		config.Bus = w.process.bus
 	}
 	if w.index < len(c.EventsPorts) {
 		config.NativePort = c.EventsPorts[w.index]
@@ -114,15 +147,20 @@ func (w *Worker) publisherConfig() publish.Config {
 	return config
 }
 
+// hasKVEvents reports whether routers follow what the caches hold: nobody chooses a decode worker by that.
+func (w *Worker) hasKVEvents() bool {
+	return w.args.PrefixCaching && w.args.WorkerType != engineargs.DecodeWorker
+}
+
 // announceEvents tells where events are published, and where routers that have missed some can ask.
 func (w *Worker) announceEvents() error {
 	c := &w.process.config
-	for _, r := range w.publisher.Records(c.Endpoint.Namespace, c.Endpoint.Component, c.Host) {
+	for _, r := range w.publisher.Records(c.Host) {
 		if err := w.store.Put(r); err != nil {
 			return err
 		}
 	}
-	if !w.args.PrefixCaching || !w.args.Live.LocalIndexer {
+	if !w.hasKVEvents() || !w.args.Live.LocalIndexer {
 		return nil
 	}
 	for i := range w.ranks {
@@ -140,6 +178,7 @@ func (w *Worker) withdraw() error {
 	close(w.quit)
 	<-w.started
 	for _, path := range w.paths {
+		w.process.door.shut(path)
 		w.process.plane.Unregister(path)
 	}
 	return w.store.Close()
@@ -147,6 +186,7 @@ func (w *Worker) withdraw() error {
 
 // close ends the engines. withdraw must have been called.
 func (w *Worker) close() {
+	w.handoffs.close()
 	for _, r := range w.ranks {
 		if w.publisher == nil { // they have never run
 			r.start(nil)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,30 +13,46 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from livetools import Service, get, make_model, mocker, post, records, until
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+from cluster import Kubernetes
+from livetools import Service, get, make_model, mocker, post, until
+from servers import Files, Servers, free_port
 
 
 class Site:
-    """A frontend and the workers behind it, which share a folder for discovery."""
+    """A frontend and the workers behind it, which find each other in a folder or by way of servers."""
 
-    def __init__(self, folder: Path, router_mode: str, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        router_mode: str,
+        *arguments: str,
+        servers: Callable[[Path], Files | Servers | Kubernetes] = Files,
+        **environment: str,
+    ) -> None:
         self.folder = folder
+        self.servers = servers(folder)
         self.root = folder / "kv"
         self.model = make_model(folder / "tiny")
         self.services: list[Service] = []
-        self.environment = {"DYN_FILE_KV": str(self.root), "DYN_TCP_RPC_HOST": "127.0.0.1"}
+        self.environment = {**self.servers.environment, "DYN_TCP_RPC_HOST": "127.0.0.1"}
         self.environment |= {"DYN_SYSTEM_HOST": "127.0.0.1", "DYN_LOG": "info", "HF_HUB_OFFLINE": "1"}
         self.url = f"http://127.0.0.1:{free_port()}"
-        command = ["-m", "dynamo.frontend", "--discovery-backend", "file", "--router-mode", router_mode]
+        command = ["-m", "dynamo.frontend", *self.servers.arguments, "--router-mode", router_mode]
         command += ["--http-port", self.url.rpartition(":")[2], *arguments]
-        self.frontend = self._start([os.environ["REFERENCE"], *command], "frontend", environment)
+        self._frontend = [os.environ["REFERENCE"], *command], environment
+        self.start_frontend()
+
+    def start_frontend(self) -> None:
+        command, environment = self._frontend
+        self.frontend = self._start(command, "frontend", environment)
+
+    @property
+    def _standard(self) -> list[str]:
+        return ["--model-path", str(self.model), "--model-name", "tiny", *self.servers.arguments]
+
+    def start_workers(self, name: str, environment: dict[str, str]) -> Service:
+        """Workers that nobody waits for."""
+        return self._start(mocker(*self._standard), name, environment)
 
     def workers(self, *arguments: str, name: str = "mocker", **environment: str) -> Worker:
         return self._launch(mocker, name, arguments, environment)
@@ -50,8 +65,7 @@ class Site:
     def _launch(self, command: Callable[..., list[str]], name: str, arguments: Any, environment: Any) -> Worker:
         port = str(free_port())
         before = {r["instance_id"] for r in self.instances()}
-        standard = ["--model-path", str(self.model), "--model-name", "tiny", "--discovery-backend", "file"]
-        full = command(*standard, *arguments)
+        full = command(*self._standard, *arguments)
         service = self._start(full, name, {"DYN_SYSTEM_PORT": port, **environment})
         until(lambda: {r["instance_id"] for r in self.instances()} - before)
         return Worker(service, f"http://127.0.0.1:{port}")
@@ -62,7 +76,7 @@ class Site:
         return service
 
     def instances(self) -> list[dict[str, Any]]:
-        return [r for r in records(self.root) if r["endpoint"] == "generate"]
+        return [r for r in self.servers.records() if r["endpoint"] == "generate"]
 
     def ready(self, workers: int) -> None:
         """Waits until the frontend knows so many instances and serves the model."""
@@ -89,6 +103,7 @@ class Site:
     def close(self) -> None:
         for service in reversed(self.services):
             service.__exit__()
+        self.servers.close()
 
 
 class Worker:
@@ -113,8 +128,8 @@ def site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
     """Makes a site, whose processes end with the test."""
     sites: list[Site] = []
 
-    def make(*arguments: str, **environment: str) -> Site:
-        sites.append(Site(tmp_path, *arguments, **environment))
+    def make(*arguments: str, **more: Any) -> Site:
+        sites.append(Site(tmp_path, *arguments, **more))
         return sites[-1]
 
     yield make

@@ -75,6 +75,14 @@ type RuntimeConfig struct {
 	EnableLocalIndexer       bool        `json:"enable_local_indexer"`
 	RuntimeData              RuntimeData `json:"runtime_data"`
 	EnableEagle              bool        `json:"enable_eagle"`
+	// DisaggregatedEndpoint is where a prefill worker hands its requests over; nil if it does not.
+	DisaggregatedEndpoint *DisaggregatedEndpoint `json:"disaggregated_endpoint,omitempty"`
+}
+
+// DisaggregatedEndpoint is where decode workers meet a prefill worker.
+type DisaggregatedEndpoint struct {
+	Host string `json:"bootstrap_host"`
+	Port int    `json:"bootstrap_port"`
 }
 
 // RuntimeData tells frontends that annotations with planned outputs are understood.
@@ -92,19 +100,29 @@ type Model struct {
 	MaxNumBatchedTokens int
 	Ranks               int
 	LocalIndexer        bool
+	WorkerType          WorkerType
 }
 
-// New makes the card of an aggregated worker from the files in the folder of a model: config.json and tokenizer.json must be
-// there.
+// kinds say for each type of worker what frontends may use it for, and what other workers it needs beside it.
+var kinds = map[WorkerType]struct {
+	modelType string
+	needs     [][]WorkerType
+}{
+	Aggregated: {"Chat | Completions", [][]WorkerType{}},
+	Prefill:    {"", [][]WorkerType{{Decode}}},
+	Decode:     {"Chat | Completions", [][]WorkerType{{Prefill}}},
+}
+
+// New makes the card of a worker from the files in the folder of a model: config.json and tokenizer.json must be there.
 func New(m Model) (Card, error) {
 	c := Card{
 		DisplayName:      m.DisplayName,
 		Slug:             Slug(m.DisplayName),
 		KVCacheBlockSize: m.BlockSize,
-		ModelType:        "Chat | Completions",
+		ModelType:        kinds[m.WorkerType].modelType,
 		ModelInput:       "Tokens",
-		WorkerType:       Aggregated,
-		Needs:            [][]WorkerType{},
+		WorkerType:       m.WorkerType,
+		Needs:            kinds[m.WorkerType].needs,
 		RuntimeConfig: RuntimeConfig{
 			TotalKVBlocks:            m.TotalKVBlocks,
 			MaxNumSeqs:               m.MaxNumSeqs,

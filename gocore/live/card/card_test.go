@@ -58,7 +58,7 @@ func TestNew(t *testing.T) {
 	folder := writeModel(t, map[string]string{
 		"config.json": `{"text_config": {"max_position_embeddings": 4096}}`, "tokenizer.json": "{}", "chat_template.jinja": "x",
 	})
-	c, err := New(Model{Folder: folder, DisplayName: "tiny", BlockSize: 16, Ranks: 2})
+	c, err := New(Model{Folder: folder, DisplayName: "tiny", BlockSize: 16, Ranks: 2, WorkerType: Aggregated})
 	if err != nil {
 		t.Fatal(err)
 	}

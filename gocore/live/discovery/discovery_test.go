@@ -39,9 +39,19 @@ func TestRecords(t *testing.T) {
 			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":12678662925488567779,"transport":{"tcp":"127.0.0.1:19100/aff3a8c19ca935e3/generate"},"device_type":"cuda"}`,
 		},
 		{
-			EventChannelRecord("dynamo", "backend", "kv-events", 7773960973193825457, "tcp://192.0.2.2:34217"),
+			EventChannelRecord("dynamo", "backend", "kv-events", 7773960973193825457, ZMQ("tcp://192.0.2.2:34217")),
 			"dynamo/backend/kv-events/6be2a85120f7ccb1",
 			`{"type":"EventChannel","namespace":"dynamo","component":"backend","topic":"kv-events","instance_id":7773960973193825457,"transport":{"kind":"Zmq","config":{"endpoint":"tcp://192.0.2.2:34217"}}}`,
+		},
+		{
+			EventChannelRecord("dynamo", "", "kv_metrics", 14886171231468991878, NATS("namespace.dynamo")),
+			"dynamo//kv_metrics/ce964ddd5d593586",
+			`{"type":"EventChannel","namespace":"dynamo","component":"","topic":"kv_metrics","instance_id":14886171231468991878,"transport":{"kind":"Nats","config":{"subject_prefix":"namespace.dynamo"}}}`,
+		},
+		{
+			EndpointRecord(e, 2324035525006360073, map[string]string{"nats_tcp": "dynamo_backend.generate-2040a1ff29647e09"}, "cuda"),
+			"dynamo/backend/generate/2040a1ff29647e09",
+			`{"type":"Endpoint","component":"backend","endpoint":"generate","namespace":"dynamo","instance_id":2324035525006360073,"transport":{"nats_tcp":"dynamo_backend.generate-2040a1ff29647e09"},"device_type":"cuda"}`,
 		},
 		{
 			ModelRecord(e, 7, []byte(`{"slug":"x"}`)), "dynamo/backend/generate/7",
@@ -74,6 +84,9 @@ func TestStores(t *testing.T) {
 		},
 	} {
 		one, other := open(), open()
+		if one.InstanceID() == other.InstanceID() {
+			t.Errorf("%s: got ids %d and %d", name, one.InstanceID(), other.InstanceID())
+		}
 		put := func(s Store, key string) error { return s.Put(Record{Instances, key, []byte(key)}) }
 		for _, key := range []string{"n/b_c/x-y/2", "n//k/1"} {
 			if err := put(one, key); err != nil {

@@ -26,6 +26,7 @@ const ttl = 10 * time.Second
 // process that uses a bucket removes what has grown too old in it, so files of other processes may vanish at any time, and
 // own ones if this process was stopped for long; those are written again.
 type File struct {
+	id    uint64
 	root  string
 	touch time.Duration // between two touches
 	ttl   time.Duration
@@ -46,7 +47,7 @@ func openFile(root string, ttl time.Duration) (*File, error) {
 		return nil, err
 	}
 	f := &File{
-		root: root, ttl: ttl, touch: ttl / 3,
+		id: RandomID(), root: root, ttl: ttl, touch: ttl / 3,
 		own: map[string][]byte{}, used: map[Bucket]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go f.keepAlive()
@@ -60,6 +61,9 @@ func FileRoot(getenv func(string) string) string {
 	}
 	return filepath.Join(os.TempDir(), "dynamo_store_kv")
 }
+
+// InstanceID implements [Store]; it is a random number.
+func (f *File) InstanceID() uint64 { return f.id }
 
 // Put implements [Store].
 func (f *File) Put(r Record) error {
@@ -129,13 +133,16 @@ func (f *File) Close() error {
 }
 
 // Open returns a store for one of several workers, which keeps its records here: its Close removes only those.
-func (f *File) Open() Store { return &fileShare{File: f, own: map[place]bool{}} }
+func (f *File) Open() Store { return &fileShare{File: f, id: RandomID(), own: map[place]bool{}} }
 
 type fileShare struct {
 	*File
+	id  uint64
 	mu  sync.Mutex
 	own map[place]bool
 }
+
+func (s *fileShare) InstanceID() uint64 { return s.id }
 
 func (s *fileShare) Put(r Record) error {
 	s.mu.Lock()

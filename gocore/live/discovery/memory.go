@@ -26,12 +26,17 @@ type place struct {
 func NewMemory() *Memory { return &Memory{records: map[place][]byte{}} }
 
 // Open returns a store of this registry.
-func (m *Memory) Open() Store { return &memoryStore{registry: m, own: map[place]bool{}} }
+func (m *Memory) Open() Store {
+	return &memoryStore{id: RandomID(), registry: m, own: map[place]bool{}}
+}
 
 type memoryStore struct {
+	id       uint64
 	registry *Memory
 	own      map[place]bool
 }
+
+func (s *memoryStore) InstanceID() uint64 { return s.id }
 
 func (s *memoryStore) Put(r Record) error {
 	s.registry.mu.Lock()

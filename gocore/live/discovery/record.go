@@ -30,6 +30,8 @@ type Record struct {
 
 // Store holds the records of one worker. Implementations are safe for concurrent use.
 type Store interface {
+	// InstanceID is the id under which the worker has to register.
+	InstanceID() uint64
 	// Put adds a record that must not exist yet.
 	Put(Record) error
 	// Delete removes a record; one that does not exist is fine.
@@ -70,8 +72,8 @@ func (e Endpoint) String() string {
 	return "dyn://" + e.Namespace + "." + e.Component + "." + e.Name
 }
 
-// InstanceID is a random number that identifies a worker, or a publisher.
-func InstanceID() uint64 { return rand.Uint64() }
+// RandomID is a random number that identifies a worker.
+func RandomID() uint64 { return rand.Uint64() }
 
 // Hex is how keys and paths write an id.
 func Hex(id uint64) string { return strconv.FormatUint(id, 16) }
@@ -105,23 +107,32 @@ func ModelRecord(e Endpoint, id uint64, card json.RawMessage) Record {
 	}{"Model", e.Namespace, e.Component, e.Name, id, card})
 }
 
-// EventChannelRecord says where the events of a topic are published over ZMQ. component is "" for topics of the namespace.
-func EventChannelRecord(namespace, component, topic string, publisher uint64, address string) Record {
-	type config struct {
-		Endpoint string `json:"endpoint"`
-	}
-	type transport struct {
-		Kind   string `json:"kind"`
-		Config config `json:"config"`
-	}
+// Transport is how the events of a channel travel.
+type Transport struct {
+	Kind   string            `json:"kind"`
+	Config map[string]string `json:"config"`
+}
+
+// ZMQ is the transport of a publisher's own socket.
+func ZMQ(address string) Transport {
+	return Transport{Kind: "Zmq", Config: map[string]string{"endpoint": address}}
+}
+
+// NATS is the transport over a NATS server; the subject is the prefix, a dot and the topic.
+func NATS(subjectPrefix string) Transport {
+	return Transport{Kind: "Nats", Config: map[string]string{"subject_prefix": subjectPrefix}}
+}
+
+// EventChannelRecord says where the events of a topic are published. component is "" for topics of the namespace.
+func EventChannelRecord(namespace, component, topic string, publisher uint64, t Transport) Record {
 	return record(EventChannels, namespace+"/"+component+"/"+topic+"/"+Hex(publisher), struct {
 		Type       string    `json:"type"`
 		Namespace  string    `json:"namespace"`
 		Component  string    `json:"component"`
 		Topic      string    `json:"topic"`
 		InstanceID uint64    `json:"instance_id"`
-		Transport  transport `json:"transport"`
-	}{"EventChannel", namespace, component, topic, publisher, transport{"Zmq", config{address}}})
+		Transport  Transport `json:"transport"`
+	}{"EventChannel", namespace, component, topic, publisher, t})
 }
 
 func record(bucket Bucket, key string, document any) Record {

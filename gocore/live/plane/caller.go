@@ -94,6 +94,17 @@ func (c *Caller) deliver(subject string, conn net.Conn) bool {
 // Call sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are an
 // [ErrRefused].
 func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Codec, body []byte) (*Answer, error) {
+	return c.CallOver(ctx, codec, body, func(payload []byte) error {
+		ack, err := c.send(address, wire.Frame{Path: path, Payload: payload})
+		if err == nil && ack == wire.Overloaded {
+			err = fmt.Errorf("%w: %s", ErrRefused, ack)
+		}
+		return err
+	})
+}
+
+// CallOver is Call with another way to the worker: send carries a request there.
+func (c *Caller) CallOver(ctx context.Context, codec wire.Codec, body []byte, send func(payload []byte) error) (*Answer, error) {
 	waiting := make(chan net.Conn, 1)
 	c.mu.Lock()
 	c.last++
@@ -106,11 +117,8 @@ func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Code
 		delete(c.streams, id)
 	}()
 	header := wire.EncodeControl(wire.Control{ID: id, Codec: codec, Address: c.listener.Addr().String(), Subject: id})
-	frame := wire.Frame{Path: path, Payload: wire.AppendMessage(nil, wire.Message{Header: header, Body: body})}
-	if ack, err := c.send(address, frame); err != nil {
+	if err := send(wire.AppendMessage(nil, wire.Message{Header: header, Body: body})); err != nil {
 		return nil, err
-	} else if ack == wire.Overloaded {
-		return nil, fmt.Errorf("%w: %s", ErrRefused, ack)
 	}
 	select {
 	case conn := <-waiting:

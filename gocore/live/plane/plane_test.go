@@ -42,11 +42,15 @@ func echo(_ context.Context, c *Call, r Reply) {
 	_ = r.Finish()
 }
 
-func start(t *testing.T, limits Limits, h handlerFunc) (*TCP, *Caller) {
-	t.Helper()
-	p := New(Config{
+func newPlane(limits Limits) *Plane {
+	return New(Config{
 		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
 	})
+}
+
+func start(t *testing.T, limits Limits, h handlerFunc) (*TCP, *Caller) {
+	t.Helper()
+	p := newPlane(limits)
 	p.Register(path, Labels{WorkerID: "7"}, h)
 	tcp, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {

@@ -2,7 +2,6 @@ package plane
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -129,17 +128,9 @@ func (t *TCP) read(conn net.Conn, in *bufio.Reader) (frame wire.Frame, release f
 	}
 	deadline := time.Now().Add(frameTimeout)
 	_ = conn.SetReadDeadline(deadline)
-	frame, err = wire.ReadFrame(in, t.plane.config.MaxMessageSize, func(size int) error {
-		if size < countedFrom {
-			return nil
-		}
-		ctx, cancel := context.WithDeadline(context.Background(), deadline)
-		defer cancel()
-		if err := t.plane.budget.Acquire(ctx, int64(size)); err != nil {
-			return err
-		}
-		release = sync.OnceFunc(func() { t.plane.budget.Release(int64(size)) })
-		return nil
+	frame, err = wire.ReadFrame(in, t.plane.config.MaxMessageSize, func(size int) (err error) {
+		release, err = t.plane.hold(size, deadline)
+		return err
 	})
 	return frame, release, err
 }

@@ -12,16 +12,19 @@ import (
 	"dynosim/gocore/live/wire"
 )
 
-// Records lists what subscribers find the sockets by. host is an address of this host that they can reach.
-func (w *Worker) Records(namespace, component, host string) []discovery.Record {
+// Records lists what subscribers find the channels by. host is an address of this host that they can reach.
+func (w *Worker) Records(host string) []discovery.Record {
 	var list []discovery.Record
 	for _, c := range w.Channels() {
-		scope := component
+		component := w.config.Component
 		if c.NamespaceScoped {
-			scope = ""
+			component = ""
 		}
-		address := "tcp://" + net.JoinHostPort(host, strconv.Itoa(c.Port))
-		list = append(list, discovery.EventChannelRecord(namespace, scope, c.Topic, c.PublisherID, address))
+		transport := discovery.NATS(c.SubjectPrefix)
+		if c.SubjectPrefix == "" {
+			transport = discovery.ZMQ("tcp://" + net.JoinHostPort(host, strconv.Itoa(c.Port)))
+		}
+		list = append(list, discovery.EventChannelRecord(w.config.Namespace, component, c.Topic, c.PublisherID, transport))
 	}
 	return list
 }

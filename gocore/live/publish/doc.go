@@ -14,6 +14,10 @@
 // the sockets there. Then each engine loop reports what it does; no call waits for a subscriber. One goroutine of the
 // worker's own sends what is due later: loads that have changed, heartbeats of ranks that have nothing to do.
 //
+// Instead of sockets of its own a worker may have a NATS server carry its messages: bare envelopes, on a subject for each topic.
+// KV events may go to a stream of JetStream, which keeps them for routers that come later; these are JSON without envelopes.
+// outlet.go has the three ways.
+//
 // After a pass, in this order: Cache as soon as its events are visible, then when it ends Pass, the tokens to the
 // clients, and Load.
 package publish

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/zmtp"
 )
@@ -28,19 +28,25 @@ type Config struct {
 	NativePort, ReplayPort int
 	BlockSize              int    // tokens
 	Host                   string // to bind sockets to, "" for all addresses
-	Log                    *slog.Logger
+	// Namespace and Component are those of the worker: subjects and records name them.
+	Namespace, Component string
+	Bus                  *bus.Conn   // to publish over, instead of sockets of the worker's own; nil for those
+	Stream               *bus.Stream // that KV events go to, instead of to whoever listens at the time; nil for those
+	Log                  *slog.Logger
 }
 
-// Channel is a socket that subscribers have to find.
+// Channel is what subscribers have to find: a socket, or a subject of a NATS server.
 type Channel struct {
 	Topic           string
 	NamespaceScoped bool   // the topic is that of a namespace, not of a component in it
 	PublisherID     uint64 // a random number
-	Port            int
+	Port            int    // of the socket
+	SubjectPrefix   string // instead: the subject is this, a dot and the topic
 }
 
 // Worker publishes for one worker. Its methods may be called from any goroutine.
 type Worker struct {
+	config Config
 	ranks  []*rank
 	loads  *channel
 	passes *channel
@@ -62,7 +68,8 @@ type rank struct {
 
 	mu        sync.Mutex // of the following
 	feed      *events.Feed
-	channel   *channel // nil without KVEvents
+	channel   *channel // nil without KVEvents, or with a stream
+	stream    *bus.Stream
 	native    *events.Native
 	nativePub *zmtp.Pub
 }
@@ -72,7 +79,7 @@ func Start(c Config) (*Worker, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	w := &Worker{start: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	w := &Worker{config: c, start: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	if err := w.bind(c); err != nil {
 		w.closeSockets()
 		return nil, err
@@ -114,7 +121,9 @@ func (w *Worker) bind(c Config) (err error) {
 			counter:  events.NewPassCounter(c.WorkerID, uint32(i), w.nowMs()),
 			feed:     events.NewFeed(c.WorkerID, uint32(i)),
 		}
-		if c.KVEvents {
+		if c.KVEvents && c.Stream != nil {
+			r.stream = c.Stream
+		} else if c.KVEvents {
 			if r.channel, err = w.listen(c, events.KVTopic, false); err != nil {
 				return err
 			}
@@ -166,13 +175,17 @@ func (w *Worker) Channels() []Channel {
 // Cache publishes what a rank has done to its cache.
 func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
 	r := w.ranks[dpRank]
-	if r.channel == nil || len(changes) == 0 {
+	if !w.config.KVEvents || len(changes) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.feed.Apply(changes) {
-		r.channel.publish(e.Append)
+		if r.stream != nil {
+			keep(r.stream, &e)
+		} else {
+			r.channel.publish(e.Append)
+		}
 	}
 	if r.native == nil {
 		return
@@ -234,12 +247,12 @@ func (w *Worker) Answer(dpRank int, q events.Query) events.Answer {
 	return r.feed.Answer(q)
 }
 
-// Dropped is how many messages subscribers lost because they read too slowly.
+// Dropped is how many messages subscribers of sockets lost because they read too slowly.
 func (w *Worker) Dropped() uint64 {
-	n := w.loads.pub.Dropped() + w.passes.pub.Dropped()
+	n := w.loads.out.Dropped() + w.passes.out.Dropped()
 	for _, r := range w.ranks {
 		if r.channel != nil {
-			n += r.channel.pub.Dropped()
+			n += r.channel.out.Dropped()
 		}
 		if r.nativePub != nil {
 			n += r.nativePub.Dropped()
@@ -270,20 +283,25 @@ func (w *Worker) nowMs() float64 { return float64(time.Since(w.start)) / float64
 // channel is a publisher of the event plane.
 type channel struct {
 	info Channel
-	pub  *zmtp.Pub
+	out  outlet
 
 	mu       sync.Mutex
 	sequence uint64
 }
 
 func (w *Worker) listen(c Config, topic string, namespaceScoped bool) (*channel, error) {
+	info := Channel{Topic: topic, NamespaceScoped: namespaceScoped, PublisherID: publisherID()}
+	if c.Bus != nil {
+		info.SubjectPrefix = c.subjectPrefix(namespaceScoped)
+		return &channel{info: info, out: &subject{bus: c.Bus, name: info.SubjectPrefix + "." + topic}}, nil
+	}
 	pub, err := zmtp.ListenPub(c.address(0), c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", topic, err)
 	}
 	w.closes = append(w.closes, pub.Close)
-	info := Channel{Topic: topic, NamespaceScoped: namespaceScoped, PublisherID: rand.Uint64(), Port: pub.Port()}
-	return &channel{info: info, pub: pub}, nil
+	info.Port = pub.Port()
+	return &channel{info: info, out: socket{pub}}, nil
 }
 
 // publish sends an event, which is encoded only if somebody listens.
@@ -297,8 +315,5 @@ func (c *channel) publish(encode func(b []byte) []byte) {
 		Topic:       c.info.Topic,
 	}
 	c.sequence++
-	c.pub.SendLazily(e.Topic, func() [][]byte {
-		e.Payload = encode(nil)
-		return e.Frames()
-	})
+	c.out.send(&e, encode)
 }

@@ -240,9 +240,9 @@ func TestRecovery(t *testing.T) {
 }
 
 func TestRecords(t *testing.T) {
-	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2})
+	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2, Namespace: "ns", Component: "backend"})
 	keys := ""
-	for _, r := range w.Records("ns", "backend", "192.0.2.7") {
+	for _, r := range w.Records("192.0.2.7") {
 		keys += strings.TrimRight(r.Key, "0123456789abcdef") + " "
 		if !strings.Contains(string(r.Document), `"tcp://192.0.2.7:`) {
 			t.Errorf("got %s", r.Document)

@@ -12,53 +12,109 @@ import (
 
 // engineArguments are those of the file that the description names, else of its own options.
 func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []string, err error) {
-	source := "engine arguments"
-	var text string
+	role, warning := mode(o)
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
+	source, text := "engine arguments", ""
 	if o.Given("extra_engine_args") {
 		source = "extra_engine_args"
-		content, err := os.ReadFile(o.Text("extra_engine_args"))
-		if err != nil {
-			return args, nil, fmt.Errorf("extra_engine_args: %w", err)
-		}
-		text = string(content)
+		text, err = fileText(o, role)
 		if vain := givenArgs(o); len(vain) > 0 {
 			warnings = append(warnings, strings.Join(vain, ", ")+": no effect beside extra_engine_args, which replaces all of them")
 		}
-	} else if text, err = engineText(o); err != nil {
+	} else {
+		text, err = engineText(o, role)
+	}
+	if err != nil {
 		return args, nil, err
 	}
 	args, more, err := engineargs.ParseLive(text)
 	if err != nil {
 		return args, nil, fmt.Errorf("%s: %w", source, err)
 	}
+	if role != "" && args.WorkerType.String() != role {
+		return args, nil, fmt.Errorf("disaggregation_mode: got that of %s workers, but the file of extra_engine_args says worker_type %s; use one of them", role, args.WorkerType)
+	}
 	if o.Bool("durable_kv_events") {
 		args.Live.LocalIndexer = false
-		warnings = append(warnings, "durable_kv_events is deprecated: routers then cannot ask for events that they have missed")
+		warnings = append(warnings, "durable_kv_events is deprecated: KV events go to a stream of NATS JetStream, and only routers that read it hear of them")
 	}
-	if !o.AtDefault("kv_cache_dtype") {
-		more = append(more, "kv_cache_dtype has no effect on aggregated workers")
+	return args, append(append(warnings, more...), vainOptions(o, args.WorkerType)...), nil
+}
+
+// vainOptions tells which options have no effect on workers of that type, of those that are no engine arguments.
+func vainOptions(o *strictjson.Object, t engineargs.WorkerType) (warnings []string) {
+	if t != engineargs.PrefillWorker {
+		for _, name := range []string{"kv_cache_dtype", "bootstrap_ports"} {
+			if !o.AtDefault(name) {
+				warnings = append(warnings, fmt.Sprintf("%s has no effect on %s workers", name, t))
+			}
+		}
 	}
 	for _, opt := range options {
 		if strings.HasPrefix(opt.Name, "aic_") && opt.engineArg == "" && o.Given(opt.Name) && opt.later == "" {
-			more = append(more, opt.Name+" has no effect without aic_perf_model")
+			warnings = append(warnings, opt.Name+" has no effect without aic_perf_model")
 		}
 	}
-	return args, append(warnings, more...), nil
+	return warnings
+}
+
+// besideFile are options that count even beside a file with engine arguments.
+const besideFile = "kv_bytes_per_token"
+
+// fileText is the object in the file with engine arguments. What options say in spite of it is added.
+func fileText(o *strictjson.Object, role string) (string, error) {
+	content, err := os.ReadFile(o.Text("extra_engine_args"))
+	if err != nil {
+		return "", fmt.Errorf("extra_engine_args: %w", err)
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(content, &members) != nil || members == nil {
+		return string(content), nil // the parser says what is wrong
+	}
+	added := map[string]any{}
+	if _, given := members["worker_type"]; !given && members["is_prefill"] == nil && members["is_decode"] == nil && role != "" {
+		added["worker_type"] = role
+	}
+	if o.Given(besideFile) {
+		delete(members, besideFile)
+		added[besideFile] = o.Uint(besideFile)
+	}
+	if len(added) == 0 {
+		return string(content), nil // as it is: it may have keys twice
+	}
+	for name, value := range added {
+		if members[name], err = json.Marshal(value); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(members)
+	return string(text), err
 }
 
 // givenArgs are the options that set engine arguments, of those given.
 func givenArgs(o *strictjson.Object) (names []string) {
 	for _, opt := range options {
-		if opt.engineArg != "" && o.Given(opt.Name) {
+		if opt.engineArg != "" && opt.Name != besideFile && o.Given(opt.Name) {
 			names = append(names, opt.Name)
 		}
 	}
 	return names
 }
 
+// standardBandwidthGBs is that between workers if the options name none.
+const standardBandwidthGBs = 64.0
+
 // engineText is the object of engine arguments that the options amount to.
-func engineText(o *strictjson.Object) (string, error) {
+func engineText(o *strictjson.Object, role string) (string, error) {
 	object := map[string]any{"enable_local_indexer": !o.Bool("durable_kv_events")}
+	if role != "" {
+		object["worker_type"] = role
+	}
+	if role == engineargs.PrefillWorker.String() {
+		object["kv_transfer_bandwidth"] = standardBandwidthGBs
+	}
 	for _, opt := range options {
 		if opt.engineArg == "" || !o.Given(opt.Name) {
 			continue

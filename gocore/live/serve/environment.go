@@ -134,6 +134,24 @@ func (e environment) address(http bool) (listen, host string, err error) {
 	return listen, host, nil
 }
 
+// bootstrapHost is where decode workers reach this machine.
+func (e environment) bootstrapHost() string {
+	if host := strings.Trim(e["DYN_HTTP_RPC_HOST"], "[]"); host != "" {
+		return host
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return routableAddress()
+	}
+	addresses, _ := net.LookupHost(name)
+	for _, a := range addresses {
+		if ip := net.ParseIP(a); ip != nil && ip.IsGlobalUnicast() && ip.To4() != nil {
+			return a
+		}
+	}
+	return routableAddress()
+}
+
 // routableAddress is the first address of this machine that others may reach: IPv4, else IPv6, else the loopback one.
 func routableAddress() string {
 	addresses, _ := net.InterfaceAddrs()

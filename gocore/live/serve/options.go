@@ -3,7 +3,6 @@ package serve
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +19,6 @@ type option struct {
 	engineArg string
 	// later names the feature of an option that is not built yet.
 	later string
-	// builtOnly lists the values that are built, if not all of them are.
-	builtOnly []string
 }
 
 var options = []option{
@@ -33,16 +30,16 @@ var options = []option{
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil),
 	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16),
 	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0),
-	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").only("file", "mem"),
-	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp").only("tcp", "http"),
-	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").only("zmq"),
-	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).only("agg"),
+	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd"),
+	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp"),
+	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq"),
+	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil),
 	own("is_prefill_worker", strictjson.Bool{}, false),
 	own("is_decode_worker", strictjson.Bool{}, false),
 	own("durable_kv_events", strictjson.Bool{}, false),
 	own("zmq_kv_events_ports", strictjson.Text{}, ""),
 	own("zmq_replay_ports", strictjson.Text{}, ""),
-	own("bootstrap_ports", strictjson.Text{}, "").notYet("live workers for prefill or decode only"),
+	own("bootstrap_ports", strictjson.Text{}, ""),
 	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto"),
 
 	arg("num_gpu_blocks_override", strictjson.Integer{Min: 1}, "num_gpu_blocks_override"),
@@ -112,11 +109,6 @@ func (o option) notYet(feature string) option {
 	return o
 }
 
-func (o option) only(values ...string) option {
-	o.builtOnly = values
-	return o
-}
-
 // decode reads a description and checks every key by itself.
 func decode(text string) (*strictjson.Object, error) {
 	var fields []strictjson.Field
@@ -138,34 +130,40 @@ func decode(text string) (*strictjson.Object, error) {
 func refuse(o *strictjson.Object) error {
 	var errs []error
 	for _, opt := range options {
-		switch {
-		case opt.later != "" && !o.AtDefault(opt.Name):
+		if opt.later != "" && !o.AtDefault(opt.Name) {
 			errs = append(errs, &strictjson.NotBuiltError{Field: opt.Name, Value: o.Shown(opt.Name), Feature: opt.later})
-		case opt.builtOnly != nil && (o.Given(opt.Name) || opt.Default != nil) && !slices.Contains(opt.builtOnly, o.Text(opt.Name)):
-			errs = append(errs, &strictjson.NotBuiltError{
-				Field: opt.Name, Value: strconv.Quote(o.Text(opt.Name)), Feature: "choose " + strings.Join(opt.builtOnly, " or "),
-			})
 		}
 	}
 	if o.Bool("is_prefill_worker") || o.Bool("is_decode_worker") {
-		errs = append(errs, legacyMode(o))
+		errs = append(errs, checkLegacyMode(o))
 	}
 	return strictjson.Join(errs)
 }
 
-// legacyMode says what is wrong with the flags that --disaggregation-mode has replaced.
-func legacyMode(o *strictjson.Object) error {
+// checkLegacyMode says what is wrong with the flags that --disaggregation-mode has replaced.
+func checkLegacyMode(o *strictjson.Object) error {
 	switch {
 	case o.Given("disaggregation_mode"):
 		return fmt.Errorf("is_prefill_worker, is_decode_worker: cannot be combined with disaggregation_mode %s; use only that", o.Shown("disaggregation_mode"))
 	case o.Bool("is_prefill_worker") && o.Bool("is_decode_worker"):
 		return fmt.Errorf("is_prefill_worker, is_decode_worker: a worker is one of prefill, decode and aggregated, not both")
 	default:
-		name := "is_prefill_worker"
-		if o.Bool("is_decode_worker") {
-			name = "is_decode_worker"
-		}
-		return &strictjson.NotBuiltError{Field: name, Value: "true", Feature: "live workers for prefill or decode only"}
+		return nil
+	}
+}
+
+// workerTypes are what engine arguments call the modes.
+var workerTypes = map[string]string{"agg": "aggregated", "prefill": "prefill", "decode": "decode"}
+
+// mode is the part of a request's life that the options want the workers to serve, "" if they do not say.
+func mode(o *strictjson.Object) (workerType, warning string) {
+	switch {
+	case o.Bool("is_prefill_worker"):
+		return "prefill", "is_prefill_worker is deprecated: use disaggregation_mode prefill"
+	case o.Bool("is_decode_worker"):
+		return "decode", "is_decode_worker is deprecated: use disaggregation_mode decode"
+	default:
+		return workerTypes[o.Text("disaggregation_mode")], ""
 	}
 }
 

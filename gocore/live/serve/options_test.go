@@ -36,7 +36,7 @@ func TestEngineText(t *testing.T) {
 	}
 	want := `{"aic_mtp_seed":18446744073709551615,"dp_size":2,"enable_local_indexer":true,"enable_prefix_caching":false,` +
 		`"reasoning":{"a":1},"sglang":{"page_size":4,"schedule_policy":"lpm"},"speedup_ratio":0.5}`
-	if got, err := engineText(o); err != nil || got != want {
+	if got, err := engineText(o, ""); err != nil || got != want {
 		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"dynosim/gocore/cachetrace"
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/job"
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/card"
@@ -166,6 +167,12 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 	if c.ReplayPorts, err = ports(o, "zmq_replay_ports", c.Args.Live.Ranks); err != nil {
 		return err
 	}
+	if c.Args.WorkerType == engineargs.PrefillWorker {
+		if c.BootstrapPorts, err = ports(o, "bootstrap_ports", 1); err != nil {
+			return err
+		}
+		c.BootstrapHost = env.bootstrapHost()
+	}
 	if err := p.portsOfFile(); err != nil {
 		return err
 	}
@@ -176,7 +183,7 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 		return errors.New("zmq_kv_events_ports: there are no KV events without enable_prefix_caching")
 	}
 	c.Endpoint, err = discovery.ParseEndpoint(o.Text("endpoint"), discovery.Endpoint{
-		Namespace: env.namespace(), Component: "backend", Name: "generate",
+		Namespace: env.namespace(), Component: components[c.Args.WorkerType], Name: "generate",
 	})
 	if err != nil {
 		return fmt.Errorf("endpoint: %w", err)
@@ -184,32 +191,48 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 	return nil
 }
 
+// components are where workers are by default.
+var components = map[engineargs.WorkerType]string{
+	engineargs.Aggregated: "backend", engineargs.PrefillWorker: "prefill", engineargs.DecodeWorker: "backend",
+}
+
 // portsOfFile takes over ports from a file of engine arguments, which can only be meant for one worker.
 func (p *plan) portsOfFile() error {
 	c := &p.config
+	a := &c.Args.Live
 	for _, f := range []struct {
-		name string
-		port int
-		into *[]int
+		name  string
+		given bool
+		port  int
+		into  *[]int
 	}{
-		{"zmq_kv_events_port", c.Args.Live.EventsPort, &c.EventsPorts},
-		{"zmq_replay_port", c.Args.Live.ReplayPort, &c.ReplayPorts},
+		{"zmq_kv_events_port", a.EventsPort != 0, a.EventsPort, &c.EventsPorts},
+		{"zmq_replay_port", a.ReplayPort != 0, a.ReplayPort, &c.ReplayPorts},
+		{"bootstrap_port", a.Bootstrap && c.Args.WorkerType == engineargs.PrefillWorker, a.BootstrapPort, &c.BootstrapPorts},
 	} {
-		if f.port == 0 || *f.into != nil {
+		if !f.given || *f.into != nil {
 			continue
 		}
-		if c.Workers > 1 {
+		if c.Workers > 1 && f.port != 0 {
 			return fmt.Errorf("%s: got %d for %d workers, want %ss with one for each", f.name, f.port, c.Workers, f.name)
 		}
-		*f.into = []int{f.port}
+		*f.into = slices.Repeat([]int{f.port}, c.Workers)
 	}
 	return nil
 }
 
 func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
 	c := &p.config
-	c.HTTP = o.Text("request_plane") == "http"
-	if c.Listen, c.Host, err = env.address(c.HTTP); err != nil {
+	switch o.Text("request_plane") {
+	case "http":
+		c.Requests = live.RequestsOverHTTP
+	case "nats":
+		c.Requests = live.RequestsOverNATS
+	}
+	if c.Listen, c.Host, err = env.address(c.Requests == live.RequestsOverHTTP); err != nil {
+		return err
+	}
+	if err := p.parseNATS(o, env); err != nil {
 		return err
 	}
 	c.Plane.Log = c.Log
@@ -220,28 +243,7 @@ func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
 	if c.Plane.MaxMessageSize, err = env.number("DYN_TCP_MAX_MESSAGE_SIZE", plane.StandardMaxMessageSize, 1024, math.MaxInt32); err != nil {
 		return err
 	}
-	if o.Text("discovery_backend") == "mem" {
-		registry := discovery.NewMemory()
-		c.OpenStore = func() (discovery.Store, error) { return registry.Open(), nil }
-		p.warnings = append(p.warnings, "discovery_backend mem: no other process will find these workers")
-		return nil
-	}
-	root := discovery.FileRoot(env.get)
-	open := sync.OnceValues(func() (*discovery.File, error) {
-		file, err := discovery.OpenFile(root) // for all workers: it walks through the records of everybody
-		if err == nil {
-			p.close = func() { _ = file.Close() }
-		}
-		return file, err
-	})
-	c.OpenStore = func() (discovery.Store, error) {
-		file, err := open()
-		if err != nil {
-			return nil, err
-		}
-		return file.Open(), nil
-	}
-	return nil
+	return p.parseDiscovery(o, env)
 }
 
 func (p *plan) parseModel(o *strictjson.Object, env environment) error {
@@ -267,14 +269,29 @@ func (p *plan) parseModel(o *strictjson.Object, env environment) error {
 	made, err := card.New(card.Model{
 		Folder: folder, DisplayName: c.ModelName, BlockSize: c.Args.BlockSize, TotalKVBlocks: c.Args.NumGPUBlocks,
 		MaxNumSeqs: orStandard(c.Args.MaxNumSeqs, 256), MaxNumBatchedTokens: orStandard(c.Args.MaxNumBatchedTokens, 8192),
-		Ranks: c.Args.Live.Ranks, LocalIndexer: c.Args.Live.LocalIndexer && c.Args.PrefixCaching,
+		Ranks: c.Args.Live.Ranks, WorkerType: card.WorkerType(c.Args.WorkerType.String()),
+		LocalIndexer: c.Args.Live.LocalIndexer && c.Args.PrefixCaching && c.Args.WorkerType != engineargs.DecodeWorker,
 	})
 	if err != nil {
 		return fmt.Errorf("model_path: %w", err)
 	}
-	c.Card = made.JSON()
+	c.Card = made
+	p.sizeTransfers(o, folder)
 	c.Log.Debug("model card", "checksum", made.Checksum())
 	return nil
+}
+
+// sizeTransfers takes the size of a token's KV from the model if nobody has said it.
+func (p *plan) sizeTransfers(o *strictjson.Object, folder string) {
+	t := &p.config.Args.Transfer
+	if p.config.Args.WorkerType != engineargs.PrefillWorker || t.BytesPerToken != 0 || o.Given(besideFile) {
+		return
+	}
+	n, err := card.KVBytesPerToken(folder, o.Text("kv_cache_dtype"))
+	if err != nil {
+		p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
+	}
+	t.BytesPerToken = n
 }
 
 func (p *plan) parseRecorded(_ *strictjson.Object, _ environment) error {

@@ -17,6 +17,8 @@ type Output struct {
 	Tokens   []string
 	Text     *string
 	Finish   Finish
+	// DisaggregatedParams are what a prefill worker says to the decode worker by way of the frontend; "" for nothing.
+	DisaggregatedParams string
 }
 
 // Finish is why an answer has ended; the zero value says that it has not.
@@ -81,7 +83,12 @@ func AppendItem(dst []byte, o Output) []byte {
 	default:
 		dst = appendText(dst, o.Finish.Reason)
 	}
-	return append(dst, `,"index":null}}`...)
+	dst = append(dst, `,"index":null`...)
+	if o.DisaggregatedParams != "" {
+		dst = append(dst, `,"disaggregated_params":`...)
+		dst = appendText(dst, o.DisaggregatedParams)
+	}
+	return append(dst, "}}"...)
 }
 
 func appendText(dst []byte, text string) []byte {
@@ -93,7 +100,11 @@ func appendText(dst []byte, text string) []byte {
 func PackItem(dst []byte, o Output) []byte {
 	dst = msgp.AppendMapHeader(dst, 1)
 	dst = msgp.AppendString(dst, "data")
-	dst = msgp.AppendMapHeader(dst, 8)
+	members := uint32(8)
+	if o.DisaggregatedParams != "" {
+		members++
+	}
+	dst = msgp.AppendMapHeader(dst, members)
 	dst = msgp.AppendString(dst, "token_ids")
 	dst = msgp.AppendArrayHeader(dst, uint32(len(o.TokenIDs)))
 	for _, id := range o.TokenIDs {
@@ -123,7 +134,12 @@ func PackItem(dst []byte, o Output) []byte {
 	default:
 		dst = msgp.AppendString(dst, o.Finish.Reason)
 	}
-	return msgp.AppendNil(msgp.AppendString(dst, "index"))
+	dst = msgp.AppendNil(msgp.AppendString(dst, "index"))
+	if o.DisaggregatedParams != "" {
+		dst = msgp.AppendString(dst, "disaggregated_params")
+		dst = msgp.AppendString(dst, o.DisaggregatedParams)
+	}
+	return dst
 }
 
 // Problem is why a request has failed after it was accepted: the code is that of HTTP.
@@ -200,6 +216,8 @@ type chunkOutput struct {
 	Tokens       []string `json:"tokens"`
 	Text         *string  `json:"text"`
 	FinishReason any      `json:"finish_reason"`
+
+	DisaggregatedParams string `json:"disaggregated_params"`
 }
 
 // DecodeChunk reads the body of a data message.
@@ -230,7 +248,7 @@ func DecodeChunk(codec Codec, body []byte) (Chunk, error) {
 	if err != nil {
 		return Chunk{}, fmt.Errorf("chunk: %w", err)
 	}
-	c.Output = &Output{TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish}
+	c.Output = &Output{TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish, DisaggregatedParams: o.DisaggregatedParams}
 	return c, nil
 }
 

@@ -2,10 +2,12 @@ package wire
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -39,7 +41,31 @@ type Routing struct {
 
 // Bootstrap tells a prefill and a decode worker where to meet.
 type Bootstrap struct {
-	HandoffID *string `json:"handoff_id,omitempty"`
+	Host      string     `json:"bootstrap_host"`
+	Port      uint16     `json:"bootstrap_port"`
+	Room      uint64     `json:"bootstrap_room"`
+	HandoffID *HandoffID `json:"handoff_id,omitempty"`
+}
+
+// HandoffID is text in JSON, and sixteen bytes in MessagePack.
+type HandoffID struct{ uuid.UUID }
+
+// UnmarshalJSON reads an id. Bytes in MessagePack have become base64 on their way here.
+func (u *HandoffID) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		packed, notPacked := base64.StdEncoding.DecodeString(text)
+		if notPacked != nil || len(packed) != len(id) {
+			return fmt.Errorf("bootstrap_info.handoff_id: got %q, want a UUID: %w", text, err)
+		}
+		id = uuid.UUID(packed)
+	}
+	u.UUID = id
+	return nil
 }
 
 // DecodeRequest reads the body of a request to generate.

@@ -5,10 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/google/uuid"
+	"github.com/tinylib/msgp/msgp"
 )
 
 func unhex(t *testing.T, text string) []byte {
@@ -164,5 +168,46 @@ func BenchmarkAppendOutput(b *testing.B) {
 	dst, tokens := []byte{}, []uint32{1234}
 	for b.Loop() {
 		dst = AppendOutput(dst[:0], JSON, Output{TokenIDs: tokens})
+	}
+}
+
+// TestHandoffID: frontends that speak MessagePack send the sixteen bytes of the id.
+func TestHandoffID(t *testing.T) {
+	id := uuid.MustParse("981915ce-eff2-4b23-a4e6-21f941d1648b")
+	const bootstrap = `"bootstrap_host":"h","bootstrap_port":7,"bootstrap_room":9223372036854775807`
+	text := []byte(`{"token_ids":[],"bootstrap_info":{` + bootstrap + `,"handoff_id":"981915ce-eff2-4b23-a4e6-21f941d1648b"}}`)
+	packed, err := msgp.AppendIntf(nil, map[string]any{"token_ids": []any{}, "bootstrap_info": map[string]any{
+		"bootstrap_host": "h", "bootstrap_port": 7, "bootstrap_room": uint64(math.MaxInt64), "handoff_id": id[:],
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for codec, body := range map[Codec][]byte{JSON: text, MessagePack: packed} {
+		r, err := DecodeRequest(codec, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := r.BootstrapInfo; b.Host != "h" || b.Port != 7 || b.Room != math.MaxInt64 || b.HandoffID.UUID != id {
+			t.Errorf("got %+v", b)
+		}
+	}
+	for _, bad := range []string{`"x"`, `"AAAA"`, `5`} {
+		body := []byte(`{"bootstrap_info":{` + bootstrap + `,"handoff_id":` + bad + `}}`)
+		if _, err := DecodeRequest(JSON, body); err == nil {
+			t.Errorf("%s: accepted", bad)
+		}
+	}
+}
+
+// TestDisaggregatedParams: what a prefill worker says beside its token.
+func TestDisaggregatedParams(t *testing.T) {
+	for _, codec := range []Codec{JSON, MessagePack} {
+		m, err := DecodeMessage(AppendOutput(nil, codec, Output{TokenIDs: []uint32{5}, DisaggregatedParams: "dummy"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := DecodeChunk(codec, m.Body); err != nil || c.Output.DisaggregatedParams != "dummy" || c.Output.TokenIDs[0] != 5 {
+			t.Errorf("got %+v, %v", c, err)
+		}
 	}
 }

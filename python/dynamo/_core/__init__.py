@@ -1,13 +1,15 @@
-"""The only door to the Go extension.
+"""The only door to the Go extensions: ``_core`` for replays, ``_live`` for live workers.
 
-The extension is loaded at the first run, not at import: it brings a Go runtime with it, which costs time and does not
-survive ``fork``. A forked child that inherits a loaded runtime gets an error instead of a hang.
+An extension is loaded at the first run, not at import: it brings a Go runtime with it, which costs time and does not
+survive ``fork``. A forked child that inherits a loaded runtime gets an error instead of a hang, and so does a process
+that would need a second one.
 """
 
 from __future__ import annotations
 
 import _thread
 import functools
+import importlib
 import json
 import os
 import sys
@@ -99,17 +101,17 @@ def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | Non
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first.
     """
-    return _carry_out("core_Run", config, on_progress, RunResult)
+    return _carry_out("Run", config, on_progress, RunResult)
 
 
 def convert(config: Mapping[str, Any]) -> str:
     """Writes recordings as a trace, interruptibly, and returns a summary. Raises as ``run`` does."""
-    return _carry_out("core_Convert", config, None, _text)
+    return _carry_out("Convert", config, None, _text)
 
 
 def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a trace is like: ``stats`` for programs and the same as ``text``. Interruptible, raises as ``run`` does."""
-    found: dict[str, Any] = json.loads(_carry_out("core_Inspect", config, None, _text))
+    found: dict[str, Any] = json.loads(_carry_out("Inspect", config, None, _text))
     return found
 
 
@@ -120,20 +122,20 @@ def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
     time it says so they end at once. Raises as ``run`` does.
     """
     text = json.dumps(_finite(config), allow_nan=False)
-    core = load()
-    task = _Task(core, core.core_Open(), core.core_Serve)
+    live = load("_live")
+    task = _Task(live, "live", "Serve")
     asked = 0
 
     def poll() -> None:
         nonlocal asked
         if on_signal():
             asked += 1
-            (core.core_Drain if asked == 1 else core.core_Cancel)(task.run_id, False)
+            (live.live_Drain if asked == 1 else live.live_Cancel)(task.run_id, False)
 
     try:
         task.wait(text, poll)
     finally:
-        core.core_Close(task.run_id, False)
+        live.live_Close(task.run_id, False)
 
 
 def _carry_out(
@@ -148,7 +150,7 @@ def _carry_out(
             raise ValueError(f"{name}: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
-    task = _Task(core, core.core_Open(), getattr(core, function))
+    task = _Task(core, "core", function)
     try:
         show = None if on_progress is None else functools.partial(_show, core, task.run_id, on_progress)
         return finish(task.run_id, task.wait(text, show))
@@ -169,10 +171,13 @@ class _Task:
     unlocked lock", or marks a thread as finished while it still runs. A lock's acquire is one step.
     """
 
-    def __init__(self, core: ModuleType, run_id: int, function: Callable[[int, str], str]) -> None:
-        self.run_id = run_id
-        self._core = core
-        self._function = function
+    def __init__(self, extension: ModuleType, prefix: str, function: str) -> None:
+        def named(name: str) -> Callable[..., Any]:
+            found: Callable[..., Any] = getattr(extension, f"{prefix}_{name}")
+            return found
+
+        self._function, self._cancel, self._named = named(function), named("Cancel"), named
+        self.run_id: int = named("Open")()
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
@@ -187,7 +192,7 @@ class _Task:
                 if poll is not None:
                     poll()
         except BaseException:
-            self._core.core_Cancel(self.run_id, False)
+            self._cancel(self.run_id, False)
             if not self._ended and not self._away:
                 # Go answers at once; the limit is for a thread that could not be started at all.
                 self._running.acquire(timeout=1.0)
@@ -214,7 +219,7 @@ class _Task:
             self._away = True
             answer = aic.answer(text[1:])
             self._away = False
-            text = self._core.core_Answer(self.run_id, answer)
+            text = self._named("Answer")(self.run_id, answer)
         return text
 
 
@@ -242,32 +247,43 @@ class _Extension:
     """The loaded module and the process it was loaded in."""
 
     lock = threading.Lock()
+    name = ""
     module: ModuleType | None = None
     process: int | None = None
 
 
-def load() -> ModuleType:
-    """The extension module, loaded at the first call. Raises RuntimeError in a child forked after that."""
+def load(name: str = "_core") -> ModuleType:
+    """An extension module, loaded at the first call.
+
+    Raises RuntimeError in a child forked after that, and if the other module is loaded: each has a Go runtime of its
+    own, which expects to be alone with the signals of a process.
+    """
     if _Extension.process is not None and _Extension.process != os.getpid():
         raise RuntimeError(
             "dynamo cannot run in a process forked after its first run: the Go runtime does not survive fork. Use the "
             'spawn start method, e.g. multiprocessing.get_context("spawn")'
         )
-    if _Extension.module is None:
-        with _Extension.lock:
-            # Noted before the import: a fork during it also leaves the child with half a Go runtime.
-            _Extension.process = os.getpid()
-            _fill_standard_descriptors()
-            try:
-                from dynamo._core import _core
-            except ImportError as error:
-                _Extension.process = None
-                raise RuntimeError(
-                    f"the compiled core is missing ({error}); install the package with pip or run make build, and "
-                    "start outside the source folder"
-                ) from None
-            _Extension.module = _core
-    return _Extension.module
+    with _Extension.lock:
+        if _Extension.module is None:
+            _Extension.module = _import(name)
+            _Extension.name = name
+        if _Extension.name != name:
+            raise RuntimeError("live workers and replays need processes of their own: start one with subprocess")
+        return _Extension.module
+
+
+def _import(name: str) -> ModuleType:
+    # Noted before the import: a fork during it also leaves the child with half a Go runtime.
+    _Extension.process = os.getpid()
+    _fill_standard_descriptors()
+    try:
+        return importlib.import_module(f"dynamo._core.{name}")
+    except ImportError as error:
+        _Extension.process = None
+        raise RuntimeError(
+            f"the compiled core is missing ({error}); install the package with pip or run make build, and "
+            "start outside the source folder"
+        ) from None
 
 
 def _fill_standard_descriptors() -> None:

@@ -20,7 +20,10 @@ from dynamo import _core
 from dynamo._core import values
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
-_ENVIRONMENT = ("DYN_", "HF_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ETCD_", "NATS_")
+_ENVIRONMENT = (
+    *("DYN_", "HF_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+    *("ETCD_", "NATS_", "POD_", "CONTAINER_NAME", "KUBECONFIG", "HOME"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,9 +151,9 @@ _SPEED: Sequence[Option] = (
     ("--aic-mtp-seed", int, "decides which are accepted (default: 42)"),
 )
 _PLANES: Sequence[Option] = (
-    ("--discovery-backend", str, "file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
-    ("--request-plane", str, "tcp or http (default: DYN_REQUEST_PLANE, or tcp)"),
-    ("--event-plane", str, "zmq (default: DYN_EVENT_PLANE, or zmq)"),
+    ("--discovery-backend", str, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
+    ("--request-plane", str, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
+    ("--event-plane", str, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
     ("--zmq-kv-events-ports", str, "a port for each worker, with commas: KV events in the engine's own format"),
     ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones"),
 )
@@ -167,7 +170,7 @@ _SWITCHES: Sequence[tuple[str, str]] = (
     ("--aic-perf-model", "durations from AIC"),
     ("--is-prefill-worker", "deprecated: use --disaggregation-mode"),
     ("--is-decode-worker", "deprecated: use --disaggregation-mode"),
-    ("--durable-kv-events", "deprecated: routers cannot ask for missed events"),
+    ("--durable-kv-events", "deprecated: KV events go to a stream of NATS JetStream"),
 )
 
 

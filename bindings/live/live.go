@@ -1,0 +1,63 @@
+// Package live is the facade that gopy binds as the Python module dynamo._core._live: live workers.
+//
+//	id := Open()          a process of workers that has not started
+//	Serve(id, config)     blocks until they have ended
+//	Drain(id)             from any other thread: they end when they have answered the requests they have
+//	Cancel(id)            they end at once
+//	Close(id)             forgets them
+//
+// It is apart from package core because it brings clients of etcd, NATS and Kubernetes with it. See package border.
+package live
+
+import (
+	"math"
+
+	"dynosim/bindings/border"
+	"dynosim/gocore/live/serve"
+)
+
+type workers struct {
+	*border.Call
+	stop *serve.Stop
+}
+
+var processes border.Registry[*workers]
+
+// Open makes a process of workers and returns its id. Every id must be given to Close.
+func Open() int64 {
+	return processes.Add(&workers{border.NewCall(math.MaxInt64), serve.NewStop()})
+}
+
+// Serve runs the live workers that config, a JSON object, describes (see serve.Run). It blocks until they have been asked
+// to end and have ended. An id serves once.
+func Serve(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	w, err := processes.Find(id)
+	if err != nil {
+		return "", err
+	}
+	return w.Start(serve.Kind, func() (string, error) { return "", serve.Run(config, w.stop) })
+}
+
+// Drain asks workers to end when they have answered the requests that they have. Unknown and finished ids are ignored.
+func Drain(id int64) {
+	defer border.Quiet()
+	if w, err := processes.Find(id); err == nil {
+		w.stop.Drain()
+	}
+}
+
+// Cancel ends workers at once: it cuts requests off, but still removes what others would find of the workers.
+func Cancel(id int64) {
+	defer border.Quiet()
+	if w, err := processes.Find(id); err == nil {
+		w.stop.Kill()
+		w.Call.Cancel()
+	}
+}
+
+// Close forgets workers. Those that still serve are not stopped by it; see Cancel.
+func Close(id int64) {
+	defer border.Quiet()
+	processes.Remove(id)
+}

@@ -1,0 +1,112 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/live/rendezvous"
+	"dynosim/gocore/live/wire"
+)
+
+// handoffs are the part that a worker has in hand-offs.
+type handoffs struct {
+	role     engineargs.WorkerType
+	transfer handoff.Transfer
+	// listener is nil without a bootstrap port, and on workers that are no prefill workers.
+	listener  *rendezvous.Listener
+	connector *rendezvous.Connector // of a decode worker
+}
+
+// openHandoffs listens on port if that is not nil.
+func openHandoffs(args *engineargs.Args, port *int, config rendezvous.Config) (*handoffs, error) {
+	h := &handoffs{role: args.WorkerType}
+	h.transfer = handoff.Transfer{BytesPerToken: args.Transfer.BytesPerToken, BandwidthGBs: args.Transfer.BandwidthGBs}
+	if args.Transfer.DestinationMissing {
+		h.transfer.Mode = handoff.DestinationMissing
+	}
+	switch {
+	case args.WorkerType == engineargs.DecodeWorker:
+		h.connector = rendezvous.NewConnector(config)
+	case args.WorkerType == engineargs.PrefillWorker && port != nil:
+		listener, err := rendezvous.Listen(net.JoinHostPort("", strconv.Itoa(*port)), config)
+		if err != nil {
+			return nil, fmt.Errorf("bootstrap port: %w", err)
+		}
+		h.listener = listener
+	}
+	return h, nil
+}
+
+// port is where the listener listens; there has to be one.
+func (h *handoffs) port() int { return h.listener.Addr().(*net.TCPAddr).Port }
+
+func (h *handoffs) close() {
+	if h != nil && h.listener != nil {
+		h.listener.Close()
+	}
+}
+
+// rendezvousConfig bounds the hand-offs of a rank by the requests that its engine runs at the same time.
+func rendezvousConfig(args *engineargs.Args) rendezvous.Config {
+	c := rendezvous.Config{
+		EngineType: args.EngineType.String(), Ranks: args.Live.Ranks, PerRank: args.MaxNumSeqs,
+		TimeoutMs: float64(args.Live.HandoffTimeoutMs),
+	}
+	if args.MaxNumSeqs == math.MaxInt {
+		c.PerRank = args.NumGPUBlocks
+	}
+	if args.EngineType == engineargs.SGLang {
+		c.Order = handoff.DestinationFirst
+	}
+	return c
+}
+
+// check says why a request cannot be handed over here, "" if it can.
+func (h *handoffs) check(info *wire.Bootstrap) string {
+	switch {
+	case h.role == engineargs.Aggregated:
+		return "bootstrap_info: this worker is aggregated, it takes no prompts from others"
+	case info.HandoffID == nil:
+		return "bootstrap_info: disaggregated mocker requires a handoff ID"
+	case h.role == engineargs.PrefillWorker && h.listener == nil:
+		return "bootstrap_info: this prefill worker has no bootstrap port; start it with bootstrap_ports"
+	}
+	return ""
+}
+
+// identify is how both workers of a hand-off call it. callID is a UUID unless the client is none of Dynamo's.
+func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
+	requestID, err := uuid.Parse(callID)
+	if err != nil {
+		requestID = uuid.New()
+	}
+	return bootstrap.Identity{HandoffID: info.HandoffID.UUID, Room: info.Room, RequestID: requestID}
+}
+
+// run hands a request over, and returns when that is done, nil if the destination has it. What the engine was given is
+// taken back otherwise.
+func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.Identity, dpRank, promptTokens int, s rendezvous.Engine) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("internal: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	if h.role == engineargs.PrefillWorker {
+		held := bootstrap.Held{PromptTokens: promptTokens, Transfer: h.transfer}
+		return h.listener.Serve(ctx, id, dpRank, held, s)
+	}
+	return h.connector.Run(ctx, rendezvous.Address(info.Host, info.Port), id, dpRank, s)
+}
+
+// errClientGone is why hand-offs are canceled.
+var errClientGone = errors.New("the client has gone")

@@ -1,0 +1,73 @@
+package publish
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/zmtp"
+)
+
+// outlet carries the messages of one topic to their subscribers, without waiting for them.
+type outlet interface {
+	// send sends an envelope whose payload encode appends, which is called only if it is of use.
+	send(e *events.Envelope, encode func(b []byte) []byte)
+	// Dropped is how many messages subscribers have lost.
+	Dropped() uint64
+}
+
+// socket is a ZeroMQ socket of the worker.
+type socket struct{ *zmtp.Pub }
+
+func (s socket) send(e *events.Envelope, encode func(b []byte) []byte) {
+	s.SendLazily(e.Topic, func() [][]byte {
+		e.Payload = encode(nil)
+		return e.Frames()
+	})
+}
+
+// subject is a subject of a NATS server, which does not tell whether anybody listens. What it loses the connection counts.
+type subject struct {
+	bus  *bus.Conn
+	name string
+}
+
+func (s *subject) send(e *events.Envelope, encode func(b []byte) []byte) {
+	e.Payload = encode(nil)
+	s.bus.Publish(s.name, e.Append(nil))
+}
+
+// Dropped implements outlet.
+func (s *subject) Dropped() uint64 { return 0 }
+
+// subjectPrefix begins the subjects of topics.
+func (c *Config) subjectPrefix(namespaceScoped bool) string {
+	prefix := "namespace." + c.Namespace
+	if !namespaceScoped {
+		prefix += ".component." + c.Component
+	}
+	return prefix
+}
+
+// publisherID is a random number that survives readers of JSON who know no integers.
+func publisherID() uint64 { return rand.Uint64N(1 << 53) }
+
+// OpenStream opens the stream where the KV events of a component are kept, for [Config.Stream].
+func OpenStream(c *bus.Conn, e discovery.Endpoint) (*bus.Stream, error) {
+	config := Config{Namespace: e.Namespace, Component: e.Component}
+	name := strings.NewReplacer(".", "-", "_", "-").Replace(config.subjectPrefix(false) + "." + events.KVTopic)
+	return c.OpenStream(name, events.KVTopic)
+}
+
+// keep sends an event to a stream, where it is stored once.
+func keep(s *bus.Stream, e *events.RouterEvent) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(fmt.Sprintf("publish: %v", err)) // it is all plain values
+	}
+	s.Publish(fmt.Sprintf("%x-%d-%d", e.WorkerID, e.Event.DPRank, e.Event.ID), text)
+}
