@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -30,17 +29,8 @@ var runs border.Registry[*run]
 // Open makes a run and returns its id. Every id must be given to Close.
 func Open() int64 {
 	r := &run{Call: border.NewCall(patience)}
-	r.monitor.Ask = r.ask
+	r.monitor.Ask = r.Ask
 	return runs.Add(r)
-}
-
-// ask is what the run itself calls.
-func (r *run) ask(question string) (string, error) {
-	answer, err := r.Call.Ask(question)
-	if errors.Is(err, border.ErrCancelled) {
-		err = job.ErrCancelled
-	}
-	return answer, err
 }
 
 // Run carries out the request in config, a JSON object (see job.Run), and blocks until it has ended. It returns the

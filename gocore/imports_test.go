@@ -17,6 +17,7 @@ var mayImport = map[string][]string{
 	"strictjson":                {},
 	"fieldtable":                {"strictjson"},
 	"aic":                       {"speculation", "strictjson", "timing"},
+	"aic/session":               {"aic", "engineargs", "timing"},
 	"engineargs":                {"aic", "speculation", "strictjson"},
 	"timing":                    {},
 	"timing/profile":            {"timing"},
@@ -49,12 +50,12 @@ var mayImport = map[string][]string{
 	"live/discovery/kubernetes": {"live/discovery"},
 	"live/plane":                {"live/bus", "live/wire"},
 	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
-	"live/serve":                {"cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/plane", "strictjson"},
+	"live/serve":                {"aic/session", "cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/plane", "strictjson"},
 	"live/blocks":               {"kvcache"},
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {},
 	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "cachetrace", "engine", "engineargs", "handoff", "live/online", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
+	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -62,7 +63,7 @@ var mayImport = map[string][]string{
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/discovery", "live/discovery/etcd",
+	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/discovery", "live/discovery/etcd",
 	"live/discovery/kubernetes", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
 	"live/zmtp",
 }

@@ -50,3 +50,12 @@ def test_lines(folder: Path, cli: Cli, rows: list[Any], arguments: dict[str, Any
     )
     shown = {"allocation": "A", "eviction": "E"}
     assert " ".join(f"{shown[event]}({free},{active},{inactive})" for event, free, active, inactive in found) == lines
+
+
+def test_sglang_has_no_lines(folder: Path, cli: Cli) -> None:
+    """One warning says so."""
+    options = ["--extra-engine-args", '{"engine_type": "sglang"}', "--input-tokens", "10", "--output-tokens", "2"]
+    done = cli(*options, "--request-count", "1", env={**os.environ, "DYN_MOCKER_KV_CACHE_TRACE": "1"})
+    assert done.returncode == 0
+    assert done.stderr.count("DYN_MOCKER_KV_CACHE_TRACE has no effect with engine_type sglang") == 1
+    assert "KV cache trace" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -244,12 +245,85 @@ def test_killed_workers_expire(tmp_path: Path, model: str) -> None:
 
 
 def test_sglang(tmp_path: Path, model: str) -> None:
-    with workers(tmp_path, "--model-path", model, "--engine-type", "sglang", "--sglang-page-size", "16") as w:
+    sglang = ("--engine-type", "sglang", "--sglang-page-size", "16")
+    with workers(tmp_path, "--model-path", model, *sglang, DYN_MOCKER_KV_CACHE_TRACE="1") as w:
+        assert w.log.count("DYN_MOCKER_KV_CACHE_TRACE has no effect with engine_type sglang") == 1
         assert len(answer(post(w.url(), generate())[1])[0]) == 4
         assert w.metric("sglang:num_requests_total") == 1
         assert w.metric("sglang:cache_hit_rate") == 0
         answer(post(w.url(), generate())[1])
         assert w.metric("sglang:cache_hit_rate") == 32 / 80  # two pages of the second prompt
+
+
+WORKER = {"dynamo_namespace", "dynamo_component", "worker_id"}
+ENDPOINT = WORKER | {"dynamo_endpoint"}
+RANK = {"model_name", "worker_id"}
+LABELS_OF_NAMES: list[tuple[str, set[str], str]] = [
+    (
+        "dynamo_component_",
+        ENDPOINT,
+        "requests_total request_duration_seconds inflight_requests request_bytes_total response_bytes_total "
+        "cancellation_total",
+    ),
+    ("dynamo_component_", ENDPOINT | {"error_type"}, "errors_total"),
+    ("dynamo_component_", {"worker_id"}, "uptime_seconds"),
+    ("dynamo_component_kv_publisher_", WORKER, "engines_dropped_events_total"),
+    ("dynamo_component_kv_publisher_", WORKER | {"event_type", "stage"}, "zmq_events_total"),
+    ("dynamo_", set(), "engine_request request_queue rejection_request_total"),
+    (
+        "dynamo_work_handler_",
+        set(),
+        "pool_active_tasks pool_capacity queue_capacity queue_depth enqueue_rejected_total permit_wait_seconds "
+        "network_transit_seconds time_to_first_response_seconds",
+    ),
+]
+METRICS = {prefix + name: labels for prefix, labels, names in LABELS_OF_NAMES for name in names.split()}
+TIMES = ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds")
+VLLM_NAMES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "gpu_cache_usage_perc")
+VLLM = {f"vllm:{name}": RANK | {"engine"} for name in (*VLLM_NAMES, "num_preemptions_total", *TIMES)}
+SGLANG_NAMES = ("num_running_reqs", "num_queue_reqs", "cache_hit_rate", "num_requests_total", *TIMES)
+SGLANG_LABELS = RANK | {"dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
+SGLANG = {f"sglang:{name}": SGLANG_LABELS for name in SGLANG_NAMES}
+ENGINES = {
+    "vllm": ([], VLLM),
+    "sglang": (["--engine-type", "sglang", "--sglang-page-size", "16"], SGLANG),
+}
+
+
+def labels_of(text: str) -> dict[str, set[str]]:
+    """The labels of each metric family; those of a histogram besides its bounds."""
+    found: dict[str, set[str]] = {}
+    family = ""
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            family = line.split()[2]
+        elif not line.startswith("#"):
+            found[family] = set(re.findall(r'[{,](\w+)="', line)) - {"le"}
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_metrics_have_their_names(tmp_path: Path, model: str, engine: str) -> None:
+    arguments, engine_metrics = ENGINES[engine]
+    port = str(free_port())
+    with workers(tmp_path, "--model-path", model, "--zmq-kv-events-ports", port, "--block-size", "16", *arguments) as w:
+        answer(post(w.url(), generate(20))[1])
+        found = labels_of(get(w.status + "/metrics")[1])
+        wanted = {**METRICS, **engine_metrics}
+        assert {name: found.get(name) for name in wanted} == wanted
+        assert w.metric("dynamo_work_handler_time_to_first_response_seconds_count") == 1
+        assert w.metric("dynamo_component_kv_publisher_engines_dropped_events_total") == 0
+        stored = w.metric('dynamo_component_kv_publisher_zmq_events_total{dynamo_component="backend",')
+        assert stored > 0
+        kinds = re.findall(r'error_type="(\w+)"', get(w.status + "/metrics")[1])
+        assert set(kinds) == {
+            "deserialization",
+            "invalid_message",
+            "response_stream",
+            "generate",
+            "publish_response",
+            "publish_final",
+        }
 
 
 def test_preemptions_are_counted(tmp_path: Path, model: str) -> None:
@@ -291,7 +365,6 @@ REFUSED = [
     (["--zmq-kv-events-ports", "20080,20081"], "zmq_kv_events_ports: must have exactly num_workers (1) ports"),
     (["--zmq-kv-events-ports", "x"], "zmq_kv_events_ports"),
     (["--zmq-replay-ports", "20080"], "requires zmq_kv_events_ports"),
-    (["--aic-perf-model"], "aic_perf_model: true is not built yet"),
     (["--num-g2-blocks", "5"], "num_g2_blocks"),
     (["--engine-type", "trtllm"], "trtllm"),
     (["--data-parallel-size", "0"], "data_parallel_size: got 0"),

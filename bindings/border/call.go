@@ -1,9 +1,11 @@
 package border
 
 import (
-	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"dynosim/gocore/job"
 )
 
 // Enquiry stands before a question where a result is expected.
@@ -15,9 +17,6 @@ const (
 	Internal  = "internal"
 )
 
-// ErrCancelled is what [Call.Ask] returns to work that nobody waits for any more.
-var ErrCancelled = errors.New("cancelled")
-
 // A Call is work that is done once for Python, and can ask questions and be cancelled meanwhile.
 type Call struct {
 	// Patience is how long Start and Answer wait, after Cancel, for work to stop by itself.
@@ -28,6 +27,7 @@ type Call struct {
 	questions chan string   // of the work, which then waits for
 	answers   chan string
 	ended     chan ending // of length 1: work that was left behind must not wait for a reader
+	over      atomic.Bool
 
 	mu      sync.Mutex
 	started bool
@@ -56,7 +56,10 @@ func (c *Call) Start(kind func(error) string, do func() (string, error)) (string
 	if again {
 		return "", Failure(Internal, "this run has been started before")
 	}
-	go func() { c.ended <- execute(kind, do) }()
+	go func() {
+		c.ended <- execute(kind, do)
+		c.over.Store(true)
+	}()
 	return c.wait()
 }
 
@@ -106,20 +109,25 @@ func (c *Call) wait() (string, error) {
 	}
 }
 
-// Ask is what the work itself calls: it passes a question on to whoever waits for the call, and waits for the answer.
+// Ask is what the work itself calls: it passes a question on to whoever waits for the call, and waits for the
+// answer. It fails with job.ErrCancelled if nobody waits any more.
 func (c *Call) Ask(question string) (string, error) {
 	select {
 	case c.questions <- Clean(question):
 	case <-c.stopped:
-		return "", ErrCancelled
+		return "", job.ErrCancelled
 	}
 	select {
 	case answer := <-c.answers:
 		return answer, nil
 	case <-c.stopped:
-		return "", ErrCancelled
+		return "", job.ErrCancelled
 	}
 }
 
 // Cancel lets go of whoever waits for the call.
 func (c *Call) Cancel() { c.cancel.Do(func() { close(c.stopped) }) }
+
+// Over reports whether the work has ended, whether or not the call that waits for it has returned: it cannot while Python
+// answers a question.
+func (c *Call) Over() bool { return c.over.Load() }

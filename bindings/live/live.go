@@ -2,6 +2,7 @@
 //
 //	id := Open()          a process of workers that has not started
 //	Serve(id, config)     blocks until they have ended
+//	Answer(id, answer)    goes on with workers that have asked a question instead; blocks as Serve
 //	Drain(id)             from any other thread: they end when they have answered the requests they have
 //	Cancel(id)            they end at once
 //	Close(id)             forgets them
@@ -29,14 +30,33 @@ func Open() int64 {
 }
 
 // Serve runs the live workers that config, a JSON object, describes (see serve.Run). It blocks until they have been asked
-// to end and have ended. An id serves once.
+// to end and have ended. An id serves once. It returns questions instead, and goes on with Answer.
 func Serve(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	w, err := processes.Find(id)
 	if err != nil {
 		return "", err
 	}
-	return w.Start(serve.Kind, func() (string, error) { return "", serve.Run(config, w.stop) })
+	return w.Start(serve.Kind, func() (string, error) { return "", serve.Run(config, w.stop, w.Ask) })
+}
+
+// Answer gives workers the answer to their question, and blocks as Serve.
+func Answer(id int64, answer string) (text string, err error) {
+	defer border.Guard(&err)
+	w, err := processes.Find(id)
+	if err != nil {
+		return "", err
+	}
+	return w.Call.Answer(answer)
+}
+
+// Ended is 1 if workers have ended, though a question of theirs is still being answered.
+func Ended(id int64) (ended int64) {
+	defer border.Quiet()
+	if w, err := processes.Find(id); err == nil && w.Over() {
+		return 1
+	}
+	return 0
 }
 
 // Drain asks workers to end when they have answered the requests that they have. Unknown and finished ids are ignored.

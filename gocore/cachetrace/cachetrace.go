@@ -23,6 +23,14 @@ const Variable = "DYN_MOCKER_KV_CACHE_TRACE"
 // Wanted tells whether a value of Variable asks for them.
 func Wanted(value string) bool { return value == "1" || strings.EqualFold(value, "true") }
 
+// Warning tells a user who asks for the lines of an engine that has none; "" if it has some.
+func Warning(value string, args engineargs.Args) string {
+	if !Wanted(value) || args.EngineType != engineargs.SGLang {
+		return ""
+	}
+	return Variable + " has no effect with engine_type sglang, whose cache is a tree and no pool of blocks"
+}
+
 // New returns what logs the changes of one engine's cache; nil if there is no log.
 func New(log *slog.Logger, args engineargs.Args, dpRank int) func(engine.CacheTrace) {
 	if log == nil {

@@ -222,8 +222,5 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 			refuse(f.Name, "KV offload tiers")
 		}
 	}
-	if o.Given("aic_backend") {
-		refuse("aic_backend", "AIC timing of live workers")
-	}
 	return errs
 }

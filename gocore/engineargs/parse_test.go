@@ -357,7 +357,7 @@ func TestParseLive(t *testing.T) {
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}
-	for _, text := range []string{`{"num_g2_blocks": 5}`, `{"engine_type": "trtllm"}`, `{"aic_backend": "vllm", "aic_model_path": "m"}`} {
+	for _, text := range []string{`{"num_g2_blocks": 5}`, `{"engine_type": "trtllm"}`} {
 		if _, _, err := ParseLive(text); err == nil || !strings.Contains(err.Error(), "not built yet") {
 			t.Errorf("%s: got %v", text, err)
 		}

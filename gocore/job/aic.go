@@ -1,11 +1,10 @@
 package job
 
 import (
-	"errors"
 	"fmt"
-	"sync"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/aic/session"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/timing"
 )
@@ -13,66 +12,25 @@ import (
 // sdk is what a run has to do with the AIC SDK: it opens the sessions that the run needs, estimates pools, and predicts
 // durations. Whoever started the run answers; see Monitor.Ask.
 type sdk struct {
-	client   aic.Client
-	sessions map[aic.Config]*session
-	models   []*timing.Asked
+	sessions *session.Set
+	models   []model
 	router   *estimator // nil if the router does without
-	warnings []string
 }
 
-// session is one that this run has opened.
-type session struct {
-	aic.Session
-	client aic.Client
-	model  *timing.Asked // shared by the workers of both pools; nil if no worker wants it
+// model predicts passes. It is shared by the workers of both pools.
+type model struct {
+	*timing.Asked
+	session *session.Session
 }
-
-var errNobodyToAsk = errors.New("AIC predictions come from Python: start the run with the Python package")
 
 func newSDK(m *Monitor) *sdk {
-	s := &sdk{client: aic.Client{Ask: m.Ask}, sessions: map[aic.Config]*session{}}
-	if m.Ask == nil {
-		s.client.Ask = func(string) (string, error) { return "", errNobodyToAsk }
-	}
-	return s
-}
-
-// open returns the session of a config, which an option of the run describes.
-func (s *sdk) open(option string, config aic.Config) (*session, error) {
-	if opened, ok := s.sessions[config]; ok {
-		return opened, nil
-	}
-	answer, err := s.client.Open(config)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", option, err)
-	}
-	if config.Version == "" && answer.Config.Version != config.DefaultVersion() {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_backend_version is %s, as aiconfigurator %s does not offer %s for %s on %s",
-			option, answer.Config.Version, answer.Release, config.DefaultVersion(), config.Backend, config.System))
-	}
-	opened := &session{Session: answer, client: s.client}
-	s.sessions[config] = opened
-	return opened, nil
+	return &sdk{sessions: session.NewSet(m.Ask)}
 }
 
 // withPool estimates the size of a pool that option leaves open. One simulated engine stands for all attention data-parallel
 // ranks and has the blocks of all.
 func (s *sdk) withPool(option string, args engineargs.Args) (engineargs.Args, error) {
-	if args.Capacity == (aic.Capacity{}) {
-		return args, nil
-	}
-	session, err := s.open(option, args.AIC)
-	if err != nil {
-		return args, err
-	}
-	blocks, err := s.client.PoolBlocks(session.Session, args.Capacity)
-	if err == nil {
-		args, err = args.WithPool(blocks * args.AIC.AttentionDP)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", option, err)
-	}
-	return args, err
+	return s.sessions.WithPool(option, args, args.AIC.AttentionDP)
 }
 
 // sizePools estimates the KV pools that the user has left to the SDK.
@@ -89,20 +47,26 @@ func (s *sdk) sizePools(d deployment) (deployment, error) {
 	return d, err
 }
 
-// timingModel is the model of engines whose arguments, in option, name a session.
-func (s *sdk) timingModel(option string, config aic.Config) (*session, error) {
-	session, err := s.open(option, config)
-	if err == nil && session.model == nil {
-		session.model = timing.NewAsked(config.AttentionDP, session.predict)
-		s.models = append(s.models, session.model)
+// timingModel is the model of engines whose arguments, in option, name a session; and its name.
+func (s *sdk) timingModel(option string, config aic.Config) (*timing.Asked, string, error) {
+	opened, err := s.sessions.Open(option, config)
+	if err != nil {
+		return nil, "", err
 	}
-	return session, err
+	for _, m := range s.models {
+		if m.session == opened {
+			return m.Asked, opened.Config.Name(), nil
+		}
+	}
+	asked := timing.NewAsked(config.AttentionDP, opened.Predict)
+	s.models = append(s.models, model{asked, opened})
+	return asked, opened.Config.Name(), nil
 }
 
 // err says why the run cannot go on, nil if it can.
 func (s *sdk) err() error {
-	for _, model := range s.models {
-		if err := model.Err(); err != nil {
+	for _, m := range s.models {
+		if err := m.Err(); err != nil {
 			return fmt.Errorf("AIC: %w", err)
 		}
 	}
@@ -114,7 +78,7 @@ func (s *sdk) err() error {
 
 // estimator tells a router how long prompts take.
 type estimator struct {
-	session *session
+	session *session.Session
 	failed  int   // predictions that the SDK refused
 	failure error // the first of them
 	broken  error // the SDK does not answer any more
@@ -122,11 +86,11 @@ type estimator struct {
 
 // routerEstimator is that of the session that option describes.
 func (s *sdk) routerEstimator(option string, config aic.Config) (*estimator, error) {
-	session, err := s.open(option, config)
+	opened, err := s.sessions.Open(option, config)
 	if err != nil {
 		return nil, err
 	}
-	s.router = &estimator{session: session}
+	s.router = &estimator{session: opened}
 	return s.router, nil
 }
 
@@ -136,7 +100,7 @@ func (e *estimator) estimate(uncached, prefix int) (ns int64, ok bool) {
 		return 0, false
 	}
 	question := timing.Question{Kind: timing.Prefill, Batch: 1, Tokens: uncached, Prefix: prefix}
-	answers, err := e.session.predict([]timing.Question{question})
+	answers, err := e.session.Predict([]timing.Question{question})
 	switch {
 	case err != nil:
 		e.broken = fmt.Errorf("%v: %w", question, err)
@@ -157,71 +121,4 @@ func (s *sdk) finalWarnings() []string {
 	}
 	return []string{fmt.Sprintf("aic_perf_config: %d durations could not be predicted: such prompts count in full until they are computed; the first: %v",
 		s.router.failed, s.router.failure)}
-}
-
-// predict answers questions from memory where it can, and remembers what the SDK says about the rest.
-func (s *session) predict(questions []timing.Question) ([]timing.Answer, error) {
-	answers, unknown := predictions.lookup(s.ID, questions)
-	if len(unknown) == 0 {
-		return answers, nil
-	}
-	asked := make([]timing.Question, len(unknown))
-	for i, at := range unknown {
-		asked[i] = questions[at]
-	}
-	fresh, err := s.client.Predict(s.Session, asked)
-	if err != nil {
-		return nil, err
-	}
-	predictions.remember(s.ID, asked, fresh)
-	for i, at := range unknown {
-		answers[at] = fresh[i]
-	}
-	return answers, nil
-}
-
-// predictions of sessions are kept for the life of the process: whoever compares configurations asks the same again.
-var predictions = memory{known: map[remembered]float64{}}
-
-// memory holds predictions, up to a limit beyond which it forgets everything. It is safe for concurrent use.
-type memory struct {
-	mu    sync.Mutex
-	known map[remembered]float64
-}
-
-type remembered struct {
-	session  int
-	question timing.Question
-}
-
-// memoryLimit keeps a process below some 200 MB of predictions.
-const memoryLimit = 2_000_000
-
-// lookup returns room for all answers with the known ones in place, and the indices of the others.
-func (m *memory) lookup(session int, questions []timing.Question) (answers []timing.Answer, unknown []int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	answers = make([]timing.Answer, len(questions))
-	for i, q := range questions {
-		ms, ok := m.known[remembered{session, q}]
-		if !ok {
-			unknown = append(unknown, i)
-			continue
-		}
-		answers[i].Ms = ms
-	}
-	return answers, unknown
-}
-
-func (m *memory) remember(session int, questions []timing.Question, answers []timing.Answer) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.known) > memoryLimit {
-		clear(m.known)
-	}
-	for i, q := range questions {
-		if answers[i].Err == nil {
-			m.known[remembered{session, q}] = answers[i].Ms
-		}
-	}
 }

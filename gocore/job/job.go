@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -80,7 +82,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = slices.Concat(warnings, routerWarnings, sdk.warnings)
+	warnings = slices.Concat(warnings, routerWarnings, sdk.sessions.Warnings())
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 
@@ -90,11 +92,14 @@ func Run(config string, m *Monitor) (*Result, error) {
 	}
 	cfg := runConfig(o)
 	cfg.Workload, cfg.Each, cfg.Setup = w, inParallel, timing.setup(d)
-	cfg.Poll = func(nowMs float64, finished int) error {
-		if err := sdk.err(); err != nil {
-			return err
+	cfg.Poll = m.pollRun
+	if o.Text("replay_mode") == offlineMode { // on the clock, whoever asks looks
+		cfg.Poll = func(nowMs float64, finished int) error {
+			if err := sdk.err(); err != nil {
+				return err
+			}
+			return m.pollRun(nowMs, finished)
 		}
-		return m.pollRun(nowMs, finished)
 	}
 	outcome, wall, err := simulate(o.Text("replay_mode"), cfg, d, routing, o.Text("router_log"))
 	if err == nil {
@@ -201,6 +206,9 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 		if args.EngineType == engineargs.SGLang && args.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens {
 			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
 		}
+	}
+	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
+		warnings = append(warnings, text)
 	}
 	for _, text := range w.Notes.Texts(len(w.Turns)) {
 		warnings = append(warnings, w.File+": "+text)

@@ -46,11 +46,8 @@ func loadModels(d deployment, s *sdk) (models, error) {
 func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, string, error) {
 	switch {
 	case args.AIC.Backend != "":
-		session, err := s.timingModel(option, args.AIC)
-		if err != nil {
-			return nil, "", err
-		}
-		return session.model, session.Config.Name(), nil
+		model, name, err := s.timingModel(option, args.AIC)
+		return model, name, err
 	case args.Profile != "":
 		grid, err := loadProfile(option, args)
 		return grid, "interpolated", err

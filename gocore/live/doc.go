@@ -22,5 +22,8 @@
 // pass that made it has ended. A pass that follows another one at once starts where that ended, even if the goroutine was
 // woken a little late, so that small delays do not add up.
 //
+// An engine whose passes cannot be timed any more, or that panics, ends its worker: it is withdrawn from discovery, and its
+// requests break off so that frontends try elsewhere. The process fails when no worker is left.
+//
 // Start reading at rank.go.
 package live

@@ -23,6 +23,7 @@ type generator struct {
 	handoffs *handoffs
 	log      *slog.Logger
 	outputs  *outputs
+	tokens   tokens
 	ranks    []*rank
 	metrics  []*requestMetrics // of each rank
 	seed     uint64            // of this worker
@@ -32,12 +33,15 @@ type generator struct {
 
 // Serve implements [plane.Handler].
 func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Reply) {
+	if call.Decoding(ctx) != nil {
+		return
+	}
 	request, err := wire.DecodeRequest(call.Codec, call.Body)
+	call.Decoded()
 	if err != nil {
 		fail(reply, err.Error())
 		return
 	}
-	call.Decoded()
 	dpRank, err := g.rank(&request)
 	if err != nil {
 		fail(reply, err.Error())
@@ -56,6 +60,11 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 		fail(reply, reason)
 		return
 	}
+	held := len(request.TokenIDs) + g.outputs.length(&request)
+	if !g.tokens.take(held, reply) {
+		return
+	}
+	defer g.tokens.free(held)
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
 	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}

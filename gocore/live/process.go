@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Config struct {
 	Endpoint  discovery.Endpoint
 	Args      engineargs.Args
 	Timing    timing.Model // nil for the polynomial
+	// Predict answers questions about the durations of passes instead, from several goroutines; nil if Timing is to be used.
+	Predict func([]timing.Question) ([]timing.Answer, error)
 
 	Workers int
 	// Pause is how long to wait after the launch of worker i of all but the last.
@@ -66,6 +69,9 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 	s := engine.Setup{
 		Model: c.Timing, Role: roles[c.Args.WorkerType], Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
 	}
+	if c.Predict != nil {
+		s.Model = timing.NewAsked(1, c.Predict)
+	}
 	if c.Args.Drafts > 0 {
 		rates, _ := speculation.ParseRates(c.Args.AcceptRates, c.Args.Drafts) // they have been checked
 		s.Drafts = speculation.New(rates, c.Args.DraftSeed+uint64(worker)+uint64(dpRank)<<32)
@@ -81,7 +87,9 @@ type Process struct {
 	bus     *bus.Conn   // nil without a NATS server
 	stream  *bus.Stream // nil if KV events are not kept
 	outputs outputs
+	tokens  tokens
 	metrics *metrics
+	events  *eventMetrics
 	log     *slog.Logger
 	failed  chan error // of a worker that could not start; holds one
 
@@ -97,7 +105,9 @@ func New(c Config) (*Process, error) {
 		config:  c,
 		plane:   plane.New(c.Plane),
 		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded},
+		tokens:  newTokens(maxTokens),
 		metrics: newMetrics(c.Registry, c.Args.EngineType),
+		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),
 	}
@@ -159,7 +169,27 @@ func (p *Process) launch(ctx context.Context, i int) error {
 	return err
 }
 
-// Failed hands out the error of a worker that could not start its engines.
+// abandon makes a worker invisible that cannot serve any more. Others go on without it.
+func (p *Process) abandon(w *Worker, reason string) {
+	p.mu.Lock()
+	draining := p.draining
+	othersLeft := slices.ContainsFunc(p.workers, func(other *Worker) bool { return !other.failed() })
+	p.mu.Unlock()
+	if draining {
+		return
+	}
+	w.log.Error("a worker is withdrawn", "cause", reason)
+	err := w.withdraw()
+	if othersLeft {
+		return
+	}
+	select {
+	case p.failed <- errors.Join(fmt.Errorf("worker %d: %s", w.index, reason), err):
+	default:
+	}
+}
+
+// Failed hands out the error of a worker that could not start its engines, or that none is left.
 func (p *Process) Failed() <-chan error { return p.failed }
 
 // Shutdown makes all workers invisible, waits until the requests that they have are answered or the context ends, and ends

@@ -52,6 +52,8 @@ type rank struct {
 	stop        chan struct{}
 	done        chan struct{}
 	failed      atomic.Bool
+	broken      func() error        // says why the durations of passes cannot be known
+	onFailure   func(reason string) // after failed was set; may be nil
 
 	inbox inbox
 
@@ -109,6 +111,7 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 		done:     make(chan struct{}),
 		inbox:    inbox{wake: make(chan struct{}, 1)},
 		requests: map[engine.RequestID]*request{},
+		broken:   func() error { return nil },
 	}
 	switch setup.Role {
 	case engine.Prefill:
@@ -118,6 +121,9 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 	}
 	r.engine.Observe()
 	r.engine.ReportWork()
+	if model, asks := setup.Model.(interface{ Err() error }); asks {
+		r.broken = model.Err
+	}
 	return r
 }
 
@@ -159,9 +165,8 @@ func (r *rank) run() {
 	defer close(r.done)
 	defer func() {
 		if cause := recover(); cause != nil {
-			r.failed.Store(true)
 			r.log.Error("an engine failed", "cause", cause, "stack", string(debug.Stack()))
-			r.abandon(fmt.Sprintf("the engine failed: %v", cause))
+			r.fail(fmt.Sprintf("the engine failed: %v", cause))
 		}
 	}()
 	for {
@@ -177,12 +182,28 @@ func (r *rank) run() {
 			break
 		}
 	}
+	if err := r.broken(); err != nil {
+		r.fail("the engine failed: " + err.Error())
+		return
+	}
 	r.abandon(shuttingDown)
+}
+
+// fail ends the rank because it cannot go on.
+func (r *rank) fail(reason string) {
+	r.failed.Store(true)
+	r.abandon(reason)
+	if r.onFailure != nil {
+		r.onFailure(reason)
+	}
 }
 
 // pass runs one pass and lets the world see its effects in time. It reports false if the rank is to stop.
 func (r *rank) pass(startMs float64) bool {
 	pass, alive := r.engine.RunPass(startMs)
+	if r.broken() != nil {
+		return false
+	}
 	r.endMs, r.busy = pass.EndMs, true
 	r.book(pass)
 	if pass.KVEventsAtMs < pass.EndMs {

@@ -2,6 +2,8 @@ package live
 
 import (
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +33,8 @@ type Worker struct {
 	paths     []string // registered
 
 	serving atomic.Bool // engines run
+	leaving sync.Once
+	left    error // of leaving
 	quit    chan struct{}
 	started chan struct{} // closed when start is over
 }
@@ -43,15 +47,17 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		quit: make(chan struct{}), started: make(chan struct{}),
 	}
 	w.log = c.Log.With("worker", index, "instance", discovery.Hex(w.id))
-	w.generator = &generator{args: &w.args, outputs: &p.outputs, seed: c.Seed + uint64(index), log: w.log}
+	w.generator = &generator{args: &w.args, outputs: &p.outputs, tokens: p.tokens, seed: c.Seed + uint64(index), log: w.log}
 	for i := range w.args.Live.Ranks {
 		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
+		r.onFailure = func(reason string) { go p.abandon(w, reason) }
 		if w.publisherConfig().NativePort != 0 {
 			r.names.KeepTokens()
 		}
 		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, w.args.NumGPUBlocks)
 		w.ranks = append(w.ranks, r)
-		w.observers = append(w.observers, []Observer{load})
+		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
+		w.observers = append(w.observers, []Observer{load, events})
 		if w.args.WorkerType == engineargs.PrefillWorker {
 			requests = nil // its requests end with their first token
 		}
@@ -173,8 +179,13 @@ func (w *Worker) announceEvents() error {
 	return nil
 }
 
-// withdraw makes the worker invisible. Requests that it has go on.
+// withdraw makes the worker invisible, once. Requests that it has go on.
 func (w *Worker) withdraw() error {
+	w.leaving.Do(func() { w.left = w.leave() })
+	return w.left
+}
+
+func (w *Worker) leave() error {
 	close(w.quit)
 	<-w.started
 	for _, path := range w.paths {
@@ -199,13 +210,11 @@ func (w *Worker) close() {
 }
 
 // healthy reports whether all engines run.
-func (w *Worker) healthy() bool {
-	for _, r := range w.ranks {
-		if r.failed.Load() {
-			return false
-		}
-	}
-	return w.serving.Load()
+func (w *Worker) healthy() bool { return w.serving.Load() && !w.failed() }
+
+// failed reports whether an engine has stopped for good.
+func (w *Worker) failed() bool {
+	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return r.failed.Load() })
 }
 
 // announcer publishes what one rank does; it implements [Observer].

@@ -38,8 +38,10 @@ type Answer struct {
 	Err error
 }
 
-// Asked is a timing model whose predictions come from outside, such as an SDK in another language. Every answer is kept:
+// Asked is a timing model whose predictions come from outside, such as an SDK in another language. Answers are kept:
 // a question is asked once for all engines that share the model. They must belong to one loop.
+//
+// What is known is kept up to some number of answers, and then asked for anew.
 //
 // Questions go out in batches, as an exchange costs more than a prediction. While the same requests merely decode, their
 // mean context grows by one token a pass: so a question that goes on where the last ones about as many requests ended
@@ -59,6 +61,9 @@ type Asked struct {
 
 // readahead is the context up to which decode questions were asked, and how many that were the last time.
 type readahead struct{ end, count int }
+
+// maxKnown limits how many answers are kept: the engines of a service go on for ever.
+const maxKnown = 500_000
 
 // maxReadahead limits the number of questions asked at a time.
 const maxReadahead = 64
@@ -143,6 +148,10 @@ func (a *Asked) fetch() error {
 	}
 	if len(answers) != len(a.asking) {
 		return fmt.Errorf("got %d answers to %d questions", len(answers), len(a.asking))
+	}
+	if len(a.known)+len(a.failed) > maxKnown {
+		clear(a.known)
+		clear(a.failed)
 	}
 	for i, answer := range answers {
 		switch q := a.asking[i]; {

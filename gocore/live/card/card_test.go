@@ -134,3 +134,18 @@ func TestKVBytesPerToken(t *testing.T) {
 		}
 	}
 }
+
+// FuzzConfig: the files of a model come from anywhere.
+func FuzzConfig(f *testing.F) {
+	f.Add(`{"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}`, `{"model_max_length": 1e30}`)
+	f.Add(`{"text_config": {"max_position_embeddings": 5}}`, `[]`)
+	f.Fuzz(func(t *testing.T, config, tokenizer string) {
+		folder := writeModel(t, map[string]string{"config.json": config, "tokenizer_config.json": tokenizer})
+		if n, err := maxContextLength(folder); err == nil && n < 0 {
+			t.Errorf("context of %d tokens", n)
+		}
+		if n, err := KVBytesPerToken(folder, "auto"); err == nil && n < 0 {
+			t.Errorf("%d bytes for a token", n)
+		}
+	})
+}

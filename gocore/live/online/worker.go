@@ -42,10 +42,21 @@ func (g guarded) DecodeMs(s timing.DecodeShape) float64 {
 	return g.model.DecodeMs(s)
 }
 
+// Err tells why the model cannot go on, nil if it can.
+func (g guarded) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m, asks := g.model.(interface{ Err() error }); asks {
+		return m.Err()
+	}
+	return nil
+}
+
 // worker is one engine and the goroutine that owns it.
 type worker struct {
 	index    int
 	engine   engine.Engine
+	broken   func() error // says why there are no durations
 	clock    *pace.Clock
 	messages chan<- message
 	stop     <-chan struct{}
@@ -61,11 +72,13 @@ func newWorker(index int, cfg *replay.Config, models *sync.Mutex, clock *pace.Cl
 	if cfg.Setup != nil {
 		setup = cfg.Setup(engine.Aggregated, index)
 	}
+	broken := func() error { return nil }
 	if setup.Model != nil {
-		setup.Model = guarded{models, setup.Model}
+		model := guarded{models, setup.Model}
+		setup.Model, broken = model, model.Err
 	}
 	w := &worker{
-		index: index, engine: model.New(cfg.Args, setup).Engine, clock: clock.Fork(), messages: messages, stop: stop,
+		index: index, engine: model.New(cfg.Args, setup).Engine, broken: broken, clock: clock.Fork(), messages: messages, stop: stop,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if cfg.Router != nil {
@@ -125,6 +138,10 @@ func (w *worker) run() {
 // pass runs one pass and tells the desk of it in time. It reports false if the worker is to stop.
 func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	pass, alive := w.engine.RunPass(startMs)
+	if err := w.broken(); err != nil {
+		w.tell(message{failure: err.Error()})
+		return 0, false
+	}
 	m := message{pass: &engine.Pass{
 		StartMs: startMs, Tokens: pass.Tokens, Admitted: slices.Clone(pass.Admitted), Started: slices.Clone(pass.Started),
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),

@@ -12,7 +12,7 @@
 // Nobody is left without an answer. Whatever goes wrong after the acknowledgement (an unknown endpoint, a body that cannot
 // be read, a panic) is reported to the frontend as long as the request says where that is.
 //
-// Peers may be anybody. Frames have a largest size, must arrive in time, and count against one budget of memory until they
-// are decoded; connections and requests are limited in number. A peer that does not read its answer blocks nobody but
-// itself, and is cut off after a while.
+// Peers may be anybody. Requests have a largest size, must arrive in time, and count against a budget of memory until they
+// are decoded (budget.go); connections and requests are limited in number. A peer that does not read its answer blocks
+// nobody but itself, and is cut off after a while.
 package plane

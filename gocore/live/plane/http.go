@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"dynosim/gocore/live/wire"
 )
 
@@ -35,8 +37,8 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 		return nil, err
 	}
 	h := &HTTP{plane: p, listener: listener}
-	h.server = &http.Server{Handler: h, ReadHeaderTimeout: frameTimeout, ReadTimeout: 0, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go func() { _ = h.server.Serve(listener) }()
+	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	go func() { _ = h.server.Serve(netutil.LimitListener(listener, p.bounds.connections)) }()
 	return h, nil
 }
 
@@ -48,6 +50,10 @@ func (h *HTTP) Close() { _ = h.server.Close() }
 
 // ServeHTTP implements [http.Handler].
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	received := time.Now()
+	control := http.NewResponseController(w)
+	deadline := received.Add(h.plane.bounds.frame)
+	_ = control.SetReadDeadline(deadline) // also for bodies that nobody looks at
 	path, found := strings.CutPrefix(r.URL.Path, HTTPRoot)
 	e, known := h.plane.lookup(path)
 	switch {
@@ -58,23 +64,22 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpError(w, http.StatusMethodNotAllowed, "POST the request")
 		return
 	}
-	received := time.Now()
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(received.Add(frameTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(h.plane.config.MaxMessageSize)))
+	body, release, err := h.read(w, r, deadline)
+	defer release()
 	if err != nil {
-		httpError(w, http.StatusRequestEntityTooLarge, err.Error())
+		httpError(w, statusOf(err), err.Error())
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
+	h.plane.config.Metrics.arrived(r.Header.Get(sentHeader), received)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	done := make(chan struct{})
 	accepted := h.plane.submit(func() {
 		defer close(done)
-		reply := &httpReply{w: w, control: control, metrics: e.metrics}
+		reply := &httpReply{w: w, control: control, metrics: e.metrics, plane: h.plane, taken: time.Now()}
 		if ctx.Err() == nil {
-			h.plane.serve(ctx, e, &Call{ID: r.Header.Get("request-id"), Body: body, ReceivedAt: received}, reply)
+			h.plane.serve(ctx, e, &Call{ID: r.Header.Get("request-id"), Body: body, ReceivedAt: received, decoded: release}, reply)
 		}
 		if ctx.Err() != nil {
 			e.metrics.cancellations.Inc()
@@ -85,6 +90,33 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	<-done
+}
+
+// read takes the body of a request. release gives back what it has taken of the budget.
+func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) (body []byte, release func(), err error) {
+	limit := h.plane.config.MaxMessageSize
+	size := int(min(r.ContentLength, int64(limit)))
+	if r.ContentLength < 0 { // not told
+		size = limit
+	}
+	if release, err = h.plane.hold(size, deadline); err != nil {
+		return nil, release, err
+	}
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	return body, release, err
+}
+
+// statusOf is how HTTP says that a body could not be read.
+func statusOf(err error) int {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadRequest
+	}
 }
 
 func httpError(w http.ResponseWriter, status int, reason string) {
@@ -100,6 +132,9 @@ type httpReply struct {
 	metrics *endpointMetrics
 	out     []byte
 	begun   bool
+
+	plane *Plane
+	taken time.Time // by the handler
 }
 
 // Refuse implements [Reply].
@@ -109,6 +144,7 @@ func (r *httpReply) Refuse(reason string) error {
 	}
 	r.begun = true
 	httpError(r.w, http.StatusBadRequest, reason)
+	r.plane.config.Metrics.responded(r.taken)
 	return nil
 }
 
@@ -117,6 +153,7 @@ func (r *httpReply) Accept() error {
 	r.begun = true
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
 	r.w.WriteHeader(http.StatusOK)
+	defer r.plane.config.Metrics.responded(r.taken)
 	return r.control.Flush()
 }
 
@@ -139,7 +176,7 @@ func (r *httpReply) Problem(p wire.Problem) {
 
 // Flush implements [Reply].
 func (r *httpReply) Flush() error {
-	_ = r.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = r.control.SetWriteDeadline(time.Now().Add(r.plane.bounds.write))
 	n, err := r.w.Write(r.out)
 	r.metrics.responseBytes.Add(float64(n))
 	r.out = r.out[:0]

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"sync"
+	"time"
 
 	"github.com/gammazero/deque"
 )
@@ -18,16 +19,23 @@ var StandardLimits = Limits{Active: 10_000, Queued: 40_000}
 // limiter admits requests in the order of their arrival.
 type limiter struct {
 	limits Limits
+	waited func(time.Duration) // is told how long requests were in the queue
 
 	mu     sync.Mutex
 	active int
-	queue  deque.Deque[func()]
+	queue  deque.Deque[queued]
 	idle   *sync.Cond // nothing is active or queued
 }
 
-func newLimiter(limits Limits) *limiter {
+// queued is a request that waits for its turn.
+type queued struct {
+	job   func()
+	since time.Time
+}
+
+func newLimiter(limits Limits, waited func(time.Duration)) *limiter {
 	limits.Active = max(limits.Active, 1)
-	l := &limiter{limits: limits}
+	l := &limiter{limits: limits, waited: waited}
 	l.idle = sync.NewCond(&l.mu)
 	return l
 }
@@ -41,7 +49,7 @@ func (l *limiter) submit(job func()) bool {
 		l.active++
 		go l.run(job)
 	case l.queue.Len() < l.limits.Queued:
-		l.queue.PushBack(job)
+		l.queue.PushBack(queued{job, time.Now()})
 	default:
 		return false
 	}
@@ -60,7 +68,9 @@ func (l *limiter) next() func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queue.Len() > 0 {
-		return l.queue.PopFront()
+		next := l.queue.PopFront()
+		l.waited(time.Since(next.since))
+		return next.job
 	}
 	l.active--
 	if l.active == 0 {

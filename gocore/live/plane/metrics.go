@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,9 @@ type Metrics struct {
 	errors        *prometheus.CounterVec
 	cancellations *prometheus.CounterVec
 	rejected      prometheus.Counter
+	permitWait    prometheus.Histogram
+	transit       prometheus.Histogram
+	firstResponse prometheus.Histogram
 }
 
 // NewMetrics registers the metrics.
@@ -55,13 +59,45 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "dynamo_rejection_request_total", Help: "Requests turned away for lack of room.",
 		}),
 	}
-	began := time.Now()
-	uptime := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "dynamo_component_uptime_seconds", Help: "Since the process began to listen.",
-	}, func() float64 { return time.Since(began).Seconds() })
-	r.MustRegister(m.duration, m.inFlight, m.rejected, uptime)
+	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dynamo_work_handler_" + name, Help: help, Buckets: buckets})
+		r.MustRegister(h)
+		return h
+	}
+	m.permitWait = histogram("permit_wait_seconds", "How long requests that had to wait for a handler have waited.",
+		.0001, .001, .01, .05, .1, .5, 1, 5, 10, 30, 60)
+	m.transit = histogram("network_transit_seconds", "From a frontend's sending a request, by its clock, to its arrival.",
+		.0001, .0005, .001, .005, .01, .05, .1, .5, 1)
+	m.firstResponse = histogram("time_to_first_response_seconds", "From a handler's taking a request to the beginning of its answer.",
+		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+	neverRejected := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "dynamo_work_handler_enqueue_rejected_total", Help: "Requests that were turned away though there was room: none ever is.",
+	})
+	r.MustRegister(m.duration, m.inFlight, m.rejected, neverRejected)
 	return m
 }
+
+// begin shows from now on how long a worker has been there, once.
+func (m *Metrics) begin(workerID string) {
+	began := time.Now()
+	_ = m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "dynamo_component_uptime_seconds", Help: "Since the worker has been there.",
+		ConstLabels: prometheus.Labels{"worker_id": workerID},
+	}, func() float64 { return time.Since(began).Seconds() })) // an error says that it is shown already
+}
+
+// sentHeader says when a frontend has sent a request, in nanoseconds since 1970.
+const sentHeader = "x-frontend-send-ts-ns"
+
+// arrived takes note of how long a request was on its way, if its frontend has said when it was sent.
+func (m *Metrics) arrived(sent string, received time.Time) {
+	sentNs, err := strconv.ParseInt(sent, 10, 64)
+	if on := received.Sub(time.Unix(0, sentNs)); err == nil && on >= 0 { // clocks may differ
+		m.transit.Observe(on.Seconds())
+	}
+}
+
+func (m *Metrics) responded(since time.Time) { m.firstResponse.Observe(time.Since(since).Seconds()) }
 
 // observe reports the load of the limiter.
 func (m *Metrics) observe(l *limiter) {
@@ -78,6 +114,16 @@ func (m *Metrics) observe(l *limiter) {
 	gauge("dynamo_work_handler_queue_capacity", "Requests that may wait.", func() float64 { return float64(l.limits.Queued) })
 }
 
+// The kinds of errors that are counted.
+const (
+	invalidMessage  = "invalid_message"  // not in two parts
+	deserialization = "deserialization"  // a control header that cannot be read
+	noStream        = "response_stream"  // the frontend cannot be reached
+	handlerFailed   = "generate"         // internally
+	publishResponse = "publish_response" // the frontend does not read
+	publishFinal    = "publish_final"    // the same at the end
+)
+
 // endpointMetrics are those of one endpoint.
 type endpointMetrics struct {
 	labels        Labels
@@ -91,7 +137,11 @@ type endpointMetrics struct {
 }
 
 func (m *Metrics) endpoint(l Labels) *endpointMetrics {
+	m.begin(l.WorkerID)
 	v := l.values()
+	for _, kind := range []string{invalidMessage, deserialization, noStream, handlerFailed, publishResponse, publishFinal} {
+		m.errors.WithLabelValues(l.values(kind)...)
+	}
 	return &endpointMetrics{
 		labels:        l,
 		requests:      m.requests.WithLabelValues(v...),

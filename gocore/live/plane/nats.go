@@ -1,7 +1,6 @@
 package plane
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -88,17 +87,4 @@ func (n *NATS) refuse(payload []byte, reason string, release func()) {
 		defer release()
 		n.plane.refuse(payload, reason)
 	}()
-}
-
-// hold counts a large message against the budget of memory, for which it waits until the deadline. release gives it back.
-func (p *Plane) hold(size int, deadline time.Time) (release func(), err error) {
-	if size < countedFrom {
-		return func() {}, nil
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
-	if err := p.budget.Acquire(ctx, int64(size)); err != nil {
-		return func() {}, err
-	}
-	return sync.OnceFunc(func() { p.budget.Release(int64(size)) }), nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -20,12 +21,31 @@ type Call struct {
 	Body       []byte
 	ReceivedAt time.Time
 
-	decoded func()
+	decoded  func()
+	decoding *semaphore.Weighted // nil while there is nothing to give back
+	turn     *semaphore.Weighted // for large bodies
+}
+
+// Decoding has to come before the body is decoded. Large ones, which take several times their size then, wait for each other;
+// an error says that the context has ended.
+func (c *Call) Decoding(ctx context.Context) error {
+	if len(c.Body) < countedFrom || c.turn == nil {
+		return nil
+	}
+	if err := c.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	c.decoding = c.turn
+	return nil
 }
 
 // Decoded says that nobody is going to look at the body again; its memory can be had by others.
 func (c *Call) Decoded() {
 	c.Body = nil
+	if c.decoding != nil {
+		c.decoding.Release(1)
+		c.decoding = nil
+	}
 	if c.decoded != nil {
 		c.decoded()
 		c.decoded = nil
@@ -68,11 +88,27 @@ type Config struct {
 // StandardMaxMessageSize is used if nobody has set another one.
 const StandardMaxMessageSize = 32 << 20
 
+// bounds are what peers may take, of time and connections.
+type bounds struct {
+	connections int           // that bring requests
+	frame       time.Duration // from the first byte of a frame to its last
+	ack         time.Duration // to read an acknowledgement
+	write       time.Duration // to read what is there of an answer
+	end         time.Duration // to close a stream that is complete
+	lingering   int           // streams that are complete, besides those that are not
+}
+
+var standardBounds = bounds{
+	connections: maxConnections, frame: frameTimeout, ack: ackTimeout, write: writeTimeout, end: closeTimeout, lingering: 1024,
+}
+
 // Plane is what the workers of a process share.
 type Plane struct {
 	config  Config
 	limiter *limiter
-	budget  *semaphore.Weighted // bytes of requests that are not decoded yet
+	budget  budget
+	bounds  bounds
+	streams atomic.Int64 // connections that answer requests
 
 	mu        sync.RWMutex
 	endpoints map[string]endpoint
@@ -85,11 +121,11 @@ type endpoint struct {
 
 // New returns a plane without endpoints that nobody can reach yet.
 func New(config Config) *Plane {
-	const atLeast = 256 << 20
 	p := &Plane{
 		config:    config,
-		limiter:   newLimiter(config.Limits),
-		budget:    semaphore.NewWeighted(max(atLeast, 8*int64(config.MaxMessageSize))),
+		limiter:   newLimiter(config.Limits, func(d time.Duration) { config.Metrics.permitWait.Observe(d.Seconds()) }),
+		budget:    newBudget(config.MaxMessageSize),
+		bounds:    standardBounds,
 		endpoints: map[string]endpoint{},
 	}
 	config.Metrics.observe(p.limiter)
@@ -153,12 +189,13 @@ func (p *Plane) serve(ctx context.Context, e endpoint, call *Call, reply Reply) 
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.config.Log.Error("a request handler failed", "request", call.ID, "cause", cause, "stack", string(debug.Stack()))
-			e.metrics.failed("generate")
+			e.metrics.failed(handlerFailed)
 			if reply.Refuse(fmt.Sprintf("internal: %v", cause)) != nil {
 				return
 			}
 		}
 	}()
+	call.turn = p.budget.decoding
 	e.metrics.begin(len(call.Body))
 	defer e.metrics.end(call.ReceivedAt)
 	e.handler.Serve(ctx, call, reply)

@@ -50,7 +50,11 @@ func newPlane(limits Limits) *Plane {
 
 func start(t *testing.T, limits Limits, h handlerFunc) (*TCP, *Caller) {
 	t.Helper()
-	p := newPlane(limits)
+	return listen(t, newPlane(limits), h)
+}
+
+func listen(t *testing.T, p *Plane, h handlerFunc) (*TCP, *Caller) {
+	t.Helper()
 	p.Register(path, Labels{WorkerID: "7"}, h)
 	tcp, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {

@@ -3,6 +3,7 @@ package plane
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,10 @@ const (
 
 // stream is the connection on which one request is answered; it implements [Reply].
 type stream struct {
+	plane    *Plane
 	conn     net.Conn
 	codec    wire.Codec
+	taken    time.Time        // by the handler
 	metrics  *endpointMetrics // nil for an endpoint that does not exist
 	out      []byte
 	begun    bool // accepted or refused
@@ -32,17 +35,17 @@ func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded f
 	message, control, err := open(payload)
 	if control.Address == "" {
 		p.config.Log.Warn("a request cannot be answered", "cause", err)
-		e.metrics.failed("deserialization")
+		e.metrics.failed(kindOf(message))
 		return
 	}
-	s, dialErr := dial(control, e.metrics)
+	s, dialErr := p.dial(control, e.metrics)
 	if dialErr != nil {
 		p.config.Log.Warn("a frontend cannot be reached", "request", control.ID, "address", control.Address, "cause", dialErr)
-		e.metrics.failed("response_stream")
+		e.metrics.failed(noStream)
 		return
 	}
 	if err != nil {
-		e.metrics.failed("deserialization")
+		e.metrics.failed(deserialization)
 		_ = s.Refuse(err.Error())
 		go s.close()
 		return
@@ -60,11 +63,19 @@ func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded f
 // refuse answers a request that no endpoint is there for, if it says where to.
 func (p *Plane) refuse(payload []byte, reason string) {
 	if _, control, _ := open(payload); control.Address != "" {
-		if s, err := dial(control, nil); err == nil {
+		if s, err := p.dial(control, nil); err == nil {
 			_ = s.Refuse(reason)
 			go s.close()
 		}
 	}
+}
+
+// kindOf is the kind of error of a payload without a control header that can be read.
+func kindOf(m wire.Message) string {
+	if m.Header == nil {
+		return invalidMessage
+	}
+	return deserialization
 }
 
 func open(payload []byte) (wire.Message, wire.Control, error) {
@@ -77,23 +88,31 @@ func open(payload []byte) (wire.Message, wire.Control, error) {
 }
 
 // dial connects to the frontend and says which request this is about.
-func dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
+func (p *Plane) dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
+	taken := time.Now()
 	conn, err := net.DialTimeout("tcp", control.Address, dialTimeout) // without delay for small packets, as always in Go
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{conn: conn, codec: control.Codec, metrics: metrics}
+	s := &stream{plane: p, conn: conn, codec: control.Codec, taken: taken, metrics: metrics}
 	s.out = wire.AppendHandshake(s.out, control.Subject)
 	if err := s.Flush(); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
+	p.streams.Add(1)
 	return s, nil
+}
+
+// hangUp ends what dial began.
+func (s *stream) hangUp() {
+	_ = s.conn.Close()
+	s.plane.streams.Add(-1)
 }
 
 // listen waits until the frontend stops the request or goes away.
 func (s *stream) listen(cancel context.CancelFunc) {
-	defer func() { _ = s.conn.Close() }()
+	defer s.hangUp()
 	defer cancel()
 	// Whatever a frontend says means that it does not want more.
 	_, _ = wire.ReadMessage(bufio.NewReaderSize(s.conn, 256), signalLimit)
@@ -102,11 +121,10 @@ func (s *stream) listen(cancel context.CancelFunc) {
 	}
 }
 
-// close waits a while for the frontend to read the end of the stream.
+// close waits for the frontend to read the end of the stream, after a refusal.
 func (s *stream) close() {
-	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	defer s.hangUp()
 	_, _ = wire.ReadMessage(s.conn, signalLimit)
-	_ = s.conn.Close()
 }
 
 // Refuse implements [Reply]. After Accept it breaks the stream off instead.
@@ -117,6 +135,7 @@ func (s *stream) Refuse(reason string) error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "Generate Error: "+reason)
 	s.out = wire.AppendSignal(s.out, wire.Sentinel)
+	defer s.plane.config.Metrics.responded(s.taken)
 	return s.end()
 }
 
@@ -124,6 +143,7 @@ func (s *stream) Refuse(reason string) error {
 func (s *stream) Accept() error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "")
+	defer s.plane.config.Metrics.responded(s.taken)
 	return s.Flush()
 }
 
@@ -137,11 +157,17 @@ func (s *stream) Item(item any) { s.out = wire.AppendData(s.out, s.codec, item) 
 func (s *stream) Problem(p wire.Problem) { s.out = wire.AppendProblem(s.out, s.codec, p) }
 
 // Flush implements [Reply].
-func (s *stream) Flush() error {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+func (s *stream) Flush() error { return s.flush(publishResponse) }
+
+// flush sends what is there; problem is the kind of error to be counted.
+func (s *stream) flush(problem string) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.plane.bounds.write))
 	n, err := s.conn.Write(s.out)
 	if s.metrics != nil {
 		s.metrics.responseBytes.Add(float64(n))
+		if err != nil && !errors.Is(err, net.ErrClosed) { // which would be that of a cancelled request
+			s.metrics.failed(problem)
+		}
 	}
 	s.out = s.out[:0]
 	return err
@@ -154,10 +180,15 @@ func (s *stream) Finish() error {
 	return s.end()
 }
 
-// end sends what is left. The frontend closes the connection then, which ends listen.
+// end sends what is left. The frontend closes the connection then, which ends listen; it has some time for that, unless too
+// many streams are in that state.
 func (s *stream) end() error {
 	s.finished.Store(true)
-	err := s.Flush()
-	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	err := s.flush(publishFinal)
+	patience := s.plane.bounds.end
+	if s.plane.streams.Load() > int64(s.plane.config.Limits.Active+s.plane.bounds.lingering) {
+		patience = 0
+	}
+	_ = s.conn.SetReadDeadline(time.Now().Add(patience))
 	return err
 }

@@ -16,7 +16,6 @@ const (
 	maxConnections = 4096
 	frameTimeout   = 30 * time.Second // from the first byte of a frame to its last
 	ackTimeout     = 10 * time.Second
-	countedFrom    = 64 << 10 // smaller frames do not count against the budget
 )
 
 // TCP takes requests as Dynamo frontends send them.
@@ -25,7 +24,7 @@ type TCP struct {
 	listener net.Listener
 
 	mu          sync.Mutex
-	connections map[net.Conn]bool
+	connections map[net.Conn]*visit
 	closed      bool
 	running     sync.WaitGroup
 }
@@ -36,7 +35,7 @@ func (p *Plane) ListenTCP(address string) (*TCP, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &TCP{plane: p, listener: listener, connections: map[net.Conn]bool{}}
+	t := &TCP{plane: p, listener: listener, connections: map[net.Conn]*visit{}}
 	t.running.Add(1)
 	go t.accept()
 	return t, nil
@@ -74,15 +73,47 @@ func (t *TCP) accept() {
 	}
 }
 
+// visit is a connection on which requests may come.
+type visit struct {
+	since time.Time
+	used  bool // a whole frame has come
+}
+
+// admit counts a connection in. If there are too many, those that have brought nothing yet give way.
 func (t *TCP) admit(conn net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || len(t.connections) >= maxConnections {
+	if t.closed || len(t.connections) >= t.plane.bounds.connections && !t.makeRoom() {
 		return false
 	}
-	t.connections[conn] = true
+	t.connections[conn] = &visit{since: time.Now()}
 	t.running.Add(1)
 	return true
+}
+
+// makeRoom closes the connection that has been waited for the longest time, if there is any.
+func (t *TCP) makeRoom() bool {
+	var idlest net.Conn
+	for conn, v := range t.connections {
+		if !v.used && (idlest == nil || v.since.Before(t.connections[idlest].since)) {
+			idlest = conn
+		}
+	}
+	if idlest == nil {
+		return false
+	}
+	_ = idlest.Close()
+	delete(t.connections, idlest)
+	return true
+}
+
+// used notes that a frame has come on a connection.
+func (t *TCP) used(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v, known := t.connections[conn]; known {
+		v.used = true
+	}
 }
 
 func (t *TCP) forget(conn net.Conn) {
@@ -98,10 +129,13 @@ func (t *TCP) converse(conn net.Conn) {
 	defer t.forget(conn)
 	in := bufio.NewReaderSize(conn, 16<<10)
 	var ack []byte
-	for {
+	for first := true; ; first = false {
 		frame, release, err := t.read(conn, in)
 		text := wire.Accepted
 		if err == nil {
+			if first {
+				t.used(conn)
+			}
 			text = t.take(frame, release)
 		} else if release(); errors.Is(err, wire.ErrTooLarge) {
 			text = "Request refused: " + err.Error()
@@ -112,7 +146,7 @@ func (t *TCP) converse(conn net.Conn) {
 			return
 		}
 		ack = wire.AppendAck(ack[:0], text)
-		_ = conn.SetWriteDeadline(time.Now().Add(ackTimeout))
+		_ = conn.SetWriteDeadline(time.Now().Add(t.plane.bounds.ack))
 		if _, writeErr := conn.Write(ack); writeErr != nil || err != nil {
 			return
 		}
@@ -126,7 +160,7 @@ func (t *TCP) read(conn net.Conn, in *bufio.Reader) (frame wire.Frame, release f
 	if _, err := in.Peek(1); err != nil {
 		return wire.Frame{}, release, err
 	}
-	deadline := time.Now().Add(frameTimeout)
+	deadline := time.Now().Add(t.plane.bounds.frame)
 	_ = conn.SetReadDeadline(deadline)
 	frame, err = wire.ReadFrame(in, t.plane.config.MaxMessageSize, func(size int) (err error) {
 		release, err = t.plane.hold(size, deadline)
@@ -138,6 +172,7 @@ func (t *TCP) read(conn net.Conn, in *bufio.Reader) (frame wire.Frame, release f
 // take hands a frame over to its endpoint and returns the acknowledgement.
 func (t *TCP) take(frame wire.Frame, release func()) string {
 	received := time.Now()
+	t.plane.config.Metrics.arrived(frame.Headers[sentHeader], received)
 	e, known := t.plane.lookup(frame.Path)
 	accepted := t.plane.submit(func() {
 		defer release()

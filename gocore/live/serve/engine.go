@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
@@ -53,7 +54,7 @@ func vainOptions(o *strictjson.Object, t engineargs.WorkerType) (warnings []stri
 		}
 	}
 	for _, opt := range options {
-		if strings.HasPrefix(opt.Name, "aic_") && opt.engineArg == "" && o.Given(opt.Name) && opt.later == "" {
+		if opt.aic && o.Given(opt.Name) && !o.Bool("aic_perf_model") {
 			warnings = append(warnings, opt.Name+" has no effect without aic_perf_model")
 		}
 	}
@@ -77,6 +78,9 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 	if _, given := members["worker_type"]; !given && members["is_prefill"] == nil && members["is_decode"] == nil && role != "" {
 		added["worker_type"] = role
 	}
+	if isGiven(members["aic_backend"]) && !isGiven(members["aic_model_path"]) && o.Given("model_path") {
+		added["aic_model_path"] = o.Text("model_path")
+	}
 	if o.Given(besideFile) {
 		delete(members, besideFile)
 		added[besideFile] = o.Uint(besideFile)
@@ -92,6 +96,8 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 	text, err := json.Marshal(members)
 	return string(text), err
 }
+
+func isGiven(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
 // givenArgs are the options that set engine arguments, of those given.
 func givenArgs(o *strictjson.Object) (names []string) {
@@ -115,6 +121,7 @@ func engineText(o *strictjson.Object, role string) (string, error) {
 	if role == engineargs.PrefillWorker.String() {
 		object["kv_transfer_bandwidth"] = standardBandwidthGBs
 	}
+	maps.Copy(object, aicArguments(o))
 	for _, opt := range options {
 		if opt.engineArg == "" || !o.Given(opt.Name) {
 			continue

@@ -17,8 +17,8 @@ type option struct {
 	strictjson.Field
 	// engineArg is the engine argument that the option sets, "" if it is none of the engine's.
 	engineArg string
-	// later names the feature of an option that is not built yet.
-	later string
+	// aic marks what describes the GPUs that AIC predicts for.
+	aic bool
 }
 
 var options = []option{
@@ -85,14 +85,14 @@ var options = []option{
 	arg("mem_fraction_static", strictjson.Number{Max: 1}, "mem_fraction_static"),
 	arg("free_gpu_memory_fraction", strictjson.Number{Max: 1}, "free_gpu_memory_fraction"),
 
-	own("aic_perf_model", strictjson.Bool{}, false).notYet("AIC timing of live workers"),
-	own("aic_system", strictjson.Text{}, nil),
-	own("aic_backend", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, nil),
-	own("aic_backend_version", strictjson.Text{}, nil),
-	own("aic_tp_size", strictjson.Integer{}, nil),
-	own("aic_moe_tp_size", strictjson.Integer{}, nil),
-	own("aic_moe_ep_size", strictjson.Integer{}, nil),
-	own("aic_attention_dp_size", strictjson.Integer{}, nil),
+	own("aic_perf_model", strictjson.Bool{}, false),
+	own("aic_system", strictjson.Text{}, nil).forAIC(),
+	own("aic_backend", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, nil).forAIC(),
+	own("aic_backend_version", strictjson.Text{}, nil).forAIC(),
+	own("aic_tp_size", strictjson.Integer{}, nil).forAIC(),
+	own("aic_moe_tp_size", strictjson.Integer{}, nil).forAIC(),
+	own("aic_moe_ep_size", strictjson.Integer{}, nil).forAIC(),
+	own("aic_attention_dp_size", strictjson.Integer{}, nil).forAIC(),
 }
 
 func own(name string, t strictjson.Type, standard any) option {
@@ -104,8 +104,8 @@ func arg(name string, t strictjson.Type, engineArg string) option {
 	return option{Field: strictjson.Field{Name: name, Type: t}, engineArg: engineArg}
 }
 
-func (o option) notYet(feature string) option {
-	o.later = feature
+func (o option) forAIC() option {
+	o.aic = true
 	return o
 }
 
@@ -123,21 +123,10 @@ func decode(text string) (*strictjson.Object, error) {
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return nil, err
 	}
-	return o, refuse(o)
-}
-
-// refuse names the options that ask for what is not built yet.
-func refuse(o *strictjson.Object) error {
-	var errs []error
-	for _, opt := range options {
-		if opt.later != "" && !o.AtDefault(opt.Name) {
-			errs = append(errs, &strictjson.NotBuiltError{Field: opt.Name, Value: o.Shown(opt.Name), Feature: opt.later})
-		}
-	}
 	if o.Bool("is_prefill_worker") || o.Bool("is_decode_worker") {
-		errs = append(errs, checkLegacyMode(o))
+		err = checkLegacyMode(o)
 	}
-	return strictjson.Join(errs)
+	return o, err
 }
 
 // checkLegacyMode says what is wrong with the flags that --disaggregation-mode has replaced.

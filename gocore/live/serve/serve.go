@@ -15,7 +15,6 @@ import (
 
 	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/job"
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
@@ -67,19 +66,27 @@ type plan struct {
 	env      environment
 	registry *prometheus.Registry
 	drain    time.Duration
+	timing   string // what AIC predicts for, "" if it does not
 	warnings []string
 	close    func() // discovery, at the end
 }
 
 // Run serves what the description says, until stop. It logs to standard error.
-func Run(text string, stop *Stop) error {
-	p, err := parse(text)
-	if err != nil {
+// Questions for the AIC SDK go to ask.
+func Run(text string, stop *Stop, ask Ask) error {
+	p, err := parse(text, stop, ask)
+	switch {
+	case errors.Is(err, errStopped):
+		return nil
+	case err != nil:
 		return err
 	}
 	defer func() { p.close() }()
 	for _, w := range p.warnings {
 		p.config.Log.Warn(w)
+	}
+	if p.timing != "" {
+		p.config.Log.Info("timing", "model", p.timing)
 	}
 	process, err := live.New(p.config)
 	if err != nil {
@@ -104,7 +111,7 @@ func (p *plan) serve(process *live.Process, stop *Stop) error {
 		p.config.Log.Info("launched", "workers", p.config.Workers, "model", p.config.ModelName, "endpoint", p.config.Endpoint)
 		select {
 		case <-stop.drain.Done():
-		case err = <-process.Failed():
+		case err = <-process.Failed(): // all that launched, or one that could not
 		}
 	}
 	ctx, cancel := context.WithTimeout(stop.kill, p.drain)
@@ -118,7 +125,7 @@ func (p *plan) serve(process *live.Process, stop *Stop) error {
 	return nil
 }
 
-func parse(text string) (*plan, error) {
+func parse(text string, stop *Stop, ask Ask) (*plan, error) {
 	text, env, err := withDefaults(text)
 	if err != nil {
 		return nil, err
@@ -131,22 +138,31 @@ func parse(text string) (*plan, error) {
 	c := &p.config
 	c.Log = env.logger()
 	c.Registry = p.registry
-	if cachetrace.Wanted(env[cachetrace.Variable]) {
-		c.CacheTrace = c.Log
-	}
 	p.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	if c.Args, p.warnings, err = engineArguments(o); err != nil {
 		return nil, err
 	}
-	if c.Timing, err = job.LoadModel("engine arguments", c.Args); err != nil {
-		return nil, err
-	}
-	for _, step := range []func(*strictjson.Object, environment) error{p.parseWorkers, p.parsePlanes, p.parseModel, p.parseRecorded} {
+	p.traceCache()
+	parseTiming := func(*strictjson.Object, environment) error { return p.parseTiming(ask, stop) }
+	for _, step := range []func(*strictjson.Object, environment) error{
+		p.parseWorkers, p.parsePlanes, p.parseRecorded, parseTiming, p.parseModel,
+	} {
 		if err := step(o, env); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// traceCache has changes of caches logged if the environment asks for that.
+func (p *plan) traceCache() {
+	value := p.env[cachetrace.Variable]
+	if cachetrace.Wanted(value) {
+		p.config.CacheTrace = p.config.Log
+	}
+	if text := cachetrace.Warning(value, p.config.Args); text != "" {
+		p.warnings = append(p.warnings, text)
+	}
 }
 
 func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"dynosim/gocore/live"
 )
@@ -20,6 +21,10 @@ type statusServer struct {
 	server  *http.Server
 	address string
 }
+
+// maxStatusConnections is how many the status server has at the same time. Others wait for one of them to end, which those
+// do that say nothing.
+const maxStatusConnections = 256
 
 // startStatus starts the status server if the environment asks for one. status tells how the process is.
 func startStatus(env environment, registry *prometheus.Registry, status func() live.Status) (*statusServer, error) {
@@ -54,10 +59,12 @@ func startStatus(env environment, registry *prometheus.Registry, status func() l
 		mux.HandleFunc(path, health)
 	}
 	s := &statusServer{
-		server:  &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute},
+		server: &http.Server{
+			Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		},
 		address: listener.Addr().String(),
 	}
-	go func() { _ = s.server.Serve(listener) }()
+	go func() { _ = s.server.Serve(netutil.LimitListener(listener, maxStatusConnections)) }()
 	return s, nil
 }
 

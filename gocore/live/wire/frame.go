@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -22,7 +21,7 @@ type Frame struct {
 var ErrTooLarge = errors.New("message too large")
 
 // ReadFrame reads one frame of at most limit bytes. The memory it takes grows with what has really arrived. Grow, if it is
-// not nil, is called before a payload is read, with its size; its error ends the reading.
+// not nil, is called before a payload is read, with the size of the whole frame; its error ends the reading.
 func ReadFrame(r io.Reader, limit int, grow func(size int) error) (Frame, error) {
 	path, err := readShort(r)
 	if err != nil {
@@ -37,11 +36,12 @@ func ReadFrame(r io.Reader, limit int, grow func(size int) error) (Frame, error)
 		return Frame{}, unexpected(err)
 	}
 	size := int64(binary.BigEndian.Uint32(length[:]))
-	if total := int64(len(path)) + int64(len(headers)) + 8 + size; total > int64(limit) {
+	total := int64(len(path)) + int64(len(headers)) + 8 + size
+	if total > int64(limit) {
 		return Frame{}, fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrTooLarge, total, limit)
 	}
 	if grow != nil {
-		if err := grow(int(size)); err != nil {
+		if err := grow(int(total)); err != nil {
 			return Frame{}, err
 		}
 	}
@@ -109,7 +109,8 @@ func readShort(r io.Reader) ([]byte, error) {
 	return readBytes(r, int64(binary.BigEndian.Uint16(length[:])))
 }
 
-// readBytes reads size bytes, without trusting that there are so many.
+// readBytes reads size bytes. It trusts that there are four times as many as have come: whoever announces much has to send
+// much.
 func readBytes(r io.Reader, size int64) ([]byte, error) {
 	const trusted = 64 << 10
 	if size <= trusted {
@@ -117,13 +118,15 @@ func readBytes(r io.Reader, size int64) ([]byte, error) {
 		_, err := io.ReadFull(r, text)
 		return text, unexpected(err)
 	}
-	var b bytes.Buffer
-	b.Grow(trusted)
-	n, err := io.CopyN(&b, r, size)
-	if n < size && err == nil {
-		err = io.EOF
+	text := make([]byte, 0, trusted)
+	for room := int64(trusted); ; room = min(4*room, size) {
+		n, err := io.ReadFull(r, text[len(text):room])
+		text = text[:len(text)+n]
+		if err != nil || room == size {
+			return text, unexpected(err)
+		}
+		text = append(make([]byte, 0, min(4*room, size)), text...)
 	}
-	return b.Bytes(), unexpected(err)
 }
 
 // unexpected is err, io.EOF being none that can be expected within a frame.

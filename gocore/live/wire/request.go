@@ -15,7 +15,7 @@ import (
 // a simulation has no use for is skipped.
 type Request struct {
 	Model              string         `json:"model,omitempty"`
-	TokenIDs           []uint32       `json:"token_ids"`
+	TokenIDs           Tokens         `json:"token_ids"`
 	StopConditions     StopConditions `json:"stop_conditions"`
 	EOSTokenIDs        []uint32       `json:"eos_token_ids,omitempty"`
 	Annotations        []string       `json:"annotations,omitempty"`

@@ -359,3 +359,31 @@ func BenchmarkSend(b *testing.B) {
 		p.Send(message)
 	}
 }
+
+// FuzzRouter: a peer that is through the handshake says anything; every whole message is answered, and the end comes.
+func FuzzRouter(f *testing.F) {
+	f.Add(appendMessage(nil, frames("", "12345678")))
+	f.Add(appendCommand(nil, "PING", []byte("\x00\x01x")))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		asked := 0
+		r := &Router{
+			server: &server{peers: map[net.Conn]struct{}{}},
+			answer: func(request [][]byte) iter.Seq[[][]byte] {
+				asked++
+				if len(request) > maxFrames {
+					t.Errorf("%d frames", len(request))
+				}
+				return slices.Values([][][]byte{request})
+			},
+		}
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		defer func() { _ = theirs.Close() }()
+		if r.serve(ours, bufio.NewReader(bytes.NewReader(said))) == nil {
+			t.Error("serving never ends without an error")
+		}
+		if asked > len(said)/2 {
+			t.Errorf("%d requests in %d bytes", asked, len(said))
+		}
+	})
+}

@@ -131,11 +131,19 @@ def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
         if on_signal():
             asked += 1
             (live.live_Drain if asked == 1 else live.live_Cancel)(task.run_id, False)
+        if task.away and live.live_Ended(task.run_id):
+            raise _EndedMeanwhile
 
     try:
         task.wait(text, poll)
+    except _EndedMeanwhile:
+        pass
     finally:
         live.live_Close(task.run_id, False)
+
+
+class _EndedMeanwhile(Exception):
+    """Workers have ended as they were asked to, while the SDK is still busy with a question of theirs."""
 
 
 def _carry_out(
@@ -181,7 +189,7 @@ class _Task:
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
-        self._away = False  # in the SDK, which cannot be interrupted
+        self.away = False  # in the SDK, which cannot be interrupted
         self._running = _thread.allocate_lock()
         self._running.acquire()
 
@@ -193,7 +201,7 @@ class _Task:
                     poll()
         except BaseException:
             self._cancel(self.run_id, False)
-            if not self._ended and not self._away:
+            if not self._ended and not self.away:
                 # Go answers at once; the limit is for a thread that could not be started at all.
                 self._running.acquire(timeout=1.0)
             raise
@@ -216,9 +224,9 @@ class _Task:
         while text.startswith(_ENQUIRY):
             from dynamo._core import aic
 
-            self._away = True
+            self.away = True
             answer = aic.answer(text[1:])
-            self._away = False
+            self.away = False
             text = self._named("Answer")(self.run_id, answer)
         return text
 

@@ -1,0 +1,105 @@
+// Package session keeps the AIC sessions of one run, or of one process of live workers: it opens each once, estimates KV
+// pools, and remembers what the SDK has predicted.
+//
+// Predictions are kept for the life of the process, for all that ask: whoever compares configurations asks the same again.
+// They may be asked for from any goroutine; opening is for one.
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"dynosim/gocore/aic"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/timing"
+)
+
+// Set is the sessions that have been opened.
+type Set struct {
+	client   aic.Client
+	opened   map[aic.Config]*Session
+	warnings []string
+}
+
+// Session predicts for one model on its GPUs.
+type Session struct {
+	aic.Session
+	client aic.Client
+}
+
+var errNobodyToAsk = errors.New("AIC predictions come from Python: start the run with the Python package")
+
+// NewSet returns an empty set. ask gets the answer to a question of package aic; without it there are none.
+func NewSet(ask func(question string) (answer string, err error)) *Set {
+	if ask == nil {
+		ask = func(string) (string, error) { return "", errNobodyToAsk }
+	}
+	return &Set{client: aic.Client{Ask: ask}, opened: map[aic.Config]*Session{}}
+}
+
+// Open returns the session of a config. option says where that comes from, for errors and warnings.
+func (s *Set) Open(option string, config aic.Config) (*Session, error) {
+	if opened, ok := s.opened[config]; ok {
+		return opened, nil
+	}
+	answer, err := s.client.Open(config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", option, err)
+	}
+	if config.Version == "" && answer.Config.Version != config.DefaultVersion() {
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_backend_version is %s, as aiconfigurator %s does not offer %s for %s on %s",
+			option, answer.Config.Version, answer.Release, config.DefaultVersion(), config.Backend, config.System))
+	}
+	opened := &Session{Session: answer, client: s.client}
+	s.opened[config] = opened
+	return opened, nil
+}
+
+// Warnings are for the user, one line each.
+func (s *Set) Warnings() []string { return s.warnings }
+
+// WithPool estimates the size of a KV pool that engine arguments leave open: what ranks attention data-parallel ranks have
+// together.
+func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (engineargs.Args, error) {
+	if args.Capacity == (aic.Capacity{}) {
+		return args, nil
+	}
+	session, err := s.Open(option, args.AIC)
+	if err != nil {
+		return args, err
+	}
+	blocks, err := s.client.PoolBlocks(session.Session, args.Capacity)
+	if err == nil {
+		args, err = args.WithPool(blocks * ranks)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", option, err)
+	}
+	return args, err
+}
+
+// Through returns the session for questions that go another way.
+func (s *Session) Through(ask func(question string) (answer string, err error)) *Session {
+	return &Session{Session: s.Session, client: aic.Client{Ask: ask}}
+}
+
+// Predict answers questions from memory where it can, and remembers what the SDK says about the rest.
+func (s *Session) Predict(questions []timing.Question) ([]timing.Answer, error) {
+	answers, unknown := predictions.lookup(s.ID, questions)
+	if len(unknown) == 0 {
+		return answers, nil
+	}
+	asked := make([]timing.Question, len(unknown))
+	for i, at := range unknown {
+		asked[i] = questions[at]
+	}
+	fresh, err := s.client.Predict(s.Session, asked)
+	if err != nil {
+		return nil, err
+	}
+	predictions.remember(s.ID, asked, fresh)
+	for i, at := range unknown {
+		answers[at] = fresh[i]
+	}
+	return answers, nil
+}

@@ -1,0 +1,79 @@
+package session
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/aic"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/timing"
+)
+
+// sdk counts what it is asked.
+type sdk struct{ asked []string }
+
+func (s *sdk) ask(question string) (string, error) {
+	s.asked = append(s.asked, question)
+	switch {
+	case strings.HasPrefix(question, `{"open"`):
+		return `{"session":-7,"version":"2","release":"9"}`, nil
+	case strings.HasPrefix(question, `{"capacity"`):
+		return `{"blocks":100}`, nil
+	default:
+		return `{"ms":[5],"errors":{}}`, nil
+	}
+}
+
+func TestSet(t *testing.T) {
+	args, _, err := engineargs.ParseLive(`{"aic_backend":"vllm","aic_model_path":"m","aic_attention_dp_size":4}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sdk{}
+	set := NewSet(s.ask)
+	for _, ranks := range []int{1, 4} {
+		sized, err := set.WithPool("here", args, ranks)
+		if err != nil || sized.NumGPUBlocks != 100*ranks || sized.Capacity != (aic.Capacity{}) {
+			t.Errorf("got %d blocks, %v", sized.NumGPUBlocks, err)
+		}
+		if again, err := set.WithPool("here", sized, ranks); err != nil || again.NumGPUBlocks != sized.NumGPUBlocks {
+			t.Errorf("got %d blocks, %v", again.NumGPUBlocks, err)
+		}
+	}
+	if w := set.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "here: aic_backend_version is 2, as aiconfigurator 9") {
+		t.Errorf("got %q", w)
+	}
+	if len(s.asked) != 3 { // one session, two estimates
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
+func TestPredictions(t *testing.T) {
+	s := &sdk{}
+	set := NewSet(s.ask)
+	opened, err := set.Open("here", aic.Config{Backend: "vllm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := []timing.Question{{Kind: timing.Decode, Batch: 3, Tokens: 77}}
+	for range 3 {
+		if answers, err := opened.Predict(question); err != nil || answers[0] != (timing.Answer{Ms: 5}) {
+			t.Errorf("got %v, %v", answers, err)
+		}
+	}
+	if len(s.asked) != 2 {
+		t.Errorf("asked %q", s.asked)
+	}
+	broken := opened.Through(func(string) (string, error) { return "", errors.New("gone") })
+	if answers, err := broken.Predict(question); err != nil || answers[0].Ms != 5 {
+		t.Errorf("what is known: got %v, %v", answers, err)
+	}
+	question[0].Tokens = 78
+	if _, err := broken.Predict(question); err == nil || err.Error() != "gone" {
+		t.Errorf("what is not: got %v", err)
+	}
+	if _, err := NewSet(nil).Open("here", aic.Config{}); err == nil || !strings.Contains(err.Error(), "come from Python") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package plane
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/live/wire"
+)
+
+// counted is the value of a counter, or how often a histogram was fed. label is a value of one of its labels, if it has any.
+func counted(t *testing.T, p *Plane, name, label string) int {
+	t.Helper()
+	families, err := p.config.Metrics.registry.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			found := label == ""
+			for _, l := range m.GetLabel() {
+				found = found || l.GetValue() == label
+			}
+			if f.GetName() == name && found {
+				return int(m.GetHistogram().GetSampleCount()) + int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	t.Fatalf("no metric %s of %s", name, label)
+	return 0
+}
+
+// TestHandlerMetrics: who waits is counted as waiting, who says when it was sent as having been on its way.
+func TestHandlerMetrics(t *testing.T) {
+	enough := make(chan struct{})
+	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {
+		<-enough
+		echo(ctx, c, r)
+	})
+	over := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := call(t, tcp, caller, path, wire.JSON, []byte("{}"))
+			over <- err
+		}()
+	}
+	eventually(t, "three requests", func() bool { return tcp.plane.InFlight() == 3 })
+	close(enough)
+	for range 3 {
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+	for sent, want := range map[string]int{
+		"":  0,
+		"x": 0,
+		fmt.Sprint(time.Now().Add(time.Hour).UnixNano()): 0, // another clock
+		fmt.Sprint(time.Now().UnixNano()):                1,
+	} {
+		before := counted(t, tcp.plane, "dynamo_work_handler_network_transit_seconds", "")
+		tcp.plane.config.Metrics.arrived(sent, time.Now())
+		if got := counted(t, tcp.plane, "dynamo_work_handler_network_transit_seconds", "") - before; got != want {
+			t.Errorf("sent at %q: got %d, want %d", sent, got, want)
+		}
+	}
+	for name, want := range map[string]int{
+		"dynamo_work_handler_permit_wait_seconds":            2,
+		"dynamo_work_handler_time_to_first_response_seconds": 3,
+	} {
+		if got := counted(t, tcp.plane, name, ""); got != want {
+			t.Errorf("%s: got %d, want %d", name, got, want)
+		}
+	}
+}
+
+// TestErrorKinds: what cannot be answered is counted by its kind.
+func TestErrorKinds(t *testing.T) {
+	tcp, _ := start(t, StandardLimits, echo)
+	e, _ := tcp.plane.lookup(path)
+	unreachable := wire.EncodeControl(wire.Control{ID: "a", Address: "127.0.0.1:1", Subject: "a"})
+	for kind, payload := range map[string][]byte{
+		invalidMessage:  []byte("x"),
+		deserialization: wire.AppendMessage(nil, wire.Message{Header: []byte("{")}),
+		noStream:        wire.AppendMessage(nil, wire.Message{Header: unreachable}),
+	} {
+		tcp.plane.answer(e, payload, time.Now(), nil)
+		if got := counted(t, tcp.plane, "dynamo_component_errors_total", kind); got != 1 {
+			t.Errorf("%s: got %d", kind, got)
+		}
+	}
+}
