@@ -118,14 +118,16 @@ conformance: build ## Compare with the recorded runs of the reference
 interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) ## Put live workers behind a stock frontend
 	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) $(BIN)/python -m pytest tests/interop
 
-# The API server of Kubernetes, from its Go module: some minutes, once. etcd (Debian: etcd-server) has to be on PATH.
-KUBERNETES := 1.36.3
-interop-kubernetes: build $(TOOLS) build/kubernetes/kube-apiserver $(if $(REFERENCE),,build/reference/.installed) ## The same in Kubernetes
-	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) KUBE_APISERVER=$(CURDIR)/build/kubernetes/kube-apiserver \
-		$(BIN)/python -m pytest tests/interop/test_kubernetes.py
+# The API server of Kubernetes and its controllers, from their Go module: some minutes, once. etcd (Debian: etcd-server)
+# and openssl have to be on PATH.
+KUBERNETES_VERSION := 1.36.3
+interop-kubernetes: build $(TOOLS) build/kubernetes/.built-$(KUBERNETES_VERSION) $(if $(REFERENCE),,build/reference/.installed) ## The same in Kubernetes
+	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) KUBERNETES=$(CURDIR)/build/kubernetes \
+		$(BIN)/python -m pytest tests/interop/test_kubernetes.py tests/interop/test_deployments.py
 
-build/kubernetes/kube-apiserver:
-	tests/interop/build-apiserver.sh $(KUBERNETES) $@
+build/kubernetes/.built-$(KUBERNETES_VERSION): tests/interop/build-kubernetes.sh
+	tests/interop/build-kubernetes.sh $(KUBERNETES_VERSION) build/kubernetes
+	@touch $@
 
 build/reference/.installed:
 	$(PYTHON) -m venv --clear build/reference

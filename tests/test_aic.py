@@ -216,6 +216,19 @@ def test_an_sdk_that_does_not_load(fake: Path, cli: Cli, monkeypatch: pytest.Mon
     assert "aic_backend: the AIC SDK cannot be loaded: OSError: libfake.so" in refused(cli(*TINY, *engine()))
 
 
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_online(fake: Path, cli: Cli, folder: Path, workers: str) -> None:
+    """On the clock the SDK is asked while engines sleep; a prediction that fails ends the run."""
+    online = ["--replay-mode", "online", "--num-workers", workers, *engine(aic_backend_version="0.1")]
+    report, _ = report_of(cli, folder, *ONE, *online)
+    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
+    assert 13 <= report["mean_ttft_ms"] < 100
+    failing = ["--replay-mode", "online", "--num-workers", workers, *engine(aic_model_path="short")]
+    done = cli("--input-tokens", "2000", "--output-tokens", "3", "--request-count", "5", *failing)
+    assert done.returncode == 1
+    assert "prefill of 1 requests with 2000 new tokens after 0: ValueError: isl is beyond" in done.stderr
+
+
 def test_no_sdk(folder: Path) -> None:
     source = """
         import sys

@@ -60,15 +60,67 @@ def test_rejected_requests_do_not_hang(folder: Path, cli: Cli) -> None:
     assert json.loads((folder / "r.json").read_text())["rejected_requests"] == 60
 
 
+HOPELESS = [
+    pytest.param(["--num-workers", "2"], id="in turn"),
+    pytest.param(["--num-workers", "2", "--replay-concurrency", "3"], id="concurrency"),
+    pytest.param(["--num-workers", "3", "--router-mode", "kv_router"], id="router"),
+    pytest.param(["--router-mode", "kv_router", "--replay-concurrency", "5"], id="router, one worker"),
+    pytest.param(
+        ["--num-workers", "2", "--router-mode", "kv_router", "--router-config", '{"router_queue_threshold": 0.01}'],
+        id="queue",
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("options", HOPELESS)
+def test_small_pools_do_not_hang(folder: Path, cli: Cli, engine: str, options: list[str]) -> None:
+    """Every request ends, whether it fits the pool or not."""
+    sizes = {"engine_type": engine, "block_size": 16, "num_gpu_blocks": 20, "speedup_ratio": 20}
+    arguments = [*SHARED, *options, "--extra-engine-args", json.dumps(sizes), "--replay-mode", "online"]
+    for lengths in (["--input-tokens", "300"], ["--input-tokens", "330"]):  # 19.1 and 21 blocks
+        done = cli(*lengths, "--output-tokens", "6", "--request-count", "20", *arguments, "--report-json", "r.json")
+        assert done.returncode == 0, done
+        report = json.loads((folder / "r.json").read_text())
+        assert report["num_requests"] == 40
+        assert report["completed_requests"] + report.get("rejected_requests", 0) == 40
+
+
+@pytest.mark.parametrize("mode", ["round_robin", "kv_router"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_outputs_of_one_token(folder: Path, cli: Cli, mode: str, engine: str) -> None:
+    options = ["--num-workers", "2", "--router-mode", mode, "--replay-mode", "online", "--replay-concurrency", "4"]
+    report, rows = replay(
+        folder,
+        cli,
+        *["--input-tokens", "100", "--output-tokens", "1", "--request-count", "30", *SHARED, *options],
+        *["--extra-engine-args", json.dumps({"engine_type": engine, "speedup_ratio": 20})],
+    )
+    assert report["completed_requests"] == len(rows) == report["total_output_tokens"] == 60
+    assert all(row["first_token_ms"] == row["last_token_ms"] for row in rows)
+
+
+def test_report_has_the_keys_of_offline(folder: Path, cli: Cli) -> None:
+    offline, _ = replay(folder, cli, *SPACED)
+    online, _ = replay(folder, cli, *SPACED, "--replay-mode", "online")
+    assert set(online) == set(offline)
+    resources = [name for name in online if name.endswith(("worker_seconds", "gpus_per_worker", "gpu_hours"))]
+    assert len(resources) == 5
+    assert all(online[name] == 0 for name in resources)
+
+
 def test_refused(cli: Cli) -> None:
     assert "max_sim_time_seconds" in refused(cli(*SPACED, "--replay-mode", "online", "--max-sim-time-seconds", "1"))
     pools = ["--prefill-engine-args", '{"worker_type": "prefill"}', "--decode-engine-args", '{"worker_type": "decode"}']
     assert "replay_mode" in refused(cli(*SPACED, "--replay-mode", "online", "--router-mode", "kv_router", *pools))
 
 
-def test_ctrl_c(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [[], ["--router-mode", "kv_router", "--num-workers", "3", "--replay-concurrency", "2"]]
+)
+def test_ctrl_c(folder: Path, options: list[str]) -> None:
     process = subprocess.Popen(
-        command(*ENDLESS, "--replay-mode", "online", "--report-json", "r.json"),
+        command(*ENDLESS, *options, "--replay-mode", "online", "--report-json", "r.json"),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

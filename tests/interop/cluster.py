@@ -1,9 +1,13 @@
-"""A Kubernetes API server with etcd below it and nothing else: pods and their readiness are written by hand."""
+"""A Kubernetes API server with etcd below it, and its controllers if asked for.
+
+Nobody runs pods: tests write down by hand that they are ready, or :mod:`node` does what a kubelet would.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import urllib.error
@@ -13,12 +17,25 @@ from typing import Any
 
 import pytest
 from livetools import Service, until
+from manifests import ONCE, documents
 from servers import Etcd, free_port
 
 ADMIN, DYNAMO, NOBODY = "admin-token", "dynamo-token", "nobody-token"
 DWM = "/apis/nvidia.com/v1alpha1/namespaces/default/dynamoworkermetadatas"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 PODS = "/api/v1/namespaces/default/pods"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+KINDS = {  # where objects of these kinds are
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+    "Pod": PODS,
+    "Role": f"{RBAC}/roles",
+    "RoleBinding": f"{RBAC}/rolebindings",
+    "Service": "/api/v1/namespaces/default/services",
+    "ServiceAccount": "/api/v1/namespaces/default/serviceaccounts",
+}
 LABELS = {"nvidia.com/dynamo-discovery-enabled": "true", "nvidia.com/dynamo-discovery-backend": "kubernetes"}
 
 
@@ -26,9 +43,12 @@ class Cluster:
     """The API server, and the kubeconfig of who may do what Dynamo's workers and frontends may."""
 
     def __init__(self, folder: Path) -> None:
-        program = os.environ.get("KUBE_APISERVER", "")
-        if not program:
-            pytest.skip("KUBE_APISERVER names no API server (make interop-kubernetes builds one)")
+        self.programs = Path(os.environ.get("KUBERNETES", ""))
+        program = self.programs / "kube-apiserver"
+        if not program.is_file():
+            pytest.skip("KUBERNETES names no folder with an API server (make interop-kubernetes builds one)")
+        if shutil.which("openssl") is None:
+            pytest.skip("no openssl on PATH")
         self.folder = folder / "cluster"
         self.folder.mkdir()
         self.etcd = Etcd(folder)
@@ -43,7 +63,7 @@ class Cluster:
             f"{DYNAMO},system:serviceaccount:default:dynamo,2\n"
             f"{NOBODY},system:serviceaccount:default:nobody,3\n"
         )
-        command = [program, f"--etcd-servers={self.etcd.url}", f"--secure-port={port}", "--bind-address=127.0.0.1"]
+        command = [str(program), f"--etcd-servers={self.etcd.url}", f"--secure-port={port}", "--bind-address=127.0.0.1"]
         command += [f"--cert-dir={self.folder}", "--service-account-issuer=https://example.com"]
         command += [f"--service-account-key-file={public}", f"--service-account-signing-key-file={key}"]
         command += [
@@ -53,19 +73,31 @@ class Cluster:
         ]
         command += ["--disable-admission-plugins=ServiceAccount"]
         self.process = Service(command, self.folder / "log", {})
+        self.controllers: Service | None = None
         try:
             until(self._ready, 60)
-            self._prepare()
+            self.apply(*documents(ONCE[0]))
+            until(lambda: self.call("GET", DWM)[0] == 200)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
+        if self.controllers is not None:
+            self.controllers.__exit__()
         self.process.__exit__()
         self.etcd.kill()
 
+    def control(self) -> None:
+        """Starts what makes pods of Deployments and slices of Services, and deletes what the dead have owned."""
+        names = ("deployment", "replicaset", "endpointslice", "garbage-collector")
+        command = [str(self.programs / "kube-controller-manager"), f"--kubeconfig={self.kubeconfig(ADMIN)}"]
+        command += ["--controllers=" + ",".join(f"{name}-controller" for name in names), "--leader-elect=false"]
+        command += ["--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={self.folder}"]
+        self.controllers = Service(command, self.folder / "controllers.log", {})
+
     def kubeconfig(self, token: str = DYNAMO) -> str:
-        path = self.folder / f"{token}.config"
+        path = self.folder / f"{token[-40:]}.config"
         cluster = {"server": self.url, "insecure-skip-tls-verify": True}
         content = {
             "apiVersion": "v1",
@@ -78,8 +110,10 @@ class Cluster:
         path.write_text(json.dumps(content))
         return str(path)
 
-    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> tuple[int, Any]:
-        headers = {"authorization": f"Bearer {ADMIN}", "content-type": kind}
+    def call(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json", token: str = ADMIN
+    ) -> tuple[int, Any]:
+        headers = {"authorization": f"Bearer {token}", "content-type": kind}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         context = ssl._create_unverified_context()
@@ -95,6 +129,26 @@ class Cluster:
         assert status in (200, 201), answer
         return answer
 
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Server-side apply, which refuses unknown fields."""
+        for body in objects:
+            path = (
+                f"{KINDS[body['kind']]}/{body['metadata']['name']}?fieldManager=test&force=true&fieldValidation=Strict"
+            )
+            status, answer = self.call("PATCH", path, body, "application/apply-patch+yaml")
+            assert status in (200, 201), answer
+
+    def token(self, account: str) -> str:
+        """What the cluster gives to the pods of a service account."""
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        answer = self.create(f"{KINDS['ServiceAccount']}/{account}/token", request)
+        token: str = answer["status"]["token"]
+        return token
+
     def _ready(self) -> bool:
         assert self.process.process.poll() is None, self.process.log
         try:
@@ -102,26 +156,8 @@ class Cluster:
         except OSError:
             return False
 
-    def _prepare(self) -> None:
-        """The custom resource, and the role of who uses it."""
-        data = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        spec = {"type": "object", "required": ["data"], "properties": {"data": data}}
-        names = {"kind": "DynamoWorkerMetadata", "listKind": "DynamoWorkerMetadataList", "shortNames": ["dwm"]}
-        names |= {"plural": "dynamoworkermetadatas", "singular": "dynamoworkermetadata"}
-        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-        definition = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "dynamoworkermetadatas.nvidia.com"},
-            "spec": {
-                "group": "nvidia.com",
-                "scope": "Namespaced",
-                "names": names,
-                "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}],
-            },
-        }
-        self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-        until(lambda: self.call("GET", DWM)[0] == 200)
+    def allow(self) -> None:
+        """The role of workers and frontends of all kinds."""
         rules = [
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
@@ -131,10 +167,9 @@ class Cluster:
                 "verbs": ["list", "watch", "create", "patch", "delete"],
             },
         ]
-        rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
         group = "rbac.authorization.k8s.io"
         role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": {"name": "dynamo"}, "rules": rules}
-        self.create(f"{rbac}/roles", role)
+        self.apply(role)
         binding = {
             "apiVersion": f"{group}/v1",
             "kind": "RoleBinding",
@@ -142,7 +177,7 @@ class Cluster:
             "roleRef": {"apiGroup": group, "kind": "Role", "name": "dynamo"},
             "subjects": [{"kind": "ServiceAccount", "name": "dynamo", "namespace": "default"}],
         }
-        until(lambda: self.call("POST", f"{rbac}/rolebindings", binding)[0] in (201, 409))
+        self.apply(binding)
 
     def pod(self, name: str) -> dict[str, str]:
         """Creates a pod and returns the environment of a process in it."""
@@ -187,6 +222,7 @@ class Kubernetes:
 
     def __init__(self, folder: Path) -> None:
         self.cluster = Cluster(folder)
+        self.cluster.allow()
         self.arguments = ["--discovery-backend", "kubernetes"]
         self.environment = self.cluster.pod("frontend")
 

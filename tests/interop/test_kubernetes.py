@@ -105,7 +105,7 @@ def test_container_mode(site: Make) -> None:
     [
         ({"POD_UID": "11111111-2222-3333-4444-555555555555"}, "the identity is that of a former pod"),
         ({"POD_NAME": "worker-9"}, 'there is no such pod in namespace "default"'),
-        ({"TOKEN": NOBODY}, "the role of this pod needs list, watch, create, patch and delete"),
+        ({"TOKEN": NOBODY}, "the role of this pod needs list, create, patch and delete"),
     ],
 )
 def test_refused(site: Make, change: dict[str, str], problem: str) -> None:

@@ -27,7 +27,7 @@ func FindModel(path string, getenv func(string) string) (string, error) {
 	model := filepath.Join(cache, "models--"+strings.ReplaceAll(path, "/", "--"))
 	revision, err := os.ReadFile(filepath.Join(model, "refs", "main"))
 	if err != nil {
-		return "", fmt.Errorf("%q is no folder and not in the Hugging Face cache %s; download the model first: %w", path, cache, fs.ErrNotExist)
+		return "", fmt.Errorf("%q is no folder and not in the Hugging Face cache %s: %w", path, cache, fs.ErrNotExist)
 	}
 	return filepath.Join(model, "snapshots", strings.TrimSpace(string(revision))), nil
 }

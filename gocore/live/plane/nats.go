@@ -60,7 +60,7 @@ func (n *NATS) Close() {
 // turned away hears it where the answer would have gone.
 func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 	received := time.Now()
-	release, err := n.plane.hold(len(payload), received.Add(frameTimeout))
+	release, err := n.plane.hold(len(payload), received.Add(n.plane.bounds.frame))
 	if err != nil {
 		n.plane.config.Log.Warn("a request is dropped: too many large ones are waiting", "path", path)
 		return // it is not acknowledged, so it fails over there

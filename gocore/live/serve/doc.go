@@ -1,8 +1,9 @@
 // Package serve runs a process of live workers from its JSON description, which has the keys of the command line of
 // python -m dynamo.mocker.
 //
-//	options.go      the keys: types, ranges, defaults, what is not built
+//	options.go      the keys: types, ranges, defaults
 //	engine.go       engine arguments from their flags, or from a file instead
+//	aic.go          how long passes take, if the AIC SDK says it
 //	environment.go  what environment variables decide
 //	serve.go        Run: from the description to the last request
 //	status.go       /health, /live, /metrics

@@ -115,13 +115,13 @@ const standardBandwidthGBs = 64.0
 // engineText is the object of engine arguments that the options amount to.
 func engineText(o *strictjson.Object, role string) (string, error) {
 	object := map[string]any{"enable_local_indexer": !o.Bool("durable_kv_events")}
+	maps.Copy(object, aicArguments(o))
 	if role != "" {
 		object["worker_type"] = role
 	}
 	if role == engineargs.PrefillWorker.String() {
 		object["kv_transfer_bandwidth"] = standardBandwidthGBs
 	}
-	maps.Copy(object, aicArguments(o))
 	for _, opt := range options {
 		if opt.engineArg == "" || !o.Given(opt.Name) {
 			continue

@@ -132,6 +132,8 @@ func decode(text string) (*strictjson.Object, error) {
 // checkLegacyMode says what is wrong with the flags that --disaggregation-mode has replaced.
 func checkLegacyMode(o *strictjson.Object) error {
 	switch {
+	case !o.Bool("is_prefill_worker") && !o.Bool("is_decode_worker"):
+		return nil
 	case o.Given("disaggregation_mode"):
 		return fmt.Errorf("is_prefill_worker, is_decode_worker: cannot be combined with disaggregation_mode %s; use only that", o.Shown("disaggregation_mode"))
 	case o.Bool("is_prefill_worker") && o.Bool("is_decode_worker"):

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo.mocker.hub import download
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
 _ENVIRONMENT = (
@@ -48,8 +49,15 @@ def _serve(argv: Sequence[str] | None) -> int:
         return fail(error, BAD_INPUT)
     environment = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)]
     config = {**options, "environment": [text for text in environment if text.isprintable()]}
-    with _signals() as signals:
-        _core.serve(config, signals.news)
+    signals = _Signals()
+    try:
+        with _heard(signals):
+            _core.serve(config, signals.news)
+    except FileNotFoundError as missing:
+        if not download(options.get("model_path", ""), missing):
+            raise
+        with _heard(signals):
+            _core.serve(config, signals.news)
     return INTERRUPTED if signals.interrupted else 0
 
 
@@ -78,14 +86,13 @@ class _Signals:
 
 
 @contextmanager
-def _signals() -> Iterator[_Signals]:
-    signals = _Signals()
+def _heard(signals: _Signals) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield signals
+        yield
         return
     before = {number: signal.signal(number, signals.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield signals
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -94,7 +101,7 @@ def _signals() -> Iterator[_Signals]:
 Option = tuple[str, Callable[[str], Any], str]
 
 _WORKERS: Sequence[Option] = (
-    ("--model-path", str, "folder of the model: config.json, tokenizer.json; or its name in the Hugging Face cache"),
+    ("--model-path", str, "folder of the model: config.json, tokenizer.json; or its name on the Hugging Face hub"),
     ("--model-name", str, "name under which it is served (default: the model path)"),
     ("--endpoint", str, "dyn://namespace.component.endpoint (default: dyn://dynamo.backend.generate)"),
     ("--num-workers", int, "workers in this process (default: 1)"),

@@ -185,7 +185,7 @@ func permanent(err error) bool {
 func explain(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; the role of this pod needs list, watch, create, patch and delete for %s", err, metadata.GroupResource())
+		return fmt.Errorf("%w; the role of this pod needs list, create, patch and delete for %s", err, metadata.GroupResource())
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w; the cluster needs the custom resource %s of Dynamo", err, metadata.GroupResource())
 	}
