@@ -60,6 +60,9 @@ func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, di
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if p.Status().Draining {
+			return // the test has shut it down
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if err := p.Shutdown(ctx); err != nil {

@@ -28,7 +28,7 @@ type Listener struct {
 	mu        sync.Mutex
 	table     *bootstrap.Table[*participant]
 	strangers list.List // of net.Conn, oldest first
-	conns     map[net.Conn]struct{}
+	conns     map[net.Conn]*peer
 }
 
 // participant is one half of a hand-off, as the table has it.
@@ -57,7 +57,7 @@ func Listen(address string, c Config) (*Listener, error) {
 	l := &Listener{
 		config: c, listener: listener, started: time.Now(), closed: make(chan struct{}), places: newPlaces(&c),
 		table: bootstrap.NewTable[*participant](c.PerRank*c.Ranks, c.TimeoutMs),
-		conns: map[net.Conn]struct{}{},
+		conns: map[net.Conn]*peer{},
 	}
 	l.pending.Go(l.accept)
 	return l, nil
@@ -75,8 +75,12 @@ func (l *Listener) Close() {
 		close(l.closed)
 	}
 	_ = l.listener.Close()
-	for conn := range l.conns {
-		_ = conn.Close()
+	for conn, p := range l.conns {
+		if p == nil {
+			_ = conn.Close()
+		} else {
+			p.hurry() // a hand-off may just have been completed, which the destination has to hear
+		}
 	}
 	l.mu.Unlock()
 	l.pending.Wait()
@@ -167,6 +171,9 @@ func (l *Listener) welcome(conn net.Conn) {
 		l.exit(conn)
 		return
 	}
+	l.mu.Lock()
+	l.conns[conn] = p
+	l.mu.Unlock()
 	l.pending.Go(func() {
 		p.read(in)
 		l.exit(conn)
@@ -270,7 +277,7 @@ func (l *Listener) enter(conn net.Conn) (known func(), open bool) {
 		return nil, false
 	default:
 	}
-	l.conns[conn] = struct{}{}
+	l.conns[conn] = nil
 	place := l.strangers.PushBack(conn)
 	if l.strangers.Len() > maxStrangers {
 		oldest := l.strangers.Remove(l.strangers.Front()).(net.Conn)

@@ -113,6 +113,15 @@ func (p *peer) leave() {
 	close(p.quit)
 }
 
+// hurry ends a hand-off that is not over yet: nothing more is read. One that is over says what it has to say.
+func (p *peer) hurry() {
+	select {
+	case <-p.quit:
+	default:
+		_ = p.conn.SetReadDeadline(time.Now())
+	}
+}
+
 // converse takes part in a hand-off until it is over. A context that ends cancels it, which takes a little.
 func (p *peer) converse(ctx context.Context, s session, engine Engine, started time.Time) error {
 	defer p.leave()

@@ -1,0 +1,89 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/wire"
+)
+
+// TestShutdownUnderLoad: clients that are cut off hear of it, and nothing of the process is left but its closed ports.
+func TestShutdownUnderLoad(t *testing.T) {
+	const clients = 200
+	p, store := startProcess(t, 0)
+	records, err := store.List(discovery.Instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := plane.NewCaller("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	output := uint32(3000)
+	var begun, whole, broken atomic.Int32
+	var all sync.WaitGroup
+	for i := range clients {
+		var record struct{ Transport map[string]string }
+		for _, r := range records {
+			if strings.Contains(r.Key, "/generate/") && (record.Transport == nil || i%2 == 1) {
+				if err := json.Unmarshal(r.Document, &record); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		address, path, _ := strings.Cut(record.Transport["tcp"], "/")
+		all.Go(func() {
+			body, _ := wire.EncodeRequest(wire.JSON, wire.Request{
+				TokenIDs: []uint32{1, 2, uint32(i)}, StopConditions: wire.StopConditions{MaxTokens: &output},
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			answer, err := caller.Call(ctx, address, path, wire.JSON, body)
+			if err != nil {
+				broken.Add(1)
+				return
+			}
+			defer answer.Close()
+			for begun.Add(1); err == nil; {
+				_, err = answer.Next()
+			}
+			if err == io.EOF {
+				whole.Add(1)
+			} else {
+				broken.Add(1)
+			}
+		})
+	}
+	for deadline := time.Now().Add(20 * time.Second); begun.Load() < clients/2; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d have begun", begun.Load(), clients)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if err := p.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if broken.Load() == 0 || whole.Load()+broken.Load() != clients {
+		t.Errorf("%d answers are whole, %d are not", whole.Load(), broken.Load())
+	}
+	for _, b := range discovery.Buckets {
+		if records, err := store.List(b); err != nil || len(records) != 0 {
+			t.Errorf("%s: %d records are left, %v", b, len(records), err)
+		}
+	}
+}
