@@ -362,9 +362,8 @@ func TestPassword(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	put(t, s, "a")
 	time.Sleep(2 * config.LeaseTTL) // tokens expire meanwhile
-	if !holds(s, "a") {
-		t.Error("the record is gone")
-	}
+	// A busy machine may check passwords so slowly that the lease is lost in between; then it comes back.
+	waitFor(t, "the record under a fresh token", func() bool { return holds(s, "a") })
 	wrong := config
 	wrong.Password = "wrong"
 	if _, err := Open(ctx, wrong, slog.Default()); err == nil || !strings.Contains(err.Error(), "authentication failed") {
