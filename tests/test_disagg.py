@@ -76,6 +76,27 @@ def test_decisions_of_both_stages_are_logged_and_repeated(folder: Path, trace: s
         assert again.requests[name].tolist() == first.requests[name].tolist()
 
 
+def test_round_robin_takes_the_workers_of_each_pool_in_turn(cli: Cli, folder: Path, trace: str) -> None:
+    pools = ["--num-prefill-workers", "2", "--num-decode-workers", "3", "--report-jsonl", "rows.jsonl"]
+    done = cli(trace, "--trace-block-size", "64", "--router-mode", "round_robin", *SPLIT_CLI[2:], *pools)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert [r["prefill_worker_idx"] for r in rows] == [0, 1, 0]
+    by_held = sorted(rows, key=lambda r: r["source_held_ms"])
+    assert [r["decode_worker_idx"] for r in by_held] == [0, 1, 2]  # in the order in which prompts are done
+    assert {(r["prefill_route_overlap_tokens"], r["decode_route_overlap_tokens"]) for r in rows} == {(0, 0)}
+    assert rows[2]["reused_input_tokens"] == 128  # it is cached where the first one ran all the same
+
+
+def test_what_needs_a_router_between_two_pools(cli: Cli) -> None:
+    in_turn = [*TINY, "--router-mode", "round_robin", *SPLIT_CLI[2:]]
+    assert "router_log: got" in refused(cli(*in_turn, "--router-log", "log.jsonl"))
+    prefill = json.dumps({**PREFILL, "router_queue_policy": "lcfs"})
+    done = cli(*TINY, "--router-mode", "round_robin", "--prefill-engine-args", prefill, *SPLIT_CLI[4:])
+    assert done.returncode == 0
+    assert "router_queue_policy has no effect with router_mode round_robin" in done.stderr
+
+
 def test_requests_that_fit_only_one_pool(folder: Path) -> None:
     trace = write_trace(folder / "t.jsonl", [row(0, 256, 2, [1, 2, 3, 4]), row(0, 64, 2, [5])])
     small = {**DECODE, "num_gpu_blocks": 3}
@@ -99,7 +120,7 @@ def test_synthetic_sessions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (SPLIT_CLI[2:], "router_mode: got round_robin, want kv_router with prefill_engine_args and decode_engine_args"),
+        (SPLIT_CLI[2:], "router_mode: got nothing, want kv_router or round_robin with prefill_engine_args and decode_"),
         (SPLIT_CLI[:4], "decode_engine_args: got nothing, want engine arguments, as prefill_engine_args are given"),
         ([*SPLIT_CLI[:2], *SPLIT_CLI[4:]], "prefill_engine_args: got nothing"),
         ([*SPLIT_CLI, "--extra-engine-args", "{}"], "extra_engine_args: got"),

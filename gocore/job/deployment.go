@@ -93,9 +93,10 @@ func checkPools(o *strictjson.Object) error {
 			Field: "num_workers", Got: o.Shown("num_workers"),
 			Want: "num_prefill_workers and num_decode_workers instead, with prefill_engine_args and decode_engine_args",
 		}
-	case o.Text("router_mode") != kvRouter:
+	case !o.Given("router_mode"): // the default, round_robin, would be a surprise here
 		return &strictjson.FieldError{
-			Field: "router_mode", Got: o.Text("router_mode"), Want: kvRouter + " with prefill_engine_args and decode_engine_args",
+			Field: "router_mode", Got: "nothing",
+			Want: kvRouter + " or " + roundRobin + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil

@@ -197,13 +197,16 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 	}
 	if o.Text("router_mode") == roundRobin {
 		warn("router_config", "with router_mode round_robin")
-		if args.RouterQueuePolicy != "" {
+		pools := []engineargs.Args{args, d.prefill}
+		if slices.ContainsFunc(pools, func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
 			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
 		}
 		if w.RouterHints {
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
 		}
-		if args.EngineType == engineargs.SGLang && args.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens {
+		if slices.ContainsFunc(pools, func(a engineargs.Args) bool {
+			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
+		}) {
 			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
 		}
 	}

@@ -167,9 +167,11 @@ func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
 	cfg.Disagg = &replay.DisaggConfig{
 		Prefill: d.prefill, Decode: d.args,
 		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
-		Transfer:      transfer,
-		PrefillRouter: replay.NewKVStage(*r.stages[0], cfg.Workload),
-		DecodeRouter:  replay.NewKVStage(*r.stages[1], cfg.Workload),
+		Transfer: transfer,
+	}
+	if len(r.stages) > 0 {
+		cfg.Disagg.PrefillRouter = replay.NewKVStage(*r.stages[0], cfg.Workload)
+		cfg.Disagg.DecodeRouter = replay.NewKVStage(*r.stages[1], cfg.Workload)
 	}
 	return cfg
 }

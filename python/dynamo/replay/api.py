@@ -69,7 +69,7 @@ def run_trace_replay(
         num_workers: Simulated workers; one if not given.
         prefill_engine_args, decode_engine_args: Two pools instead of one, of num_prefill_workers and
             num_decode_workers: the first computes prompts, the second takes over their KV and generates. Both need
-            their ``worker_type``, and the run ``router_mode="kv_router"``.
+            their ``worker_type``, and the run a ``router_mode``, which has no default then.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
         router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
         router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
