@@ -300,3 +300,41 @@ def test_arguments_reach_the_engine() -> None:
     small = run_synthetic_trace_replay(200, 8, 20, extra_engine_args=MockEngineArgs(max_num_seqs=1))
     large = run_synthetic_trace_replay(200, 8, 20, extra_engine_args=MockEngineArgs(max_num_seqs=None))
     assert small["duration_ms"] > large["duration_ms"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "rates"),
+    [
+        ({}, None),
+        ({"aic_nextn": 2}, "0.85,0.3"),
+        ({"aic_nextn": 3, "aic_nextn_accept_rates": "1,0.5"}, "1,0.5,0"),
+        ({"aic_nextn": 2, "aic_nextn_accept_rates": " "}, "0.85,0.3"),
+        ({"aic_nextn": 1, "aic_nextn_accept_rates": "0.50 , 0.25"}, "0.5"),
+        ({"aic_nextn": 5, "aic_nextn_accept_rates": "1e-7,.5,1e-20,1."}, "0.0000001,0.5,0.00000000000000000001,1,0"),
+    ],
+)
+def test_accept_rates_are_padded(fields: dict[str, Any], rates: str | None) -> None:
+    args = MockEngineArgs(**fields)
+    assert args.aic_nextn_accept_rates == rates
+    assert args.copy().aic_nextn_accept_rates == rates
+    assert MockEngineArgs.from_json(json.dumps(fields)).aic_nextn_accept_rates == rates
+
+
+def test_padded_rates_mean_the_same() -> None:
+    short = MockEngineArgs(aic_nextn=3, aic_nextn_accept_rates="1,0.5")
+    assert short == MockEngineArgs(aic_nextn=3, aic_nextn_accept_rates="1.0,0.50,0")
+    assert short.with_overrides(aic_nextn=4).aic_nextn_accept_rates == "1,0.5,0,0"
+
+
+def test_two_sizes_of_a_page() -> None:
+    message = "^sglang.page_size: got 16, want the same as block_size, 8$"
+    sglang: dict[str, Any] = {"engine_type": "sglang", "sglang": SglangArgs(page_size=16)}
+    with pytest.raises(ValueError, match=message):
+        MockEngineArgs(block_size=8, **sglang)
+    with pytest.raises(ValueError, match=message):
+        MockEngineArgs.from_json('{"engine_type": "sglang", "block_size": 8, "sglang": {"page_size": 16}}')
+    args = MockEngineArgs(**sglang)
+    with pytest.raises(ValueError, match=message):
+        args.with_overrides(block_size=8)
+    assert args.block_size == MockEngineArgs(block_size=16, **sglang).block_size == 16
+    assert MockEngineArgs(block_size=8, sglang=SglangArgs(page_size=16)).block_size == 8  # vLLM does not look at it

@@ -2,6 +2,7 @@ package engineargs
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/fieldtable"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
 
@@ -46,8 +48,12 @@ func encodeTable(t *testing.T) []byte {
 	for i, size := range blockSizeDefaults {
 		sizes = append(sizes, fmt.Sprintf("%q: %d", EngineType(i), size))
 	}
-	return fmt.Appendf(nil, "{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"nested\": {\n%s\n  }\n}\n",
-		encodeFields(t, "  ", schema().Fields), strings.Join(sizes, ", "), strings.Join(nested, ",\n"))
+	rates, err := json.Marshal(speculation.DefaultRates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Appendf(nil, "{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": {\n%s\n  }\n}\n",
+		encodeFields(t, "  ", schema().Fields), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n"))
 }
 
 func encodeFields(t *testing.T, indent string, fields []strictjson.Field) string {

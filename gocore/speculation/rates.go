@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// defaultRates are those of drafts about which the user says nothing.
-var defaultRates = [MaxDrafts]float64{0.85, 0.3, 0, 0, 0}
+// DefaultRates are those of drafts about which the user says nothing.
+var DefaultRates = [MaxDrafts]float64{0.85, 0.3, 0, 0, 0}
 
 // RateError is an entry of the list of rates, counted from 0, that is not a probability.
 type RateError struct {
@@ -23,7 +23,7 @@ func (e *RateError) Error() string {
 // list stands for the default, 0.85,0.3,0,0,0. Entries too many are checked and left out, those too few are 0.
 func ParseRates(list string, drafts int) ([]float64, error) {
 	if strings.TrimSpace(list) == "" {
-		return append([]float64(nil), defaultRates[:drafts]...), nil
+		return append([]float64(nil), DefaultRates[:drafts]...), nil
 	}
 	rates := make([]float64, drafts)
 	for i, entry := range strings.Split(list, ",") {

@@ -129,7 +129,7 @@ func TestParseRates(t *testing.T) {
 }
 
 func BenchmarkBurst(b *testing.B) {
-	d := New(defaultRates[:], 42)
+	d := New(DefaultRates[:], 42)
 	for b.Loop() {
 		d.Burst()
 	}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypedDict
 
 from dynamo._core import values
+from dynamo.mocker.draft_rates import accept_rates
 from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse, table
 from dynamo.mocker.unpack import Unpack
 
@@ -195,6 +196,10 @@ class MockEngineArgs(FieldSet):
         """Whether this engine only generates."""
         return bool(self.worker_type == "decode")
 
+    def _keep(self, given: dict[str, Any]) -> None:
+        _check_page_size(given)
+        super()._keep(given)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _POOL_SIZE and name in self._settable:
             self._keep(self._merged(MockEngineArgs(num_gpu_blocks=value)._given))
@@ -217,6 +222,8 @@ class MockEngineArgs(FieldSet):
             return self._default_block_size()
         if field.name == "worker_type" and self._given.get("worker_type") is None:
             return self._legacy_worker_type() or field.default
+        if field.name == "aic_nextn_accept_rates" and self.aic_nextn is not None:
+            return accept_rates(value, self.aic_nextn)
         return value
 
     def _meaning(self) -> dict[str, Any]:
@@ -235,3 +242,12 @@ class MockEngineArgs(FieldSet):
 
     def _legacy_worker_type(self) -> str | None:
         return next((kind for kind in ("prefill", "decode") if self._given.get(f"is_{kind}")), None)
+
+
+def _check_page_size(given: Mapping[str, Any]) -> None:
+    """Refuses two different sizes of a page of SGLang's cache."""
+    block_size, sglang = given.get("block_size"), given.get("sglang")
+    if given.get("engine_type") != "sglang" or not block_size or sglang is None:
+        return
+    if sglang.page_size not in (None, block_size):
+        raise ValueError(f"sglang.page_size: got {sglang.page_size}, want the same as block_size, {block_size}")
