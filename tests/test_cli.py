@@ -80,7 +80,6 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
     [
         ["--router-policy-config", "policy.yaml"],
         ["--router-config", '{"router_policy_config": "policy.yaml"}'],
-        ["--extra-engine-args", '{"engine_type": "trtllm"}'],
         ["--planner-config", "{}"],
     ],
 )

@@ -280,12 +280,16 @@ LABELS_OF_NAMES: list[tuple[str, set[str], str]] = [
 METRICS = {prefix + name: labels for prefix, labels, names in LABELS_OF_NAMES for name in names.split()}
 TIMES = ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds")
 VLLM_NAMES = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "gpu_cache_usage_perc")
-VLLM = {f"vllm:{name}": RANK | {"engine"} for name in (*VLLM_NAMES, "num_preemptions_total", *TIMES)}
+VLLM, TRTLLM = (
+    {f"{engine}:{name}": RANK | {"engine"} for name in (*VLLM_NAMES, "num_preemptions_total", *TIMES)}
+    for engine in ("vllm", "trtllm")
+)
 SGLANG_NAMES = ("num_running_reqs", "num_queue_reqs", "cache_hit_rate", "num_requests_total", *TIMES)
 SGLANG_LABELS = RANK | {"dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
 SGLANG = {f"sglang:{name}": SGLANG_LABELS for name in SGLANG_NAMES}
 ENGINES = {
     "vllm": ([], VLLM),
+    "trtllm": (["--engine-type", "trtllm"], TRTLLM),
     "sglang": (["--engine-type", "sglang", "--sglang-page-size", "16"], SGLANG),
 }
 
@@ -326,17 +330,37 @@ def test_metrics_have_their_names(tmp_path: Path, model: str, engine: str) -> No
         }
 
 
+def answers_at_once(url: str, requests: int, max_tokens: int) -> list[list[int]]:
+    """The tokens of requests that are sent at the same time."""
+    texts: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: texts.append(post(url, generate(max_tokens))[1])) for _ in range(requests)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return [answer(text)[0] for text in texts]
+
+
+SMALL_POOL = ("--block-size", "16", "--num-gpu-blocks-override", "8")
+
+
 def test_preemptions_are_counted(tmp_path: Path, model: str) -> None:
-    pool = ("--block-size", "16", "--num-gpu-blocks-override", "8")
-    with workers(tmp_path, "--model-path", model, *pool) as w:
-        url, answers = w.url(), []
-        threads = [threading.Thread(target=lambda: answers.append(post(url, generate(60)))) for _ in range(3)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert [len(answer(text)[0]) for _, text in answers] == [60] * 3
+    with workers(tmp_path, "--model-path", model, *SMALL_POOL) as w:
+        assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
         assert w.metric("vllm:num_preemptions_total") > 0
+
+
+def test_trtllm(tmp_path: Path, model: str) -> None:
+    """Nothing is preempted, and an answer that the pool cannot hold ends with the pool."""
+    with workers(tmp_path, "--model-path", model, "--engine-type", "trtllm", *SMALL_POOL) as w:
+        assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
+        assert w.metric("trtllm:num_preemptions_total") == 0
+        tokens, finish = answer(post(w.url(), generate(1000))[1])
+        assert (len(tokens), finish) == (8 * 16 - len(PROMPT), "length")
+        too_long = post(w.url(), {"token_ids": [7] * 128, "stop_conditions": {"max_tokens": 5}})[1]
+        assert "the pool has 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
 
 
 def test_a_file_replaces_engine_options(tmp_path: Path, model: str) -> None:
@@ -366,7 +390,7 @@ REFUSED = [
     (["--zmq-kv-events-ports", "x"], "zmq_kv_events_ports"),
     (["--zmq-replay-ports", "20080"], "requires zmq_kv_events_ports"),
     (["--num-g2-blocks", "5"], "num_g2_blocks"),
-    (["--engine-type", "trtllm"], "trtllm"),
+    (["--engine-type", "trtllm", "--disaggregation-mode", "prefill"], "which has no hand-offs"),
     (["--data-parallel-size", "0"], "data_parallel_size: got 0"),
     (["--block-size", "3"], "block_size: got 3"),
     (["--reasoning", "{"], "reasoning"),

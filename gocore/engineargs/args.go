@@ -23,7 +23,9 @@ type Args struct {
 	// Zero in the product of those that apply means no scaling.
 	SpeedupRatio, DecodeSpeedupRatio float64
 	Preemption                       PreemptionMode
-	Eviction                         EvictionBackend
+	// Admission is what a request needs to be admitted; it follows from the engine type.
+	Admission AdmissionPolicy
+	Eviction  EvictionBackend
 	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0, 1).
 	Watermark float64
 	// RouterQueuePolicy overrides that of the router's configuration; "" does not.
@@ -117,7 +119,7 @@ const (
 
 var policyNames = []string{"fifo", "fcfs", "lpm"}
 
-// EngineType is the inference engine that is simulated. TRTLLM is not built.
+// EngineType is the inference engine that is simulated.
 type EngineType uint8
 
 // The engine types, in the order of their names in the table.
@@ -131,6 +133,17 @@ var engineTypeNames = []string{VLLM: "vllm", SGLang: "sglang", TRTLLM: "trtllm"}
 
 // String returns the name users write.
 func (t EngineType) String() string { return engineTypeNames[t] }
+
+// AdmissionPolicy says how much room in the KV pool a request needs to be admitted.
+type AdmissionPolicy uint8
+
+const (
+	// AdmitPresent asks for the blocks of the tokens that there are. Later ones may run short, which preempts requests.
+	AdmitPresent AdmissionPolicy = iota
+	// GuaranteedNoEvict asks for the blocks of the whole output too, beside all that running requests are still going to
+	// take. Nothing is ever preempted.
+	GuaranteedNoEvict
+)
 
 // PreemptionMode says which running request gives its blocks back first.
 type PreemptionMode uint8
@@ -227,9 +240,7 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
-	case f.use == inert && in == live:
-		return "on live workers"
-	case f.use == inert || f.use == liveOnly && in != live || f.use == offload:
+	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()
@@ -299,8 +310,9 @@ func build(o *strictjson.Object) Args {
 		SpeedupRatio:        o.Float("speedup_ratio"),
 		DecodeSpeedupRatio:  o.Float("decode_speedup_ratio"),
 		Preemption:          PreemptionMode(slices.Index(preemptionNames, o.Text("preemption_mode"))),
+		Admission:           admissionPolicies[engineType(o)],
 		Eviction:            EvictionBackend(slices.Index(evictionNames, o.Text("eviction_backend"))),
-		Watermark:           o.Float("watermark"),
+		Watermark:           watermark(o),
 		RouterQueuePolicy:   o.Text("router_queue_policy"),
 		SGLang:              sglang(o),
 		WorkerType:          workerType(o),
@@ -354,6 +366,15 @@ func (a Args) WithPool(blocks int) (Args, error) {
 	return a, nil
 }
 
+// Output is the number of tokens that a request gets which asks for outputTokens. Where room for whole outputs is
+// guaranteed, an output ends when the request fills the pool; a prompt that fills it alone is left to be rejected.
+func (a *Args) Output(promptTokens, outputTokens int) int {
+	if room := a.BlockSize*a.NumGPUBlocks - promptTokens; a.Admission == GuaranteedNoEvict && room > 0 {
+		return min(outputTokens, room)
+	}
+	return outputTokens
+}
+
 // workerType may trust that the type and its old aliases do not contradict each other.
 func workerType(o *strictjson.Object) WorkerType {
 	switch {
@@ -399,6 +420,17 @@ func transfer(o *strictjson.Object) TransferArgs {
 
 func engineType(o *strictjson.Object) EngineType {
 	return EngineType(slices.Index(engineTypeNames, o.Text("engine_type")))
+}
+
+// admissionPolicies are those of engines with a pool of blocks; SGLang admits by rules of its own.
+var admissionPolicies = map[EngineType]AdmissionPolicy{VLLM: AdmitPresent, TRTLLM: GuaranteedNoEvict}
+
+// watermark is 0 where the policy guarantees room for outputs: there is no preemption that a margin could avoid.
+func watermark(o *strictjson.Object) float64 {
+	if admissionPolicies[engineType(o)] == GuaranteedNoEvict {
+		return 0
+	}
+	return o.Float("watermark")
 }
 
 // defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at

@@ -115,6 +115,11 @@ func checkSpeculation(o *strictjson.Object) error {
 
 // checkTRTLLM looks at the nested object for every engine type, as the reference does.
 func checkTRTLLM(o *strictjson.Object) error {
+	if engineType(o) == TRTLLM && workerType(o) != Aggregated {
+		return &strictjson.FieldError{
+			Field: "worker_type", Got: workerType(o).String(), Want: "aggregated with engine_type trtllm, which has no hand-offs",
+		}
+	}
 	nested := o.Object("trtllm")
 	if nested == nil || !nested.Given("capacity_scheduler_policy") || nested.Text("capacity_scheduler_policy") == "guaranteed_no_evict" {
 		return nil
@@ -210,9 +215,6 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	var errs []error
 	refuse := func(name, feature string) {
 		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
-	}
-	if engineType(o) == TRTLLM {
-		refuse("engine_type", "")
 	}
 	if in == offline {
 		return errs

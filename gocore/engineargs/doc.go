@@ -9,9 +9,8 @@
 // does with it. There are these answers to the last question:
 //
 //	applied   it becomes part of Args
-//	inert     it is checked, and has no effect: one warning line names all such fields
-//	liveOnly  applied on live workers, inert offline
-//	offload   refused on live workers, inert offline
+//	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
+//	offload   refused on live workers; without effect offline
 //	silent    accepted and forgotten, as in the reference
 //
 // Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something

@@ -12,7 +12,6 @@ type use uint8
 
 const (
 	applied use = iota
-	inert
 	liveOnly
 	offload
 	silent
@@ -85,7 +84,7 @@ var table = []field{
 	row("preemption_mode", word(preemptionNames...), "lifo").only(VLLM),
 	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil),
 	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).only(SGLang),
-	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).as(inert),
+	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).only(TRTLLM),
 
 	row("num_g2_blocks", atLeast(0), nil).as(offload).zeroUnset(),
 	row("num_g3_blocks", atLeast(0), nil).as(offload).zeroUnset(),
@@ -98,7 +97,7 @@ var table = []field{
 	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(offload),
 	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(offload),
 
-	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM, TRTLLM),
+	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM),
 	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }

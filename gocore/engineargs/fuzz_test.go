@@ -50,11 +50,12 @@ func FuzzParse(f *testing.F) {
 }
 
 func checkArgs(t *testing.T, a Args) {
+	pooled := a.EngineType != SGLang
 	power := a.BlockSize >= 2 && a.BlockSize <= 1024 && bits.OnesCount(uint(a.BlockSize)) == 1
 	page := a.BlockSize >= 1 && a.BlockSize <= maxPage && a.SGLang.ChunkedPrefillSize%a.BlockSize == 0
 	switch {
-	case a.EngineType == TRTLLM,
-		a.EngineType == VLLM && !power || a.EngineType == SGLang && !page,
+	case pooled && !power || !pooled && !page,
+		a.EngineType == TRTLLM && (a.WorkerType != Aggregated || a.Watermark != 0) || (a.EngineType == TRTLLM) != (a.Admission == GuaranteedNoEvict),
 		a.SGLang.MaxPrefillTokens < 1 || a.SGLang.ChunkedPrefillSize < 1 || a.SGLang.ClipMaxNewTokens < 1,
 		!finite(a.SGLang.Conservativeness) || a.Transfer.BytesPerToken < 0 || !finite(a.Transfer.BandwidthGBs),
 		a.NumGPUBlocks < 1 && a.Capacity.BlockSize != a.BlockSize || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,

@@ -122,8 +122,8 @@ func TestWarnings(t *testing.T) {
 		{`{"bootstrap_port": 0}`, "engine argument bootstrap_port has no effect on offline replay"},
 		{`{"zmq_replay_port": 65535, "zmq_kv_events_port": 1, "startup_time": 2.5}`,
 			"engine arguments startup_time, zmq_kv_events_port, zmq_replay_port have no effect on offline replay"},
-		{`{"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}`, "engine argument trtllm has no effect on offline replay"},
-		{`{"trtllm": {}}`, "engine argument trtllm has no effect on offline replay"},
+		{`{"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}`, "engine argument trtllm has no effect with engine_type vllm"},
+		{`{"trtllm": {}}`, "engine argument trtllm has no effect with engine_type vllm"},
 		{`{"reasoning": {"start_thinking_token_id": 1, "end_thinking_token_id": 4294967295, "thinking_ratio": 0.5}}`,
 			"engine argument reasoning has no effect on offline replay"},
 		{`{"enable_local_indexer": true, "handoff_session_timeout_ms": 1, "response_replay_trace_path": "x"}`,
@@ -273,15 +273,41 @@ func TestUnknownListsAccepted(t *testing.T) {
 	}
 }
 
-func TestNotBuilt(t *testing.T) {
-	tests := []struct{ in, want string }{
-		{`{"engine_type": "trtllm"}`, `engine_type: "trtllm" is not built yet`},
+// TestTRTLLM: the policy follows from the engine type, and what only preemption has a use for is named and left out.
+func TestTRTLLM(t *testing.T) {
+	const text = `{"engine_type": "TRTLLM", "num_gpu_blocks": 4, "trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"},
+		"watermark": 0.5, "preemption_mode": "fifo"}`
+	got, warnings, err := Parse(text)
+	want := Default()
+	want.EngineType, want.BlockSize, want.NumGPUBlocks, want.Admission, want.Preemption = TRTLLM, 32, 4, GuaranteedNoEvict, FIFO
+	if err != nil || got != want {
+		t.Errorf("got %+v, error %v, want %+v", got, err, want)
 	}
-	for _, test := range tests {
-		err := refusal(t, test.in)
-		var notBuilt *strictjson.NotBuiltError
-		if err.Error() != test.want || !errors.As(err, &notBuilt) {
-			t.Errorf("%s:\ngot  %s\nwant %s", test.in, err, test.want)
+	if line := "engine arguments preemption_mode, watermark have no effect with engine_type trtllm"; len(warnings) != 1 || warnings[0] != line {
+		t.Errorf("got warnings %q", warnings)
+	}
+	live, warnings, err := ParseLive(text)
+	if live.Admission != GuaranteedNoEvict || len(warnings) != 1 || err != nil {
+		t.Errorf("live: got %+v, warnings %q, error %v", live, warnings, err)
+	}
+	for _, role := range []string{"prefill", "decode"} {
+		line := "worker_type: got " + role + ", want aggregated with engine_type trtllm, which has no hand-offs"
+		if err := refusal(t, `{"engine_type": "trtllm", "is_`+role+`": true}`); err.Error() != line {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestOutput: only where room for whole outputs is guaranteed does an output end with the pool. Prompts that fill it alone
+// are none of its business.
+func TestOutput(t *testing.T) {
+	vllm, trtllm := Args{BlockSize: 16, NumGPUBlocks: 2}, Args{BlockSize: 16, NumGPUBlocks: 2, Admission: GuaranteedNoEvict}
+	for _, c := range []struct{ prompt, asked, want int }{{20, 40, 12}, {20, 12, 12}, {20, 3, 3}, {31, 5, 1}, {32, 5, 5}, {33, 5, 5}} {
+		if got := trtllm.Output(c.prompt, c.asked); got != c.want {
+			t.Errorf("prompt %d, asked for %d: got %d, want %d", c.prompt, c.asked, got, c.want)
+		}
+		if got := vllm.Output(c.prompt, c.asked); got != c.asked {
+			t.Errorf("vllm: prompt %d, asked for %d: got %d", c.prompt, c.asked, got)
 		}
 	}
 }
@@ -311,7 +337,8 @@ func TestEveryFieldIsTreated(t *testing.T) {
 			companions = `, "aic_nextn": 1`
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
-		if f.use == inert || f.aic {
+		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
+		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -357,10 +384,9 @@ func TestParseLive(t *testing.T) {
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}
-	for _, text := range []string{`{"num_g2_blocks": 5}`, `{"engine_type": "trtllm"}`} {
-		if _, _, err := ParseLive(text); err == nil || !strings.Contains(err.Error(), "not built yet") {
-			t.Errorf("%s: got %v", text, err)
-		}
+	var notBuilt *strictjson.NotBuiltError
+	if _, _, err := ParseLive(`{"num_g2_blocks": 5}`); !errors.As(err, &notBuilt) {
+		t.Errorf("got %v", err)
 	}
 }
 

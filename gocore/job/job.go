@@ -121,6 +121,9 @@ func Run(config string, m *Monitor) (*Result, error) {
 		WallMs:               float64(wall.Nanoseconds()) / 1e6,
 	}, sla(o))
 	warnings = append(warnings, sdk.finalWarnings()...)
+	if line := cutWarning(d.args, w); line != "" {
+		warnings = append(warnings, line)
+	}
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
 	}

@@ -31,9 +31,9 @@ var (
 
 func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metrics {
 	m := &metrics{sglang: engineType == engineargs.SGLang}
-	prefix, labels := "vllm:", []string{"model_name", "worker_id", "engine"}
+	prefix, labels := engineType.String()+":", []string{"model_name", "worker_id", "engine"}
 	if m.sglang {
-		prefix, labels = "sglang:", []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
+		labels = []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metr
 		m.hitRate = gauge("cache_hit_rate", "Fraction of prompt tokens found in the cache.")
 		r.MustRegister(m.requests)
 	} else {
-		m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:num_preemptions_total", Help: "Running requests that had to give their blocks back."}, labels)
+		m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "num_preemptions_total", Help: "Running requests that had to give their blocks back."}, labels)
 		r.MustRegister(m.preemptions)
 		m.running = gauge("num_requests_running", "Requests that run.")
 		m.waiting = gauge("num_requests_waiting", "Requests that wait.")
@@ -107,7 +107,7 @@ type loadMetrics struct {
 	blocks           float64
 	running, waiting prometheus.Gauge
 	usage            []prometheus.Gauge
-	preemptions      prometheus.Counter // nil on SGLang
+	preemptions      prometheus.Counter // nil on SGLang; stays 0 on TensorRT-LLM
 	preempted        int                // counted
 	hitRate          prometheus.Gauge   // nil on vLLM
 }

@@ -28,10 +28,16 @@ type outputs struct {
 	standardLength int // for requests that name none
 	reasoning      *engineargs.Reasoning
 	recorded       map[string][]uint32 // answers to repeat, by key
+	engine         engineargs.Args     // which may end answers early
 }
 
-// length is how many tokens a request asks for at most.
+// length is how many tokens a request gets at most.
 func (o *outputs) length(request *wire.Request) int {
+	return o.engine.Output(len(request.TokenIDs), o.asked(request))
+}
+
+// asked is how many tokens a request asks for at most.
+func (o *outputs) asked(request *wire.Request) int {
 	if planned, ok := o.planned(request); ok {
 		return len(planned)
 	}
@@ -61,11 +67,12 @@ func (o *outputs) planned(request *wire.Request) ([]uint32, bool) {
 
 // decide draws the answer to a request.
 func (o *outputs) decide(request *wire.Request, rng *rand.Rand) output {
+	length := o.length(request)
 	tokens, planned := o.planned(request)
 	if !planned {
-		tokens = o.draw(o.length(request), rng)
+		tokens = o.draw(length, rng)
 	}
-	return cut(tokens, request)
+	return cut(tokens[:length], request)
 }
 
 // draw makes up length tokens; the first of them are marked as thought if that is asked for.

@@ -104,7 +104,7 @@ func New(c Config) (*Process, error) {
 	p := &Process{
 		config:  c,
 		plane:   plane.New(c.Plane),
-		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded},
+		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded, engine: c.Args},
 		tokens:  newTokens(maxTokens),
 		metrics: newMetrics(c.Registry, c.Args.EngineType),
 		events:  newEventMetrics(c.Registry),

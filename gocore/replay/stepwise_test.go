@@ -55,6 +55,7 @@ func (d drawnRun) engineArgs(rng *rand.Rand) string {
 	add(4, `"watermark":0.1`)
 	add(4, `"eviction_backend":"multi_lru"`)
 	add(10, `"speedup_ratio":1e12`)
+	add(3, `"engine_type":"trtllm"`)
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
@@ -213,20 +214,23 @@ func TestStepwiseDisaggregated(t *testing.T) {
 	}
 }
 
-// TestCoasting: the shortcut is taken, by one worker and by several.
+// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not.
 func TestCoasting(t *testing.T) {
-	for _, workers := range []int{1, 3} {
-		cfg := config(t, `{"block_size":64}`, randomTrace(3), workers, 0)
+	for _, c := range []struct {
+		engine  string
+		workers int
+	}{{"vllm", 1}, {"vllm", 3}, {"trtllm", 1}, {"trtllm", 3}} {
+		cfg := config(t, `{"block_size":64,"engine_type":"`+c.engine+`"}`, randomTrace(3), c.workers, 0)
 		calls := 0
 		cfg.Poll = func(float64, int) error { calls++; return nil }
 		rows := text(t, cfg, mustRun(t, cfg))
 		fast := calls
 		cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
 		if got := text(t, cfg, mustRun(t, cfg)); got != rows {
-			t.Errorf("%d workers: %s", workers, firstDifference(rows, got))
+			t.Errorf("%+v: %s", c, firstDifference(rows, got))
 		}
 		if stepwise := calls - fast; 2*fast > stepwise {
-			t.Errorf("%d workers: polled %d times, stepwise %d times", workers, fast, stepwise)
+			t.Errorf("%+v: polled %d times, stepwise %d times", c, fast, stepwise)
 		}
 	}
 }

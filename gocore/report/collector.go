@@ -115,7 +115,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	}
 	for _, id := range p.Finished {
 		r := &c.records[id]
-		r.close(r.outputTokens)
+		r.close(r.emitted(pass))
 		c.settle(id)
 	}
 }
@@ -211,6 +211,11 @@ func (r *record) close(tokens int32) {
 	r.state = closedRun
 	r.run.last = r.run.pass + tokens - r.run.extra - r.run.index - 1
 	r.tokens = tokens
+}
+
+// emitted is how many tokens a request with an open run has emitted when pass ends. They may be fewer than were asked for.
+func (r *record) emitted(pass int32) int32 {
+	return r.run.index + pass - r.run.pass + 1 + r.run.extra
 }
 
 // settle counts the gaps of a request that emits no more and takes its token times from its runs. A request that is

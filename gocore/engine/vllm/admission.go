@@ -70,9 +70,13 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 // now. Blocks that a request holds already cost nothing; cached blocks that nobody holds cost like free ones. A request
 // that has not run yet must also leave the reserve.
 func (s *Scheduler) fits(r *sequence, activeCached int) bool {
-	needed := max(0, s.ceilBlocks(r.tokens())-activeCached>>s.blockShift)
+	tokens, available := r.tokens(), s.pool.Available()
+	if s.guaranteed() {
+		tokens, available = r.promptTokens+r.maxOutput, available-s.promised()
+	}
+	needed := max(0, s.ceilBlocks(tokens)-activeCached>>s.blockShift)
 	if r.status == waiting {
 		needed += s.reserve
 	}
-	return needed <= s.pool.Available()
+	return needed <= available
 }

@@ -112,6 +112,9 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 	}
 	if r.full < r.listed {
 		s.pool.Promote(r.held, r.blockID(r.full))
+		if r.full < r.shareable {
+			s.tookShareable()
+		}
 		r.full++
 	}
 	held, ok := s.pool.UsePartial(r.held)

@@ -222,6 +222,7 @@ func FuzzHandoffs(f *testing.F) {
 
 func checkHandoffs(data []byte) (stalled bool, err error) {
 	args, workload := workloadFrom(data)
+	args.Admission = engineargs.AdmitPresent // the other policy has no hand-offs
 	first := newPair(args, workload, data, false)
 	if err := first.run(); err != nil {
 		return false, err

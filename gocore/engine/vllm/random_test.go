@@ -43,6 +43,7 @@ func FuzzScheduler(f *testing.F) {
 	f.Add([]byte{1, 4, 0, 30, 5, 0, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})        // FIFO, no prefix caching
 	f.Add([]byte{0, 20, 5, 200, 0, 128, 0, 0, 31, 1, 1, 7, 0, 31, 3, 1, 31}) // watermark
 	f.Add([]byte{1, 4, 0, 30, 0, 15, 0, 0, 5, 9, 1, 0, 0, 6, 9, 2, 0})       // preemption for bursts
+	f.Add([]byte{1, 4, 0, 30, 0, 192, 0, 0, 5, 6, 1, 0, 0, 6, 4, 2, 0})      // none where room is guaranteed
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := checkWorkload(data); err != nil {
 			t.Fatal(err)
@@ -74,7 +75,11 @@ func workloadFrom(data []byte) (engineargs.Args, []arrival) {
 	args.ChunkedPrefill = switches>>1&1 == 0
 	args.PrefixCaching = switches>>2&1 == 0
 	args.Eviction = engineargs.EvictionBackend(switches >> 3 % 3)
-	args.Watermark = []float64{0, 0, 0.1, 0.3, 0.6}[next()/32%5]
+	if margin := next(); margin < 192 {
+		args.Watermark = []float64{0, 0, 0.1, 0.3, 0.6}[margin/32%5]
+	} else {
+		args.Admission = engineargs.GuaranteedNoEvict
+	}
 	var workload []arrival
 	for len(data) > 0 && len(workload) < 8 {
 		a := arrival{
@@ -194,6 +199,9 @@ func checkState(s *Scheduler) error {
 			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.held), r.computed, r.allocated)
 		}
 	}
+	if s.guaranteed() && s.promised() > s.pool.Available() {
+		return fmt.Errorf("%d blocks are promised, %d available", s.promised(), s.pool.Available())
+	}
 	if s.pool.Aside() > 0 {
 		return fmt.Errorf("%d blocks are still set aside", s.pool.Aside())
 	}
@@ -230,6 +238,9 @@ func checkPass(s *Scheduler, p *engine.Pass) error {
 	if tokens > p.Scheduled {
 		return fmt.Errorf("%d tokens, bursts %v, from %d scheduled requests", p.Tokens, p.Bursts, p.Scheduled)
 	}
+	if s.guaranteed() && p.Preempted > 0 {
+		return fmt.Errorf("%d preemptions although room is guaranteed", p.Preempted)
+	}
 	if s.prefillCount < 0 || s.prefillStart < 0 || s.prefillISL < s.prefillStart {
 		return fmt.Errorf("prefill of %d requests from %d to %d", s.prefillCount, s.prefillStart, s.prefillISL)
 	}
@@ -251,7 +262,7 @@ func checkEnd(m *simulation, notes *recorder) error {
 			return fmt.Errorf("%s finishes although it cannot run", a.name)
 		case !never && !unlessCached && !o.Finished:
 			return fmt.Errorf("%s is rejected: %s", a.name, o.Rejected)
-		case o.Finished && len(o.TokenMs) != a.output:
+		case o.Finished && len(o.TokenMs) != m.s.args.Output(a.prompt, a.output):
 			return fmt.Errorf("%s got %d of %d tokens", a.name, len(o.TokenMs), a.output)
 		case o.Finished && (o.AdmitMs < a.atMs || o.TokenMs[0] <= o.AdmitMs):
 			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
@@ -269,7 +280,7 @@ func checkEnd(m *simulation, notes *recorder) error {
 // hopeless tells whether a request can never run, or only if enough of its prompt is cached at the right time.
 func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
 	s := m.s
-	never = s.ceilBlocks(a.prompt+a.output) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.reserve > s.pool.Capacity()
+	never = s.ceilBlocks(a.prompt+s.args.Output(a.prompt, a.output)) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.reserve > s.pool.Capacity()
 	return never, !s.args.ChunkedPrefill && a.prompt > s.args.MaxNumBatchedTokens
 }
 

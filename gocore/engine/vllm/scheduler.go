@@ -121,7 +121,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		id:            req.ID,
 		order:         s.added,
 		promptTokens:  req.PromptTokens,
-		maxOutput:     req.OutputTokens,
+		maxOutput:     s.args.Output(req.PromptTokens, req.OutputTokens),
 		hold:          req.Hold,
 		prompt:        req.Prompt,
 		listed:        s.ceilBlocks(req.PromptTokens),

@@ -80,6 +80,7 @@ func (s *Scheduler) allocate(r *sequence, tokens int) bool {
 				}
 				continue
 			}
+			s.tookShareable()
 		}
 		r.allocated = tokens
 	}

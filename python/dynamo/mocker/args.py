@@ -71,6 +71,17 @@ class SglangArgs(FieldSet):
         super().__init__({name: value for name, value in given.items() if value is not None})
 
 
+class TrtllmArgs(FieldSet):
+    """Settings of a simulated TensorRT-LLM engine; its only capacity scheduler policy is ``"guaranteed_no_evict"``."""
+
+    __slots__ = ()
+    _section: ClassVar[str] = "trtllm"
+
+    def __init__(self, capacity_scheduler_policy: str | None = None) -> None:
+        given = {} if capacity_scheduler_policy is None else {"capacity_scheduler_policy": capacity_scheduler_policy}
+        super().__init__(given)
+
+
 class EngineFields(TypedDict, total=False):
     """The keywords of MockEngineArgs and their types, for type checkers."""
 
@@ -120,7 +131,7 @@ class EngineFields(TypedDict, total=False):
     preemption_mode: str
     router_queue_policy: str | None
     sglang: SglangArgs | Mapping[str, Any] | None
-    trtllm: Mapping[str, Any] | None
+    trtllm: TrtllmArgs | Mapping[str, Any] | None
     num_g2_blocks: int | None
     num_g3_blocks: int | None
     offload_batch_size: int | None

@@ -114,7 +114,7 @@ _WORKERS: Sequence[Option] = (
 )
 _ENGINE: Sequence[Option] = (
     ("--extra-engine-args", str, "JSON file with all engine arguments, instead of the options below"),
-    ("--engine-type", str, "vllm (default) or sglang"),
+    ("--engine-type", str, "vllm (default), sglang or trtllm"),
     ("--num-gpu-blocks-override", int, "KV blocks of a rank (default: 16384)"),
     ("--block-size", int, "tokens of a KV block (default: that of the engine)"),
     ("--max-num-seqs", int, "requests that run at the same time (default: 256)"),

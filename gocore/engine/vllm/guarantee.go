@@ -1,0 +1,28 @@
+package vllm
+
+import "dynosim/gocore/engineargs"
+
+// Under guaranteed-no-evict, the policy of TensorRT-LLM, a request is admitted only if the pool has room for its whole
+// output beside the whole outputs of all running requests. No running request ever lacks a block, so none is preempted.
+// Outputs that no pool of this size could hold are cut (engineargs.Args.Output).
+
+// guaranteed reports whether that policy applies.
+func (s *Scheduler) guaranteed() bool { return s.args.Admission == engineargs.GuaranteedNoEvict }
+
+// promised is the number of blocks that running requests are still going to take. They hold as many as their tokens so far
+// fill; a block that several hold counts for each of them.
+func (s *Scheduler) promised() (blocks int) {
+	for _, r := range s.running {
+		blocks += max(0, s.ceilBlocks(r.promptTokens+r.maxOutput)-len(r.held))
+	}
+	return blocks
+}
+
+// tookShareable notes that a running request took, or filled, a block that another one may hold or wait for. Then one
+// promised block less may not mean one available block less, or the head of the waiting queue may need one less. All
+// other blocks that running requests take change neither.
+func (s *Scheduler) tookShareable() {
+	if s.guaranteed() {
+		s.lookAgain()
+	}
+}

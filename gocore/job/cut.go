@@ -1,0 +1,35 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/workload"
+)
+
+// cutWarning names on one line the requests whose outputs the engine ends early, because they fill the KV pool; "" if
+// there are none.
+func cutWarning(args engineargs.Args, w *workload.Workload) string {
+	const shown = 5
+	var names []string
+	cut := 0
+	for i := range w.Turns {
+		t := &w.Turns[i]
+		tokens := args.Output(t.InputTokens, t.OutputTokens)
+		if tokens == t.OutputTokens {
+			continue
+		}
+		if cut++; cut <= shown {
+			names = append(names, fmt.Sprintf("%s: %d of %d tokens", w.TurnName(int32(i)), tokens, t.OutputTokens))
+		}
+	}
+	if cut > shown {
+		names = append(names, fmt.Sprintf("and %d more", cut-shown))
+	}
+	if cut == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d requests ask for more tokens than the KV pool of %d blocks of %d has room for, and get fewer: %s",
+		cut, len(w.Turns), args.NumGPUBlocks, args.BlockSize, strings.Join(names, "; "))
+}
