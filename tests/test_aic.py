@@ -26,7 +26,7 @@ FAKE = {
     "perf_database": """
         import os
         VERSIONS = {
-            "h200_sxm": {"vllm": ["0.1", "0.2"], "sglang": ["0.5.10"]},
+            "h200_sxm": {"vllm": ["0.1", "0.2"], "sglang": ["0.5.10"], "trtllm": ["1.3.0rc10"]},
             "b300": {"vllm": ["0.19.0"], "sglang": []},
         }
         if os.environ.get("FAKE_IS_BROKEN"):
@@ -101,6 +101,7 @@ FAKE = {
     """,
     "memory": """
         def estimate_num_gpu_blocks(model_path, system, backend, **given):
+            assert given["memory_fraction_kind"] == ("of_free" if backend == "trtllm" else "of_total")
             if given["memory_fraction_value"] < 0.1:
                 raise ValueError("no KV budget")
             return round(1000 * given["memory_fraction_value"]) + given["scheduler_block_size"]
@@ -140,6 +141,15 @@ def test_passes_last_as_long_as_the_sdk_says(fake: Path, cli: Cli, folder: Path)
     assert (report["mean_ttft_ms"], report["mean_itl_ms"]) == pytest.approx((13, 3))
     assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
     assert stderr == ""
+
+
+def test_trtllm(fake: Path, cli: Cli, folder: Path) -> None:
+    """Its own version and share of memory: 0.9 of what is free, 932 blocks of 32 tokens here."""
+    big = ["--input-tokens", "29000", "--output-tokens", "1000", "--request-count", "1"]
+    report, stderr = report_of(cli, folder, *big, *engine(engine_type="trtllm", aic_backend="trtllm"))
+    assert report["timing_model"] == "aic: m, h200_sxm, trtllm 1.3.0rc10, tp 1"
+    assert "the KV pool of 932 blocks of 32 has room for, and get fewer: request 0: 824 of 1000 tokens" in stderr
+    assert report["mean_itl_ms"] == pytest.approx(3)
 
 
 def test_another_version_stands_in_for_the_default(fake: Path, cli: Cli, folder: Path) -> None:
@@ -185,7 +195,7 @@ def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
     ("fields", "message"),
     [
         ({"aic_system": "abacus"}, 'aic_system: got "abacus", want one of b300, h200_sxm'),
-        ({"aic_backend": "tgi", "num_gpu_blocks": 9}, 'aic_backend: got "tgi", want one of sglang, vllm'),
+        ({"aic_backend": "tgi", "num_gpu_blocks": 9}, 'aic_backend: got "tgi", want one of sglang, trtllm, vllm'),
         ({"aic_system": "b300", "aic_backend": "sglang"}, 'aic_backend: got "sglang", want one of vllm'),
         ({"aic_backend_version": "9"}, 'aic_backend_version: got "9", want one of 0.1, 0.2 for vllm on h200_sxm'),
         (

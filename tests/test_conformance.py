@@ -11,7 +11,9 @@ import pytest
 CONFORMANCE = Path(__file__).parent / "conformance"
 
 
-@pytest.mark.parametrize(("name", "cases"), [("cases", 468), ("hard", 330), ("timing", 63), ("real", 13)])
+@pytest.mark.parametrize(
+    ("name", "cases"), [("cases", 468), ("hard", 330), ("timing", 63), ("real", 13), ("more", 105)]
+)
 def test_agrees_with_recorded_runs(name: str, cases: int, tmp_path: Path) -> None:
     checker = [sys.executable, str(CONFORMANCE / "check.py"), str(CONFORMANCE / f"{name}.jsonl.gz")]
     result = subprocess.run(checker, cwd=tmp_path, capture_output=True, text=True, timeout=600)

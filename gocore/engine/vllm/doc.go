@@ -37,6 +37,9 @@
 // blocks back for running requests, and on a decode worker requests that hold what the head of the queue lacks may go
 // first when nothing else can happen.
 //
+// TensorRT-LLM engines are these with another admission policy, guaranteed-no-evict: room for whole outputs is kept, and
+// nothing is ever preempted (guarantee.go).
+//
 // Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of one
 // request. burst.go emits instead of emission.go when the engine decodes speculatively. calendar.go is a shortcut for
 // requests that merely decode, which is what most requests do in most passes; the tests run every workload with and
