@@ -93,7 +93,7 @@ func checkPools(o *strictjson.Object) error {
 			Field: "num_workers", Got: o.Shown("num_workers"),
 			Want: "num_prefill_workers and num_decode_workers instead, with prefill_engine_args and decode_engine_args",
 		}
-	case !o.Given("router_mode"): // the default, round_robin, would be a surprise here
+	case !o.Given("router_mode"): // two pools have no default
 		return &strictjson.FieldError{
 			Field: "router_mode", Got: "nothing",
 			Want: kvRouter + " or " + roundRobin + " with prefill_engine_args and decode_engine_args",

@@ -210,7 +210,7 @@ _DEPLOYMENT: Sequence[Option] = (
     ("--extra-engine-args", str, "engine arguments, a JSON object"),
     ("--prefill-engine-args", str, "engine arguments of prefill workers, a JSON object"),
     ("--decode-engine-args", str, "engine arguments of decode workers, a JSON object"),
-    ("--router-mode", str, "round_robin (default) or kv_router; two pools need one of them"),
+    ("--router-mode", str, "round_robin (default) or kv_router; to be given with prefill and decode workers"),
     ("--router-config", str, "router settings, a JSON object"),
     ("--router-log", str, "write every decision of the router to this JSONL file"),
     ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
