@@ -18,9 +18,9 @@ func (s *Scheduler) promised() (blocks int) {
 	return blocks
 }
 
-// tookShareable notes that a running request took, or filled, a block that another one may hold or wait for. Then one
-// promised block less may not mean one available block less, or the head of the waiting queue may need one less. All
-// other blocks that running requests take change neither.
+// tookShareable notes that a running request took, or filled, a block that other requests may share. That can keep a promise
+// without making fewer blocks available, or lower the need of the head of the waiting queue, so the head may fit now. A
+// block that only one request can use does neither: there is one promised and one available block less.
 func (s *Scheduler) tookShareable() {
 	if s.guaranteed() {
 		s.lookAgain()
