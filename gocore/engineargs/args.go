@@ -30,6 +30,10 @@ type Args struct {
 	Watermark float64
 	// RouterQueuePolicy overrides that of the router's configuration; "" does not.
 	RouterQueuePolicy string
+	// Scheduler is the rules by which the engine schedules.
+	Scheduler Scheduler
+	// VLLM is used by vLLM's own scheduler only.
+	VLLM VLLMArgs
 	// SGLang is used by that engine only.
 	SGLang     SGLangArgs
 	WorkerType WorkerType
@@ -244,6 +248,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()
+	case f.rules != nil && !slices.Contains(f.rules, named(o).rules):
+		return "with scheduler " + named(o).name
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
 	case f.aic && !o.Given("aic_backend"):
@@ -314,6 +320,8 @@ func build(o *strictjson.Object) Args {
 		Eviction:            EvictionBackend(slices.Index(evictionNames, o.Text("eviction_backend"))),
 		Watermark:           watermark(o),
 		RouterQueuePolicy:   o.Text("router_queue_policy"),
+		Scheduler:           named(o).rules,
+		VLLM:                vllmArgs(o),
 		SGLang:              sglang(o),
 		WorkerType:          workerType(o),
 		Transfer:            transfer(o),

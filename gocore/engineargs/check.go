@@ -84,6 +84,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkPoolSpellings,
 	checkFrequencySketch,
 	checkAIC,
+	checkScheduler,
 }
 
 func checkOffloadTiers(o *strictjson.Object) error {

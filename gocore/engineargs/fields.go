@@ -23,6 +23,7 @@ type field struct {
 	use     use
 	engines []EngineType // that look at an applied field; nil for all
 	workers []WorkerType // likewise
+	rules   []Scheduler  // likewise
 	// aic marks the fields at which only predictions by AIC look.
 	aic bool
 	// zeroIsUnset marks the counts of which 0 says the same as null.
@@ -99,6 +100,10 @@ var table = []field{
 
 	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM),
 	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),
+	row("scheduler", word(schedulerNames()...), "dynamo"),
+	row("async_scheduling", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
+	row("scheduler_reserve_full_isl", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
+	row("long_prefill_token_threshold", atLeast(0), 0).only(VLLM).by(VLLMOwn),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }
 
@@ -160,6 +165,11 @@ func (f field) only(engines ...EngineType) field {
 
 func (f field) on(workers ...WorkerType) field {
 	f.workers = workers
+	return f
+}
+
+func (f field) by(rules ...Scheduler) field {
+	f.rules = rules
 	return f
 }
 

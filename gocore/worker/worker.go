@@ -6,6 +6,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/sglang"
 	"dynosim/gocore/engine/vllm"
+	"dynosim/gocore/engine/vllmv1"
 	"dynosim/gocore/engineargs"
 )
 
@@ -38,8 +39,12 @@ func (w *Worker) Settle(passes int) (endsMs []float64) {
 
 // New returns an idle worker with an engine of the type that args ask for.
 func New(args engineargs.Args, setup engine.Setup) Worker {
-	if args.EngineType == engineargs.SGLang {
+	switch {
+	case args.Scheduler == engineargs.VLLMOwn:
+		return Worker{Engine: vllmv1.New(args, setup)}
+	case args.EngineType == engineargs.SGLang:
 		return Worker{Engine: sglang.New(args, setup)}
+	default:
+		return Worker{Engine: vllm.New(args, setup)}
 	}
-	return Worker{Engine: vllm.New(args, setup)}
 }

@@ -58,30 +58,12 @@ func (q evictionQueues) queueOf(id kvcache.BlockID) int {
 	return level
 }
 
-// anchor is the slot through which the ring of a queue goes; no block lives there.
-func anchor(queue int) Slot { return Slot(1 + queue) }
-
 // oldest is the next victim. There must be an inactive block.
 func (p *Pool) oldest() Slot {
 	for q := range numQueues {
-		if first := p.full.at(anchor(q)).next; first != anchor(q) {
+		if first, ok := p.full.front(q); ok {
 			return first
 		}
 	}
 	panic("paged: nothing to evict")
-}
-
-// pushBack makes the block at slot the youngest of a queue, which is a ring through its anchor.
-func (p *Pool) pushBack(queue int, slot Slot) {
-	end := p.full.at(anchor(queue))
-	b := p.full.at(slot)
-	b.prev, b.next = end.prev, anchor(queue)
-	p.full.at(end.prev).next = slot
-	end.prev = slot
-}
-
-func (p *Pool) unlink(b *block) {
-	p.full.at(b.prev).next = b.next
-	p.full.at(b.next).prev = b.prev
-	b.prev, b.next = noSlot, noSlot
 }

@@ -48,9 +48,7 @@ func New(capacity int, policy Policy, prefixCaching bool) *Pool {
 		restoreDeepestFirst: policy == Lineage && prefixCaching,
 		queues:              newEvictionQueues(policy, capacity),
 	}
-	for q := range numQueues {
-		*p.full.at(anchor(q)) = block{prev: anchor(q), next: anchor(q)}
-	}
+	p.full.clearQueues()
 	return p
 }
 
@@ -166,7 +164,7 @@ func (p *Pool) acquire(id kvcache.BlockID) Slot {
 	}
 	b := p.full.at(slot)
 	if b.refs == 0 {
-		p.unlink(b)
+		p.full.unlink(b)
 		p.queues.touch(id)
 		p.inactive--
 		p.active++
@@ -206,7 +204,7 @@ func (p *Pool) drop(slot Slot) {
 	}
 	p.active--
 	p.inactive++
-	p.pushBack(p.queues.queueOf(p.full.id(slot)), slot)
+	p.full.pushBack(p.queues.queueOf(p.full.id(slot)), slot)
 }
 
 const notHeld = "paged: a block was released that nobody holds"
@@ -239,7 +237,7 @@ func (p *Pool) evict() {
 	if p.recording {
 		p.evicted = append(p.evicted, p.full.id(victim))
 	}
-	p.unlink(p.full.at(victim))
+	p.full.unlink(p.full.at(victim))
 	p.inactive--
 	p.full.remove(victim)
 }

@@ -1,0 +1,167 @@
+package vllmv1
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// batch is one pass: what was composed for it, and which requests get a token at its end.
+type batch struct {
+	number int
+	// steady is the number of requests that get a token without being looked at. ends are other steady requests, which get
+	// their last one, in running order.
+	steady int
+	ends   []*sequence
+	// emitting are the other requests that get a token, in running order.
+	emitting []*sequence
+
+	scheduled int // requests that got a share
+	preempted bool
+	durations durations
+	work      engine.Phases
+}
+
+// durations is the shape of a batch, see package timing.
+type durations struct {
+	prefillCount, prefillISL, prefillStart int
+	context                                int // tokens of the sequences that get one
+	prefillMs, decodeMs                    float64
+}
+
+func (b *batch) empty() bool { return b.scheduled == 0 }
+
+// tokens is the number of requests that get a token.
+func (b *batch) tokens() int { return b.steady + len(b.ends) + len(b.emitting) }
+
+// compose decides what the next pass does: running requests first, then the waiting queue. Blocks are taken, registered
+// and given up at once; tokens come with deliver.
+func (s *Scheduler) compose() *batch {
+	b := s.newBatch()
+	s.composing = b
+	budget := s.serveRunning(b)
+	if !b.preempted {
+		s.admitWaiting(b, budget)
+	}
+	s.enterSteady(b)
+	s.measure(b)
+	s.composing = nil
+	if s.reporting {
+		b.work = s.workOf(b)
+	}
+	return b
+}
+
+func (s *Scheduler) newBatch() *batch {
+	s.composed++
+	b := new(batch)
+	if n := len(s.spares); n > 0 {
+		b, s.spares = s.spares[n-1], s.spares[:n-1]
+	}
+	*b = batch{number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0]}
+	return b
+}
+
+// measure sets how long a batch takes. Blocks in use are those after it was composed.
+func (s *Scheduler) measure(b *batch) {
+	d := &b.durations
+	d.prefillMs = float64(s.clock.PrefillSeconds(d.prefillCount, d.prefillISL, d.prefillStart) * 1000)
+	d.decodeMs = s.decodeMs(b.tokens(), d.context, s.pool.InUse())
+}
+
+func (s *Scheduler) decodeMs(count, context, blocks int) float64 {
+	seconds := s.clock.DecodeSeconds(count, context, blocks<<s.blockShift, s.pool.Capacity()<<s.blockShift)
+	return float64(seconds * 1000)
+}
+
+// deliver gives every request of a batch that is due one its token, and lets those go that have their last one.
+func (s *Scheduler) deliver(b *batch) {
+	s.out.EndMs = s.out.StartMs + b.durations.prefillMs
+	s.out.Scheduled = b.scheduled
+	s.work = b.work
+	if b.tokens() > 0 {
+		s.out.EndMs += b.durations.decodeMs
+		s.out.Tokens = b.tokens()
+		for _, r := range b.ends {
+			s.deliverSteady(r, b.number-1)
+			s.emit(r)
+		}
+		for _, r := range b.emitting {
+			s.emit(r)
+		}
+		s.emittingPasses++
+	}
+	s.delivered = b.number
+}
+
+// emit appends a token to r. A request that was preempted since the batch was composed gets it, too.
+func (s *Scheduler) emit(r *sequence) {
+	r.generated++
+	if r.lastEmitting < s.emittingPasses-1 {
+		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
+	}
+	r.lastEmitting = s.emittingPasses
+	last := r.generated == r.maxOutput
+	if s.observed && (r.generated == 1 || last) {
+		s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: last})
+	}
+	if last {
+		s.finish(r)
+	}
+}
+
+func (s *Scheduler) finish(r *sequence) {
+	s.out.Finished = append(s.out.Finished, r.id)
+	s.remove(r)
+}
+
+// remove forgets a request that waits or runs, and gives back all its blocks.
+func (s *Scheduler) remove(r *sequence) {
+	if r.status == running {
+		s.leaveRunning(r)
+		s.release(r)
+	} else {
+		s.waiting.Remove(s.waiting.Index(func(q *sequence) bool { return q == r }))
+		s.headWaits = false
+	}
+	s.drop(r)
+}
+
+func (s *Scheduler) leaveRunning(r *sequence) {
+	i, _ := slices.BinarySearchFunc(s.running, r.place, func(r *sequence, place int) int { return r.place - place })
+	s.running = slices.Delete(s.running, i, i+1)
+	if i < s.steady.prefix {
+		s.steady.prefix--
+	}
+}
+
+// drop forgets a request that holds no blocks.
+func (s *Scheduler) drop(r *sequence) { s.spareSequences = append(s.spareSequences, r) }
+
+// Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.
+func (s *Scheduler) Cancel(id engine.RequestID) {
+	r := s.find(id)
+	if r == nil {
+		return
+	}
+	s.clearSteady()
+	if b := s.flying; b != nil {
+		isCancelled := func(q *sequence) bool { return q == r }
+		b.ends = slices.DeleteFunc(b.ends, isCancelled)
+		b.emitting = slices.DeleteFunc(b.emitting, isCancelled)
+	}
+	s.remove(r)
+}
+
+// find returns a request that waits or runs, nil if there is none with this id.
+func (s *Scheduler) find(id engine.RequestID) *sequence {
+	for _, r := range s.running {
+		if r.id == id {
+			return r
+		}
+	}
+	if i := s.waiting.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
+		return s.waiting.At(i)
+	}
+	return nil
+}

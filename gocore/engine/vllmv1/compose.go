@@ -1,0 +1,160 @@
+package vllmv1
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// serveRunning gives running requests their next chunk or token, in admission order, while the budget lasts, and returns
+// what is left of it.
+//
+// A request that lacks blocks preempts the one admitted last, again and again, until it has them or was preempted itself,
+// which ends this phase. The requests it preempts stand behind it: none of them has been served in this pass.
+func (s *Scheduler) serveRunning(b *batch) (budget int) {
+	budget = s.args.MaxNumBatchedTokens
+	from := 0
+	if s.serveSteady(b) {
+		from = s.steady.prefix
+		budget -= b.scheduled
+	}
+	for i := from; i < len(s.running) && budget > 0; i++ {
+		r := s.running[i]
+		if r.ending() {
+			continue
+		}
+		tokens := s.share(r.tokens()+r.inFlight()-r.computed, budget)
+		for !s.take(r, r.computed+tokens) {
+			if s.preemptLast(b) == r {
+				return budget
+			}
+		}
+		budget -= tokens
+		s.serve(b, r, tokens)
+	}
+	return budget
+}
+
+// share is how many of the remaining tokens of a request a pass computes.
+func (s *Scheduler) share(remaining, budget int) int {
+	if limit := s.rules.LongPrefillTokenThreshold; limit > 0 {
+		remaining = min(remaining, limit)
+	}
+	return min(remaining, budget)
+}
+
+// serve notes that the batch computes the next tokens tokens of r, whose blocks r holds.
+func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
+	r.share = share{start: r.computed, tokens: tokens}
+	r.computed += tokens
+	r.servedIn = b.number
+	s.register(r, min(r.computed, r.tokens()))
+	b.scheduled++
+	if r.share.start < r.promptTokens {
+		d := &b.durations
+		d.prefillCount++
+		d.prefillISL += min(r.computed, r.promptTokens)
+		d.prefillStart += r.share.start
+	}
+	if r.computed == r.tokens()+r.inFlight() {
+		b.durations.context += r.computed
+		r.scheduled++
+		r.deliveredIn = b.number
+		b.emitting = append(b.emitting, r)
+	}
+}
+
+// preemptLast takes all blocks from the running request that was admitted last and puts it at the front of the waiting
+// queue. Its tokens stay, and so does one that a pass in flight delivers; their KV is lost but for what stays registered.
+func (s *Scheduler) preemptLast(b *batch) *sequence {
+	s.clearSteady()
+	last := len(s.running) - 1
+	r := s.running[last]
+	s.running = s.running[:last]
+	s.release(r)
+	r.status, r.computed = preempted, 0
+	s.waiting.PushFront(r)
+	b.preempted = true
+	s.out.Preempted++
+	return r
+}
+
+// admitWaiting moves requests from the head of the waiting queue into the running list. The first that does not fit keeps
+// all others waiting.
+func (s *Scheduler) admitWaiting(b *batch, budget int) {
+	for budget > 0 && len(s.running) < s.args.MaxNumSeqs && s.waiting.Len() > 0 && !s.headWaits {
+		r := s.waiting.Front()
+		if reason := s.cannotEverRun(r); reason != "" {
+			s.waiting.PopFront()
+			s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
+			s.drop(r)
+			continue
+		}
+		hits, unused := s.findPrefix(r)
+		cached := hits << s.blockShift
+		if !s.args.ChunkedPrefill && r.tokens()-cached > budget {
+			return
+		}
+		tokens := s.share(r.tokens()-cached, budget)
+		if !s.hasRoom(r, cached+tokens, hits-unused) {
+			return
+		}
+		s.waiting.PopFront()
+		s.admit(r, hits)
+		if !s.take(r, cached+tokens) {
+			panic("vllmv1: a request that fits the pool does not get its blocks")
+		}
+		budget -= tokens
+		s.serve(b, r, tokens)
+	}
+}
+
+// findPrefix counts the leading blocks of r that are registered, and those of them that no request holds. At least one
+// token of r is always computed, so the block that holds its last token is not looked up.
+func (s *Scheduler) findPrefix(r *sequence) (hits, unused int) {
+	if !s.args.PrefixCaching {
+		return 0, 0
+	}
+	for limit := (r.tokens() - 1) >> s.blockShift; hits < limit; hits++ {
+		_, inUse, ok := s.pool.Find(r.blockID(hits))
+		if !ok {
+			break
+		}
+		if !inUse {
+			unused++
+		}
+	}
+	return hits, unused
+}
+
+// hasRoom reports whether the blocks of all tokens that r has are free, and those of the first now tokens; blocks that other
+// requests hold cost nothing. The watermark is kept free while any request runs.
+func (s *Scheduler) hasRoom(r *sequence, now, shared int) bool {
+	free := s.pool.Free()
+	if len(s.running) > 0 {
+		free -= int(s.args.Watermark * float64(s.pool.Capacity()+1))
+	}
+	if s.rules.ReserveFullISL && s.ceilBlocks(r.tokens())-shared > free {
+		s.headWaits = true
+		return false
+	}
+	return s.ceilBlocks(now)-shared <= free
+}
+
+// admit makes r run with the blocks of its prefix that are registered.
+func (s *Scheduler) admit(r *sequence, hits int) {
+	r.held = slices.Grow(r.held[:0], hits)
+	for i := range hits {
+		slot, _, _ := s.pool.Find(r.blockID(i))
+		s.pool.Hold(slot)
+		r.held = append(r.held, slot)
+	}
+	r.computed = hits << s.blockShift
+	r.scheduled = r.generated
+	r.status = running
+	r.place = s.admissions
+	s.admissions++
+	s.running = append(s.running, r)
+	reused := min(r.computed, r.promptTokens)
+	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: reused})
+}

@@ -1,0 +1,74 @@
+package vllmv1
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+var _ engine.Reporter = (*Scheduler)(nil)
+
+// ReportWork implements [engine.Reporter].
+func (s *Scheduler) ReportWork() { s.reporting = true }
+
+// Work implements [engine.Reporter].
+func (s *Scheduler) Work() engine.Work {
+	return engine.Work{Scheduled: s.work, Queued: s.queuedWork()}
+}
+
+// Load implements [engine.Reporter].
+func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
+	return s.waiting.Len(), len(s.running), s.pool.InUse()
+}
+
+// workOf counts the requests that have a share of a batch just composed.
+func (s *Scheduler) workOf(b *batch) engine.Phases {
+	var p engine.Phases
+	for i, r := range s.running {
+		switch {
+		case i < s.steady.prefix && !r.ending():
+			p.AddDecode(r.computed + b.number - r.servedIn)
+		case r.servedIn != b.number:
+		case r.share.start < r.promptTokens:
+			p.AddPrefill(r.promptTokens, r.share.tokens, r.share.start)
+		default:
+			p.AddDecode(r.computed)
+		}
+	}
+	return p
+}
+
+// queuedWork counts the requests that wait: for their prompt, or to go on after a preemption.
+func (s *Scheduler) queuedWork() engine.Phases {
+	var p engine.Phases
+	for i := range s.waiting.Len() {
+		if r := s.waiting.At(i); r.status == waiting {
+			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
+		} else {
+			p.AddDecode(r.tokens())
+		}
+	}
+	return p
+}
+
+// Stuck implements [engine.Engine].
+func (s *Scheduler) Stuck() []engine.Stuck {
+	s.clearSteady()
+	all := slices.Clone(s.running)
+	for i := range s.waiting.Len() {
+		all = append(all, s.waiting.At(i))
+	}
+	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	stuck := make([]engine.Stuck, len(all))
+	for i, r := range all {
+		stuck[i] = engine.Stuck{
+			ID:           r.id,
+			State:        r.status.String(),
+			PromptTokens: r.promptTokens,
+			OutputTokens: r.maxOutput,
+			Generated:    r.generated,
+			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
+		}
+	}
+	return stuck
+}

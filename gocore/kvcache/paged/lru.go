@@ -1,0 +1,234 @@
+package paged
+
+import "dynosim/gocore/kvcache"
+
+// LRUPool is the block pool by the rules of vLLM's own block manager:
+//
+//   - A block is registered under its content when its tokens have been computed. It can be found from then on.
+//   - Equal blocks are not merged: a block whose content is registered already is registered once more. A lookup finds the
+//     copy that was registered first.
+//   - A block that no request holds goes back to the free queue. Blocks without content are taken from it first, then the
+//     registered block that has been there longest. Its registration lasts until it is taken.
+//
+// What a request holds is a list of slots, one for each registered block, and a number of further blocks without a
+// registration, which the pool only counts.
+//
+//	held by requests                 in the free queue
+//	registered | unregistered        registered, oldest first | without content
+//
+// An LRUPool is not safe for concurrent use.
+type LRUPool struct {
+	capacity  int
+	inUse     int // blocks that requests hold
+	evictable int // registered blocks that no request holds
+	loose     int // unregistered blocks that requests hold
+
+	registered table
+	copies     copies
+
+	recording bool
+	events    []Event
+	evicted   []kvcache.BlockID
+}
+
+// copies are the blocks whose content was registered already when they were. Each lives in the table under an alias,
+// which no content has.
+type copies struct {
+	of        map[kvcache.BlockID][]Slot // in order of registration
+	content   map[Slot]kvcache.BlockID
+	lastAlias kvcache.BlockID
+}
+
+// firstAlias counts down from the id below Partial; the ids of contents grow from below.
+const firstAlias = Partial - 1
+
+// NewLRU returns a pool of capacity blocks without content.
+func NewLRU(capacity int) *LRUPool {
+	p := &LRUPool{
+		capacity:   capacity,
+		registered: newTable(capacity),
+		copies:     copies{of: map[kvcache.BlockID][]Slot{}, content: map[Slot]kvcache.BlockID{}, lastAlias: firstAlias},
+	}
+	p.registered.clearQueues()
+	return p
+}
+
+// Record makes the pool keep its events until TakeEvents fetches them.
+func (p *LRUPool) Record() { p.recording = true }
+
+// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again. A content
+// is announced with the first of its copies, and its removal with the last one.
+func (p *LRUPool) TakeEvents() []Event {
+	events := p.events
+	p.events = p.events[:0]
+	return events
+}
+
+// Capacity is the number of blocks.
+func (p *LRUPool) Capacity() int { return p.capacity }
+
+// InUse is the number of blocks that requests hold; a shared block counts once.
+func (p *LRUPool) InUse() int { return p.inUse }
+
+// Free is the number of blocks that no request holds, registered or not.
+func (p *LRUPool) Free() int { return p.capacity - p.inUse }
+
+// Find returns the copy of a content that was registered first, and whether a request holds it. It changes nothing.
+func (p *LRUPool) Find(id kvcache.BlockID) (slot Slot, inUse, ok bool) {
+	slot = p.registered.find(id)
+	if slot == noSlot {
+		if len(p.copies.of[id]) == 0 {
+			return noSlot, false, false
+		}
+		slot = p.copies.of[id][0]
+	}
+	return slot, p.registered.at(slot).refs > 0, true
+}
+
+// Hold adds a reference to a registered block.
+func (p *LRUPool) Hold(slot Slot) {
+	b := p.registered.at(slot)
+	if b.refs == 0 {
+		p.registered.unlink(b)
+		p.evictable--
+		p.inUse++
+	}
+	b.refs++
+}
+
+// Take gives count unregistered blocks to a request. It reports false, and changes nothing, if fewer are free.
+func (p *LRUPool) Take(count int) bool {
+	if count > p.Free() {
+		return false
+	}
+	for range count - (p.Free() - p.evictable) {
+		p.evict()
+	}
+	p.inUse += count
+	p.loose += count
+	p.publishEvicted()
+	return true
+}
+
+// Register registers unregistered blocks of a request, the continuation of the registered ones in held, under ids. It
+// returns held with their slots appended.
+func (p *LRUPool) Register(held []Slot, ids []kvcache.BlockID) []Slot {
+	if p.loose -= len(ids); p.loose < 0 {
+		panic("paged: a block was registered that no request holds")
+	}
+	first := len(held)
+	var isNew []bool
+	for _, id := range ids {
+		slot, known := p.register(id)
+		held = append(held, slot)
+		if p.recording {
+			isNew = append(isNew, !known)
+		}
+	}
+	if p.recording {
+		p.publishNew(held, first, isNew)
+	}
+	return held
+}
+
+// register gives an unregistered block a content, and tells whether there is a copy of it already.
+func (p *LRUPool) register(id kvcache.BlockID) (slot Slot, known bool) {
+	if _, _, known := p.Find(id); !known {
+		return p.registered.insert(id), false
+	}
+	slot = p.registered.insert(p.copies.lastAlias)
+	p.copies.lastAlias--
+	p.copies.of[id] = append(p.copies.of[id], slot)
+	p.copies.content[slot] = id
+	return slot, true
+}
+
+// Release takes the blocks of a request back, last to first: its unregistered blocks lose their content, and the
+// registered ones that no other request holds enter the free queue.
+func (p *LRUPool) Release(held []Slot, unregistered int) {
+	p.loose -= unregistered
+	p.inUse -= unregistered
+	for i := len(held) - 1; i >= 0; i-- {
+		b := p.registered.at(held[i])
+		if b.refs--; b.refs == 0 {
+			p.registered.pushBack(0, held[i])
+			p.evictable++
+			p.inUse--
+		}
+	}
+}
+
+// evict takes the content of the registered block that has been in the free queue longest. There must be one.
+func (p *LRUPool) evict() {
+	victim, ok := p.registered.front(0)
+	if !ok {
+		panic("paged: no block to evict")
+	}
+	id, last := p.forget(victim)
+	if p.recording && last {
+		p.evicted = append(p.evicted, id)
+	}
+	p.evictable--
+	p.registered.unlink(p.registered.at(victim))
+	p.registered.remove(victim)
+}
+
+// forget removes a block from the copies of its content, and tells whether it was the last of them.
+func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
+	id, isCopy := p.copies.content[victim]
+	if !isCopy {
+		id = p.registered.id(victim)
+		return id, len(p.copies.of[id]) == 0
+	}
+	delete(p.copies.content, victim)
+	others := p.copies.of[id]
+	for i, slot := range others {
+		if slot == victim {
+			others = append(others[:i], others[i+1:]...)
+			break
+		}
+	}
+	if len(others) > 0 {
+		p.copies.of[id] = others
+		return id, false
+	}
+	delete(p.copies.of, id)
+	return id, p.registered.find(id) == noSlot
+}
+
+// content is what a registered block holds.
+func (p *LRUPool) content(slot Slot) kvcache.BlockID {
+	if id, isCopy := p.copies.content[slot]; isCopy {
+		return id
+	}
+	return p.registered.id(slot)
+}
+
+// publishNew announces each unbroken run of new contents among the blocks from held[first] on.
+func (p *LRUPool) publishNew(held []Slot, first int, isNew []bool) {
+	for i := 0; i < len(isNew); i++ {
+		if !isNew[i] {
+			continue
+		}
+		e := kvcache.Event{Kind: kvcache.Stored}
+		if at := first + i; at > 0 {
+			e.Parent, e.HasParent = p.content(held[at-1]), true
+		}
+		for ; i < len(isNew) && isNew[i]; i++ {
+			e.Blocks = append(e.Blocks, p.content(held[first+i]))
+		}
+		p.publish(e)
+	}
+}
+
+func (p *LRUPool) publishEvicted() {
+	if len(p.evicted) == 0 {
+		return
+	}
+	p.publish(kvcache.Event{Kind: kvcache.Removed, Blocks: p.evicted})
+	p.evicted = nil
+}
+
+func (p *LRUPool) publish(e kvcache.Event) {
+	p.events = append(p.events, Event{Event: e, Free: p.Free() - p.evictable, Active: p.inUse, Inactive: p.evictable})
+}
