@@ -47,9 +47,20 @@ type Setup struct {
 	// Trace hears of each batch of blocks that enters or leaves the cache of a vLLM engine; nil if nobody does. It must not
 	// call the engine.
 	Trace func(CacheTrace)
+	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
+	// must not call the engine.
+	Shapes func(Shape)
 	// Stepwise makes an engine look at every request in every pass. The results are the same to the last bit, much later:
 	// tests compare them.
 	Stepwise bool
+}
+
+// Shape is what the duration of a pass follows from, and what the pass did besides.
+type Shape struct {
+	StartMs, EndMs                           float64
+	PrefillRequests, ISLSum, PrefixSum       int // requests that compute prompt tokens; see timing.Clock
+	DecodeRequests, ContextSum               int // requests that get a token, and the lengths of their sequences before it
+	InUse, ComputedTokens, PreemptedRequests int // blocks that requests hold; tokens computed; requests preempted
 }
 
 // CacheTrace is a change of a cache, and how full it was then.

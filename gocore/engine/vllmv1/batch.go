@@ -17,7 +17,8 @@ type batch struct {
 	emitting []*sequence
 
 	scheduled int // requests that got a share
-	preempted bool
+	computes  int // tokens
+	preempted int // requests
 	durations durations
 	work      engine.Phases
 }
@@ -26,6 +27,7 @@ type batch struct {
 type durations struct {
 	prefillCount, prefillISL, prefillStart int
 	context                                int // tokens of the sequences that get one
+	inUse                                  int // blocks
 	prefillMs, decodeMs                    float64
 }
 
@@ -40,7 +42,7 @@ func (s *Scheduler) compose() *batch {
 	b := s.newBatch()
 	s.composing = b
 	budget := s.serveRunning(b)
-	if !b.preempted {
+	if b.preempted == 0 {
 		s.admitWaiting(b, budget)
 	}
 	s.enterSteady(b)
@@ -66,7 +68,8 @@ func (s *Scheduler) newBatch() *batch {
 func (s *Scheduler) measure(b *batch) {
 	d := &b.durations
 	d.prefillMs = float64(s.clock.PrefillSeconds(d.prefillCount, d.prefillISL, d.prefillStart) * 1000)
-	d.decodeMs = s.decodeMs(b.tokens(), d.context, s.pool.InUse())
+	d.inUse = s.pool.InUse()
+	d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse)
 }
 
 func (s *Scheduler) decodeMs(count, context, blocks int) float64 {
@@ -92,6 +95,21 @@ func (s *Scheduler) deliver(b *batch) {
 		s.emittingPasses++
 	}
 	s.delivered = b.number
+	s.tell(b)
+}
+
+// tell describes a pass to whatever listens. It ends where the pass that was delivered last does.
+func (s *Scheduler) tell(b *batch) {
+	if s.shapes == nil {
+		return
+	}
+	d := b.durations
+	s.shapes(engine.Shape{
+		StartMs: s.out.StartMs, EndMs: s.out.EndMs,
+		PrefillRequests: d.prefillCount, ISLSum: d.prefillISL, PrefixSum: d.prefillStart,
+		DecodeRequests: b.tokens(), ContextSum: d.context,
+		InUse: d.inUse, ComputedTokens: b.computes, PreemptedRequests: b.preempted,
+	})
 }
 
 // emit appends a token to r. A request that was preempted since the batch was composed gets it, too.

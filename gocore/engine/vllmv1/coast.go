@@ -28,7 +28,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 // merelyDecodes reports whether the next pass gives all running requests a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
 	t := &s.steady
-	if t.size == 0 || t.size < len(s.running) || t.size > s.args.MaxNumBatchedTokens || s.trace != nil || !timing.Pure(s.clock.Model) {
+	if t.size == 0 || t.size < len(s.running) || t.size > s.args.MaxNumBatchedTokens || s.trace != nil || s.shapes != nil || !timing.Pure(s.clock.Model) {
 		return false
 	}
 	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size || s.flying.durations.prefillCount > 0) {
@@ -96,12 +96,12 @@ func (s *Scheduler) Settle(passes int) {
 	t := &s.steady
 	for range passes {
 		s.composed++
-		s.emittingPasses++
 		t.context += t.size
 		if t.wheel[s.day(s.composed)] != nil {
-			s.settleDue()
+			s.serveDue(s.takeDue(s.composed), s.composed, nil) // none of them ends
 		}
 		s.delivered++
+		s.emittingPasses++
 	}
 	if s.rules.Async && passes > 0 {
 		b := s.flying
@@ -109,16 +109,4 @@ func (s *Scheduler) Settle(passes int) {
 		b.durations.context = t.context
 		s.measure(b)
 	}
-}
-
-// settleDue serves the requests that the batch composed last has to look at; none of them ends.
-func (s *Scheduler) settleDue() {
-	due := s.takeDue(s.composed)
-	for _, r := range due {
-		s.catchUp(r, s.composed-1)
-		if !s.take(r, r.computed+1) {
-			panic("vllmv1: a block that Coast counted is missing")
-		}
-	}
-	s.serveDue(due, s.composed, nil)
 }

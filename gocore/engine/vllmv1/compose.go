@@ -50,6 +50,7 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 	r.servedIn = b.number
 	s.register(r, min(r.computed, r.tokens()))
 	b.scheduled++
+	b.computes += tokens
 	if r.share.start < r.promptTokens {
 		d := &b.durations
 		d.prefillCount++
@@ -74,7 +75,7 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 	s.release(r)
 	r.status, r.computed = preempted, 0
 	s.waiting.PushFront(r)
-	b.preempted = true
+	b.preempted++
 	s.out.Preempted++
 	return r
 }

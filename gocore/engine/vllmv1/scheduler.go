@@ -20,6 +20,7 @@ type Scheduler struct {
 	blockShift uint
 	clock      timing.Clock
 	trace      func(engine.CacheTrace)
+	shapes     func(engine.Shape)
 	pool       *paged.LRUPool
 
 	waiting    deque.Deque[*sequence]
@@ -59,6 +60,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		trace:      setup.Trace,
+		shapes:     setup.Shapes,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
 		private:    kvcache.PrivateIDs,
 		steady:     steady{off: setup.Stepwise, wheel: make([]*sequence, args.BlockSize)},
@@ -100,12 +102,13 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	var ahead *batch
 	if s.rules.Async {
 		s.flying = b
-		if ahead = s.compose(); ahead.empty() {
-			s.discard(ahead)
-			ahead = nil
-		}
+		ahead = s.compose()
 	}
 	s.deliver(b)
+	if ahead != nil && ahead.empty() {
+		s.discard(ahead, s.out.EndMs)
+		ahead = nil
+	}
 	s.spares = append(s.spares, b)
 	s.flying = ahead
 	if s.observed || s.trace != nil {
@@ -134,15 +137,20 @@ func (s *Scheduler) next() *batch {
 	}
 	for {
 		b := s.compose()
-		if !b.empty() || !b.preempted {
+		if !b.empty() || b.preempted == 0 {
 			return b
 		}
-		s.discard(b)
+		s.discard(b, s.out.StartMs)
 	}
 }
 
-// discard gives up an empty batch.
-func (s *Scheduler) discard(b *batch) { s.spares = append(s.spares, b) }
+// discard gives up an empty batch, which takes no time.
+func (s *Scheduler) discard(b *batch, atMs float64) {
+	if b.preempted > 0 && s.shapes != nil {
+		s.shapes(engine.Shape{StartMs: atMs, EndMs: atMs, InUse: b.durations.inUse, PreemptedRequests: b.preempted})
+	}
+	s.spares = append(s.spares, b)
+}
 
 // takeEvents reports what happened to the pool; a block can be hit from the moment it is registered.
 func (s *Scheduler) takeEvents() {

@@ -22,21 +22,22 @@ type steady struct {
 }
 
 // serveSteady serves all steady requests. It reports false, with no request steady any more, if blocks are missing: then
-// each needs the ordinary way. Blocks that were taken meanwhile stay with their requests.
+// each needs the ordinary way.
 func (s *Scheduler) serveSteady(b *batch) bool {
 	t := &s.steady
 	if t.size == 0 {
 		return true
 	}
 	due := s.takeDue(b.number)
+	opening := 0
 	for _, r := range due {
-		s.catchUp(r, b.number-1)
-		if !s.take(r, r.computed+1) {
-			s.clearSteady()
-			return false
-		}
+		opening += s.opensBlock(r)
 	}
-	b.scheduled = t.size
+	if opening > s.pool.Free() {
+		s.clearSteady()
+		return false
+	}
+	b.scheduled, b.computes = t.size, t.size
 	t.context += t.size
 	b.durations.context = t.context
 	b.ends = s.serveDue(due, b.number, b.ends)
@@ -44,12 +45,14 @@ func (s *Scheduler) serveSteady(b *batch) bool {
 	return true
 }
 
-// takeDue takes the requests off the wheel that a batch has to look at, in running order.
+// takeDue takes the requests off the wheel that a batch has to look at, in running order, with their counters as they were
+// before that batch.
 func (s *Scheduler) takeDue(batch int) []*sequence {
 	t := &s.steady
 	t.due = t.due[:0]
 	day := s.day(batch)
 	for r := t.wheel[day]; r != nil; r = r.nextDue {
+		s.catchUp(r, batch-1)
 		t.due = append(t.due, r)
 	}
 	t.wheel[day] = nil
@@ -57,10 +60,21 @@ func (s *Scheduler) takeDue(batch int) []*sequence {
 	return t.due
 }
 
-// serveDue serves the requests that a batch has to look at, whose blocks are there. Those for which it is the last time are
+// opensBlock is 1 if the next token that r computes needs a block, else 0.
+func (s *Scheduler) opensBlock(r *sequence) int {
+	if r.computed&(s.blockSize-1) == 0 {
+		return 1
+	}
+	return 0
+}
+
+// serveDue serves the requests that a batch has to look at, for which there are blocks enough. Those for which it is the last time are
 // appended to ends and leave the steady ones.
 func (s *Scheduler) serveDue(due []*sequence, batch int, ends []*sequence) []*sequence {
 	for _, r := range due {
+		if !s.take(r, r.computed+1) {
+			panic("vllmv1: a block that was counted is missing")
+		}
 		r.computed++
 		r.scheduled++
 		r.servedIn = batch

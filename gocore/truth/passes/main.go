@@ -1,0 +1,59 @@
+// Passes replays cases (package truth) by an engine's own rules and prints what became of their requests and how their
+// passes looked, one JSON object a line: what the drivers in tests/truth print of the engines themselves.
+//
+//	go run ./gocore/truth/passes vllm-0.28 CASES.jsonl
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"dynosim/gocore/truth"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: passes SCHEDULER CASES.jsonl")
+		os.Exit(2)
+	}
+	if err := replayAll(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func replayAll(scheduler, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in, out := json.NewDecoder(bufio.NewReader(file)), json.NewEncoder(os.Stdout)
+	for {
+		var c truth.Case
+		if err := in.Decode(&c); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := out.Encode(replayed(scheduler, &c)); err != nil {
+			return err
+		}
+	}
+}
+
+// replayed is the result of a case, or why there is none.
+func replayed(scheduler string, c *truth.Case) any {
+	args, err := c.Args(map[string]any{"scheduler": scheduler})
+	if err == nil {
+		var result truth.Result
+		if result, err = truth.Run(c, args); err == nil {
+			return result
+		}
+	}
+	return map[string]string{"id": c.ID, "error": err.Error()}
+}
