@@ -28,7 +28,8 @@ var mayImport = map[string][]string{
 	"engine":                    {"kvcache", "speculation", "timing"},
 	"engine/vllm":               {"engine", "engineargs", "kvcache", "kvcache/paged", "speculation", "timing"},
 	"engine/sglang":             {"engine", "engineargs", "kvcache", "kvcache/radix", "speculation", "timing"},
-	"worker":                    {"engine", "engine/sglang", "engine/vllm", "engineargs"},
+	"engine/vllmv1":             {"engine", "engineargs", "kvcache", "kvcache/paged", "timing"},
+	"worker":                    {"engine", "engine/sglang", "engine/vllm", "engine/vllmv1", "engineargs"},
 	"eventheap":                 {},
 	"handoff":                   {},
 	"workload":                  {"eventheap", "kvcache"},
@@ -36,6 +37,8 @@ var mayImport = map[string][]string{
 	"report":                    {"engine", "workload"},
 	"replay":                    {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},
 	"tracestats":                {"workload"},
+	"truth":                     {"engine", "engineargs", "replay", "workload"},
+	"truth/passes":              {"truth"},
 	"cachetrace":                {"engine", "engineargs", "kvcache"},
 	"live/pace":                 {},
 	"live/online":               {"engine", "kvcache", "live/pace", "replay", "report", "router", "timing", "worker", "workload"},
@@ -65,7 +68,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/discovery", "live/discovery/etcd",
 	"live/discovery/kubernetes", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/zmtp",
+	"live/zmtp", "truth/passes",
 }
 
 func TestImports(t *testing.T) {
