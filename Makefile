@@ -33,7 +33,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
-	interop-kubernetes fuzz golden generate clean
+	interop-kubernetes fuzz golden generate clean truth
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,13 @@ build/reference/.installed:
 	$(PYTHON) -m venv --clear build/reference
 	build/reference/bin/pip install --quiet --disable-pip-version-check 'ai-dynamo==1.3.1' 'ai-dynamo-runtime==1.3.1'
 	@touch $@
+
+# VLLM=PYTHON, an environment with vLLM 0.28 (8 GB; installation in the head of tests/truth/vllm_scheduler.py). No GPU.
+TRUTH_CASES ?= 2000
+truth: ## Compare with vLLM's own scheduler on random workloads, pass by pass
+	@test -n "$(VLLM)" || { echo "make truth: give VLLM=PYTHON, an environment with vLLM 0.28; see tests/truth/vllm_scheduler.py" >&2; exit 2; }
+	go build -o build/passes ./gocore/truth/passes
+	$(PYTHON) tests/truth/truth.py --python $(VLLM) --passes build/passes -n $(TRUTH_CASES)
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \

@@ -21,6 +21,7 @@ var defaults = Args{
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true,
 	},
+	VLLM: VLLMArgs{Async: true, ReserveFullISL: true},
 }
 
 // with returns the defaults after one change.
@@ -55,6 +56,10 @@ func TestAccepted(t *testing.T) {
 		{`{"preemption_mode": "FIFO"}`, with(func(a *Args) { a.Preemption = FIFO })},
 		{`{"eviction_backend": "lru"}`, with(func(a *Args) { a.Eviction = LRU })},
 		{`{"eviction_backend": "Multi_LRU"}`, with(func(a *Args) { a.Eviction = MultiLRU })},
+		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async = VLLMOwn, false })},
+		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
+			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
+		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
@@ -203,6 +208,14 @@ func TestRefused(t *testing.T) {
 		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
+		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28`},
+		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want dynamo with engine_type sglang`},
+		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want dynamo with engine_type trtllm`},
+		{`{"scheduler": "vllm", "worker_type": "decode"}`, `scheduler: got "vllm", want dynamo on decode workers: hand-offs by the engine's own rules are not proven`},
+		{`{"scheduler": "vllm", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler vllm`},
+		{`{"scheduler": "vllm", "preemption_mode": "fifo"}`, `preemption_mode: got "fifo", want it left out with scheduler vllm`},
+		{`{"scheduler": "vllm", "eviction_backend": "lru"}`, `eviction_backend: got "lru", want it left out with scheduler vllm`},
+		{`{"scheduler": "vllm", "max_num_batched_tokens": 100}`, `max_num_batched_tokens: got 100, want at least max_num_seqs, 256, as vLLM wants it`},
 		{`{"watermark": 1}`, `watermark: got 1, want a finite number >= 0 and < 1`},
 		{`{"watermark": -0.5}`, `watermark: got -0.5, want a finite number >= 0 and < 1`},
 		{`{"gpu_memory_utilization": 1.5}`, `gpu_memory_utilization: got 1.5, want a finite number from 0 to 1`},

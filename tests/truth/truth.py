@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compare our engine, scheduling by vLLM's own rules, with vLLM's own scheduler on random workloads.
 
-usage: truth.py --python PYTHON --passes PROGRAM [-n CASES] [--seed N] [--mode sync|async|both] [--work FOLDER]
+usage: truth.py --python PYTHON --passes PROGRAM [-n CASES] [--seed N] [--mode sync|async|both]
 
-PYTHON is an environment with vLLM (installation in the head of vllm_scheduler.py), PROGRAM is gocore/truth/passes as built by go build. Both
-sides replay the same seeded random workloads; every request and every pass must agree. The first difference is shrunk to as
-few rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
+PYTHON is an environment with vLLM (installation in the head of vllm_scheduler.py), PROGRAM is gocore/truth/passes as
+built by go build. Both sides replay the same seeded random workloads; every request and every pass must agree. The first
+difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if
+there is.
 """
 
 from __future__ import annotations
@@ -75,12 +76,14 @@ def _rows(rng: random.Random, count: int, per_hash: int, block: int) -> list[dic
         length = hashes * per_hash
         if rng.random() < 0.6:
             length -= rng.randrange(per_hash)
-        rows.append({
-            "timestamp": round(now, 3),
-            "input_length": length,
-            "output_length": rng.randint(1, most_output),
-            "hash_ids": ids,
-        })
+        rows.append(
+            {
+                "timestamp": round(now, 3),
+                "input_length": length,
+                "output_length": rng.randint(1, most_output),
+                "hash_ids": ids,
+            }
+        )
         if rng.random() < 0.7:
             now += rng.expovariate(1 / gap) if gap else 0
     return rows
