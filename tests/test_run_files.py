@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from conftest import TINY, WALL_CLOCK, Cli, refused, row, write_trace
 
+from dynamo._core import objectfile
+
 ROWS = [row(10 * at, 64, 8, [at % 3, 9]) for at in range(12)]
 TRACE = ["t.jsonl", "--trace-block-size", "32"]
 
@@ -68,6 +70,21 @@ def test_every_json_option_takes_a_file(cli: Cli, trace: str) -> None:
     assert "mode" in message
 
 
+def test_words_of_yaml(folder: Path) -> None:
+    Path("a.yaml").write_text(
+        "base: &base {a: 1e5, b: -1.5, c: .5e-3}\nmerged: {<<: *base, a: 3}\nwords: [true, False, null, ~, no, 010]\n"
+        "texts: ['1', \"2\", 2024-01-01, 12:30, 0x10, 1_000]\nnone:\nzero: 0\n"
+    )
+    assert objectfile.read("--config", "a.yaml") == {
+        "base": {"a": 100000.0, "b": -1.5, "c": 0.0005},
+        "merged": {"a": 3, "b": -1.5, "c": 0.0005},
+        "words": [True, False, None, None, "no", "010"],
+        "texts": ["1", "2", "2024-01-01", "12:30", "0x10", "1_000"],
+        "none": None,
+        "zero": 0,
+    }
+
+
 def test_a_file_from_a_pipe(cli: Cli, trace: str) -> None:
     with subprocess.Popen(["echo", json.dumps(ENGINE)], stdout=subprocess.PIPE) as echo:
         done = cli(*TRACE, "--extra-engine-args", "@/dev/stdin", stdin=echo.stdout)
@@ -76,6 +93,7 @@ def test_a_file_from_a_pipe(cli: Cli, trace: str) -> None:
 
 DEEP = "[" * 100_000
 # Each line doubles the values of the line before.
+MERGES = "a: &a0 {x: 1}\n" + "".join(f"b{i}: &a{i + 1} {{<<: [*a{i}, *a{i}]}}\n" for i in range(40))
 BOMB = "a: &a0 [1, 2]\n" + "".join(f"b{i}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(40))
 
 
@@ -93,10 +111,16 @@ BOMB = "a: &a0 [1, 2]\n" + "".join(f"b{i}: &a{i + 1} [*a{i}, *a{i}]\n" for i in 
         ("a.yaml", "a: !!timestamp x\n", "@: broken YAML: "),
         ("a.yaml", "", "@: got null, want an object"),
         ("a.yaml", "1: 2\n", "@ key: got 1, want a string"),
-        ("a.yaml", "sglang:\n  2020-02-02: 2\n", "@: sglang key: got "),
+        ("a.yaml", "sglang:\n  3: 2\n", "@: sglang key: got 3, want a string"),
         ("a.yaml", "speedup_ratio: .nan\n", "@: speedup_ratio: got nan, want a finite number"),
         ("a.yaml", "a: &a [*a]\n", "@: holds more than 100000 values"),
         ("a.yaml", "a: " + DEEP, "@: nested too deeply"),
+        ("a.yaml", MERGES, "@: broken YAML: a mapping gets more than 100000 members by merging"),
+        ("a.yaml", "block_size: !!int 1" + ":1" * 200_000, "@: broken YAML: "),
+        ("a.yaml", "block_size: 1" + ":1" * 200_000, "block_size: got "),
+        ("a.yaml", "block_size: 016", 'block_size: got "016", want an integer'),
+        ("a.yaml", "enable_prefix_caching: no", 'enable_prefix_caching: got "no", want true or false'),
+        ("a.yaml", "speedup_ratio: -.INF\n", "@: speedup_ratio: got -inf, want a finite number"),
         ("a.yaml", BOMB, "@: holds more than 100000 values"),
         ("a.yaml", "block_size: sixteen\n", 'block_size: got "sixteen", want an integer'),
         ("a.yaml", "x" * (2 << 20), "@: longer than 1048576 bytes"),

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dynamo._core import values
+from dynamo._core import values, yamltext
 
 _YAML_NAMES = (".yaml", ".yml")
 _NAMES = (".json", *_YAML_NAMES)
 # Bounds of what a file may hold. Aliases of YAML can make much of little.
 _MAX_BYTES = 1 << 20
 _MAX_VALUES = 100_000
-# YAML 1.2 reads 1e5 as a number; PyYAML, which follows 1.1, would read it as a text.
-_EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+")
 
 
 def expand(name: str, text: str) -> str:
@@ -45,7 +41,7 @@ def read(name: str, path: str) -> dict[str, Any]:
     """
     text = _text(name, path)
     try:
-        found = _parse_yaml(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
+        found = yamltext.parse(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
         _check_size(found)
     except RecursionError:
         raise ValueError(f"{name}: {path}: nested too deeply") from None
@@ -86,44 +82,6 @@ def _parse_json(text: str) -> Any:
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"got {word}, want {values.FINITE}")
-
-
-def _parse_yaml(text: str) -> Any:
-    try:
-        yaml: Any = importlib.import_module("yaml")
-    except ImportError:
-        raise ValueError("YAML is read by PyYAML, which is missing: pip install pyyaml") from None
-    try:
-        return yaml.load(text, Loader=_loader(yaml))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ValueError(f"line {mark.line + 1} column {mark.column + 1}: {error.problem or error.context}") from None
-    except RecursionError:
-        raise
-    except Exception as error:  # PyYAML lets all sorts out for values that their tags do not fit
-        raise ValueError(f"broken YAML: {' '.join(str(error).split())}") from None
-
-
-def _loader(yaml: Any) -> Any:
-    """PyYAML's safe loader, but a key given twice is an error, and 1e5 a number."""
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            members = node.value if isinstance(node, yaml.MappingNode) else ()
-            for key in [key for key, _ in members if isinstance(key, yaml.ScalarNode)]:
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"{values.show(key.value)} is given twice, want the key once",
-                        problem_mark=key.start_mark,
-                    )
-                seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(f"(?:{_EXPONENT.pattern})$"), list("-+.0123456789")
-    )
-    return Loader
 
 
 def _check_size(found: object) -> None:
