@@ -75,14 +75,15 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := routing.pin(o, w); err != nil {
+	unpinned, err := routing.pin(o, w)
+	if err != nil {
 		return nil, err
 	}
 	saved, err := schedule(o, w, d.args.BlockSize, m.poll)
 	if err != nil {
 		return nil, err
 	}
-	warnings = slices.Concat(warnings, routerWarnings, sdk.sessions.Warnings())
+	warnings = slices.Concat(warnings, routerWarnings, unpinned, sdk.sessions.Warnings())
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 

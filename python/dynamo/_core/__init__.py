@@ -18,6 +18,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
+
 if TYPE_CHECKING:
     from types import ModuleType
 

@@ -12,12 +12,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any
 
 from dynamo import _core
-from dynamo._core import values
+from dynamo._core import objectfile, values
 from dynamo.mocker.hub import download
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
@@ -39,13 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str] | None) -> int:
     try:
-        options = vars(_parser().parse_args(argv))
+        options = _with_files(vars(_parser().parse_args(argv)))
         for name, value in options.items():
             if isinstance(value, str):
                 values.text(name, value)
-    except ValueError as error:
-        return fail(error, BAD_INPUT)
-    except UsageError as error:
+    except (UsageError, ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     environment = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)]
     config = {**options, "environment": [text for text in environment if text.isprintable()]}
@@ -59,6 +56,18 @@ def _serve(argv: Sequence[str] | None) -> int:
         with _heard(signals):
             _core.serve(config, signals.news)
     return INTERRUPTED if signals.interrupted else 0
+
+
+def _with_files(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the object in place of ``@FILE``, and of a YAML file, which Go does not read."""
+    args = options.get("extra_engine_args", "")
+    if args.startswith("@"):
+        options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
+    elif objectfile.is_yaml(args):
+        options["extra_engine_args"] = objectfile.expand("--extra-engine-args", f"@{args}")
+    if "reasoning" in options:
+        options["reasoning"] = objectfile.expand("--reasoning", options["reasoning"])
+    return options
 
 
 class _Signals:
@@ -110,10 +119,14 @@ _WORKERS: Sequence[Option] = (
     ("--default-max-tokens", int, "tokens of an answer if a request asks for no number (default: 16)"),
     ("--seed", int, "decides which tokens are drawn (default: 0)"),
     ("--response-replay-trace-path", str, "JSONL file with answers to repeat"),
-    ("--reasoning", str, "JSON: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
+    ("--reasoning", str, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
 )
 _ENGINE: Sequence[Option] = (
-    ("--extra-engine-args", str, "JSON file with all engine arguments, instead of the options below"),
+    (
+        "--extra-engine-args",
+        str,
+        "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON",
+    ),
     ("--engine-type", str, "vllm (default), sglang or trtllm"),
     ("--num-gpu-blocks-override", int, "KV blocks of a rank (default: 16384)"),
     ("--block-size", int, "tokens of a KV block (default: that of the engine)"),
@@ -183,12 +196,12 @@ _SWITCHES: Sequence[tuple[str, str]] = (
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
+        product="Dynamo Mocker",
         prog="python -m dynamo.mocker",
         usage="%(prog)s --model-path DIR [options]",
         description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones.",
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--version", action="version", version=f"Dynamo Mocker {_version()}")
     for title, options in (
         ("workers", _WORKERS),
         ("engine", _ENGINE),
@@ -205,13 +218,6 @@ def _parser() -> argparse.ArgumentParser:
     for flag, text in _SWITCHES:
         switches.add_argument(flag, action="store_true", help=text)
     return parser
-
-
-def _version() -> str:
-    try:
-        return version("dynosim")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 _METAVARS: dict[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
+
 if TYPE_CHECKING:
     from dynamo.replay.api import run_synthetic_trace_replay, run_trace_replay
 

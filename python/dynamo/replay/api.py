@@ -188,6 +188,16 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     return Report(result.report, Requests(result))
 
 
+def parameters() -> Sequence[str]:
+    """The names of the parameters of both functions."""
+    return tuple(_CONVERSIONS)
+
+
+def plain(name: str, value: object) -> Any:
+    """The value of a parameter as Go takes it. Raises TypeError or ValueError, naming the parameter."""
+    return _CONVERSIONS[name](name, value)
+
+
 def _paths(name: str, value: object) -> list[str]:
     if isinstance(value, str | os.PathLike):
         return [values.path(name, value)]

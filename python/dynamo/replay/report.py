@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
+
+from dynamo._core import spelling, values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,6 +82,13 @@ class Report(dict[str, Any]):
     def __init__(self, metrics: Mapping[str, Any], requests: Requests) -> None:
         super().__init__(metrics)
         self.requests = requests
+
+    def __missing__(self, key: object) -> NoReturn:
+        if not isinstance(key, str):
+            raise KeyError(key)
+        near = spelling.nearest(key, self)
+        hint = f"did you mean {near!r}?" if near else spelling.offer(key, self)
+        raise KeyError(f"unknown metric {values.brief(key)!r}, {hint}")
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
