@@ -223,6 +223,18 @@ def test_long_runs_in_a_notebook_show_both_ends() -> None:
     assert "100 requests" in text.requests._repr_html_()
 
 
+def test_no_requests_at_all(folder: Path) -> None:
+    nothing = {"ttft_ms": np.zeros(0), "trace_row": np.zeros(0, dtype=np.int64), "uuid": []}
+    for requests in (Requests(None, dict(nothing)), Requests(None, {})):
+        names = list(requests)
+        assert requests.to_pandas().shape == pd.DataFrame(requests).shape == (0, len(names))
+        assert requests.to_arrow().shape == (0, len(names))
+        assert pq.read_table(requests.to_parquet("rows.parquet")).column_names == names
+        assert Path(requests.to_csv("rows.csv")).read_text().strip() == ",".join(f'"{name}"' for name in names)
+        assert "0 requests" in requests._repr_html_()
+        assert requests == pickle.loads(pickle.dumps(requests))
+
+
 def test_what_the_module_offers() -> None:
     assert replay.__all__ == ["Progress", "Report", "Requests", "run_synthetic_trace_replay", "run_trace_replay"]
     assert type(run_synthetic_trace_replay(20, 3, 5)) is Report is replay.Report

@@ -49,7 +49,10 @@ def requests_html(requests: Mapping[str, Column]) -> str:
 
 
 def _says_something(column: Column) -> bool:
-    return any(_text(value) != _NOTHING for value in (column if isinstance(column, list) else column.tolist()))
+    """Whether any request has a value there."""
+    if isinstance(column, list):
+        return any(column)
+    return bool((column >= 0).any())  # false for NaN and for -1, which stand for none
 
 
 def _cell(column: Column, row: int) -> str:
