@@ -41,9 +41,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Loads the version, and the function that runs replays and needs these classes itself, at first use."""
     if name == "__version__":
-        from dynamo.mocker.release import installed_version
+        from importlib.metadata import version
 
-        return installed_version()
+        return version("dynosim")
     if name == "run_mocker_trace_replay":
         from dynamo.replay import api
 

@@ -12,13 +12,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
-from dynamo.mocker.release import installed_version
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
 _ENVIRONMENT = (
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str] | None) -> int:
     try:
-        options = vars(option_parser().parse_args(argv))
+        options = vars(_parser().parse_args(argv))
         for name, value in options.items():
             if isinstance(value, str):
                 values.text(name, value)
@@ -106,11 +107,11 @@ _WORKERS: Sequence[Option] = (
     ("--endpoint", str, "dyn://namespace.component.endpoint (default: dyn://dynamo.backend.generate)"),
     ("--num-workers", int, "workers in this process (default: 1)"),
     ("--stagger-delay", float, "seconds between their launches (default: -1, chosen by their number)"),
-    ("--startup-time", float, "seconds before a worker serves what it is sent (default: 0)"),
+    ("--startup-time", float, "seconds before a worker serves what it is sent"),
     ("--default-max-tokens", int, "tokens of an answer if a request asks for no number (default: 16)"),
     ("--seed", int, "decides which tokens are drawn (default: 0)"),
-    ("--response-replay-trace-path", str, "JSONL file with answers to repeat (default: none)"),
-    ("--reasoning", str, "JSON: start_thinking_token_id, end_thinking_token_id, thinking_ratio (default: none)"),
+    ("--response-replay-trace-path", str, "JSONL file with answers to repeat"),
+    ("--reasoning", str, "JSON: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
 )
 _ENGINE: Sequence[Option] = (
     ("--extra-engine-args", str, "JSON file with all engine arguments, instead of the options below"),
@@ -124,55 +125,51 @@ _ENGINE: Sequence[Option] = (
     ("--speedup-ratio", float, "divides every duration (default: 1)"),
     ("--decode-speedup-ratio", float, "divides decode durations once more (default: 1)"),
     ("--data-parallel-size", int, "ranks of each worker, an engine each (default: 1)"),
-    ("--planner-profile-data", str, "measured durations: an NPZ file or a folder (default: none)"),
-    ("--sglang-schedule-policy", str, "fifo, fcfs or lpm (default: fifo)"),
-    ("--sglang-page-size", int, "tokens of a page (default: 1)"),
-    ("--sglang-max-prefill-tokens", int, "tokens of a prefill batch (default: 16384)"),
-    ("--sglang-chunked-prefill-size", int, "longest prompt that is not split (default: 8192)"),
-    ("--sglang-clip-max-new-tokens", int, "how much of its output a request reserves at most (default: 4096)"),
-    ("--sglang-schedule-conservativeness", float, "scales that (default: 1)"),
-    ("--trtllm-capacity-scheduler-policy", str, "guaranteed_no_evict (default)"),
-    ("--gpu-memory-utilization", float, "vLLM: fraction of GPU memory (default: 0.9)"),
-    ("--mem-fraction-static", float, "SGLang: the same (default: 0.88)"),
-    ("--free-gpu-memory-fraction", float, "TensorRT-LLM: the same, of the memory beside the model (default: 0.9)"),
-    ("--num-g2-blocks", int, "KV blocks in host memory (default: none)"),
-    ("--num-g3-blocks", int, "KV blocks on disk (default: none)"),
-    ("--offload-batch-size", int, "blocks that are moved together (default: 32)"),
-    ("--bandwidth-g1-to-g2-gbps", float, "GB/s from GPU to host (default: 14)"),
-    ("--bandwidth-g2-to-g1-gbps", float, "GB/s from host to GPU (default: 14)"),
-    ("--bandwidth-g2-to-g3-gbps", float, "GB/s from host to disk (default: 7)"),
-    ("--bandwidth-g3-to-g2-gbps", float, "GB/s from disk to host (default: 7)"),
-    ("--bandwidth-g2-to-g4-gbps", float, "GB/s from host to object storage (default: 4)"),
-    ("--bandwidth-g4-to-g2-gbps", float, "GB/s from object storage to host (default: 4)"),
+    ("--planner-profile-data", str, "measured durations: an NPZ file or a folder"),
+    ("--sglang-schedule-policy", str, "fifo, fcfs or lpm"),
+    ("--sglang-page-size", int, "tokens of a page"),
+    ("--sglang-max-prefill-tokens", int, "tokens of a prefill batch"),
+    ("--sglang-chunked-prefill-size", int, "longest prompt that is not split"),
+    ("--sglang-clip-max-new-tokens", int, "how much of its output a request reserves at most"),
+    ("--sglang-schedule-conservativeness", float, "scales that"),
+    ("--trtllm-capacity-scheduler-policy", str, "guaranteed_no_evict"),
+    ("--gpu-memory-utilization", float, "vLLM: fraction of GPU memory"),
+    ("--mem-fraction-static", float, "SGLang: the same"),
+    ("--free-gpu-memory-fraction", float, "TensorRT-LLM: the same"),
+    ("--num-g2-blocks", int, "KV blocks in host memory"),
+    ("--num-g3-blocks", int, "KV blocks on disk"),
+    ("--offload-batch-size", int, "blocks that are moved together"),
+    ("--bandwidth-g1-to-g2-gbps", float, "GB/s from GPU to host"),
+    ("--bandwidth-g2-to-g1-gbps", float, "GB/s from host to GPU"),
+    ("--bandwidth-g2-to-g3-gbps", float, "GB/s from host to disk"),
+    ("--bandwidth-g3-to-g2-gbps", float, "GB/s from disk to host"),
+    ("--bandwidth-g2-to-g4-gbps", float, "GB/s from host to object storage"),
+    ("--bandwidth-g4-to-g2-gbps", float, "GB/s from object storage to host"),
 )
 _SPEED: Sequence[Option] = (
-    ("--aic-system", str, "GPU system (default: h200_sxm)"),
-    ("--aic-backend", str, "engine (default: --engine-type)"),
-    ("--aic-backend-version", str, "engine version (default: vllm 0.19.0, sglang 0.5.10, trtllm 1.3.0rc10)"),
-    ("--aic-tp-size", int, "tensor parallelism (default: 1)"),
+    ("--aic-system", str, "GPU system"),
+    ("--aic-backend", str, "engine"),
+    ("--aic-backend-version", str, "engine version"),
+    ("--aic-tp-size", int, "tensor parallelism"),
     ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
     ("--aic-moe-ep-size", int, "expert parallelism"),
-    ("--aic-attention-dp-size", int, "data parallelism of attention (default: 1)"),
-    ("--aic-nextn", int, "draft tokens of speculative decoding, 1 to 5 (default: none)"),
-    ("--aic-nextn-accept-rates", str, "their acceptance rates, with commas (default: 0.85,0.3,0,0,0)"),
+    ("--aic-attention-dp-size", int, "data parallelism of attention"),
+    ("--aic-nextn", int, "draft tokens of speculative decoding"),
+    ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
     ("--aic-mtp-seed", int, "decides which are accepted (default: 42)"),
 )
 _PLANES: Sequence[Option] = (
     ("--discovery-backend", str, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
     ("--request-plane", str, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
     ("--event-plane", str, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
-    (
-        "--zmq-kv-events-ports",
-        str,
-        "a port for each worker, with commas: KV events in the engine's own format (default: none)",
-    ),
-    ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones (default: none)"),
+    ("--zmq-kv-events-ports", str, "a port for each worker, with commas: KV events in the engine's own format"),
+    ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones"),
 )
 _DISAGGREGATION: Sequence[Option] = (
     ("--disaggregation-mode", str, "agg (default), prefill or decode"),
-    ("--bootstrap-ports", str, "a port for each worker, with commas: hand-offs (default: none)"),
-    ("--kv-transfer-bandwidth", float, "GB/s between workers (default: 64; 0: no delay)"),
-    ("--kv-transfer-timing-mode", str, "full_prompt or destination_missing (default: full_prompt)"),
+    ("--bootstrap-ports", str, "a port for each worker, with commas: hand-offs"),
+    ("--kv-transfer-bandwidth", float, "GB/s between workers"),
+    ("--kv-transfer-timing-mode", str, "full_prompt or destination_missing"),
     ("--kv-cache-dtype", str, "data type of the KV cache (default: auto)"),
     ("--kv-bytes-per-token", int, "size of a token's KV (default: from the model)"),
 )
@@ -185,15 +182,14 @@ _SWITCHES: Sequence[tuple[str, str]] = (
 )
 
 
-def option_parser() -> argparse.ArgumentParser:
-    """The parser of the command line; its namespaces have only what was given."""
+def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m dynamo.mocker",
         usage="%(prog)s --model-path DIR [options]",
         description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones.",
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--version", action="version", version=f"Dynamo Mocker {installed_version()}")
+    parser.add_argument("--version", action="version", version=f"Dynamo Mocker {_version()}")
     for title, options in (
         ("workers", _WORKERS),
         ("engine", _ENGINE),
@@ -203,13 +199,20 @@ def option_parser() -> argparse.ArgumentParser:
     ):
         group = parser.add_argument_group(title)
         for flag, kind, text in options:
-            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
+            group.add_argument(flag, type=kind, help=described(flag, text), metavar=_METAVARS[kind])
     switches = parser.add_argument_group("switches")
     for flag in ("--enable-prefix-caching", "--enable-chunked-prefill"):
         switches.add_argument(flag, action=argparse.BooleanOptionalAction, help="(default: on)")
     for flag, text in _SWITCHES:
         switches.add_argument(flag, action="store_true", help=text)
     return parser
+
+
+def _version() -> str:
+    try:
+        return version("dynosim")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 _METAVARS: dict[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

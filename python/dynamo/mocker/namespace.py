@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.mocker.fields import Fields, check, fields_of, table
-from dynamo.mocker.main import option_parser
+from dynamo.mocker.defaults import default_of
+from dynamo.mocker.fields import Fields, check, fields_of
+from dynamo.mocker.main import _parser
 from dynamo.replay.console import BAD_INPUT, UsageError, say
 
 # Options that are called otherwise in the namespace.
@@ -46,7 +47,7 @@ def parse_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
     standard error, for an option or a choice that does not exist (2) and for ``--help`` (0).
     """
     try:
-        given = vars(option_parser().parse_args(argv))
+        given = vars(_parser().parse_args(argv))
     except UsageError as error:
         _exit(error)
     fields = fields_of(None, "live_options")
@@ -73,15 +74,8 @@ def _exit(error: Exception) -> NoReturn:
 
 
 def _defaults(fields: Fields) -> dict[str, Any]:
-    """The default of each option: its own, that of the engine argument it sets, or what the environment says."""
-    engine, set_by = fields_of(None), table("live_options")["engine_args"]
-    found = {}
-    for name, field in fields.items():
-        default = field.arg_default
-        if default is None and name in set_by:
-            default = engine[set_by[name]].arg_default
-        found[name] = None if default == "" else default
-    found["block_size"] = found["block_size"] or None
+    """The default of each option, or what the environment says instead."""
+    found = {name: default_of(name) for name in fields}
     found.update({name: os.environ[variable] for name, variable in _VARIABLES.items() if os.environ.get(variable)})
     return found
 

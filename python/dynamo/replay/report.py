@@ -6,7 +6,9 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from dynamo.replay.columns import ReadOnlyDict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,38 +20,15 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
     TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason"]
-    _ReadOnlyDict = Mapping
-else:
-
-    class _ReadOnlyDict(Mapping, dict):
-        """A mapping that passes for a dict, because pandas.DataFrame reads columns from nothing else by name.
-
-        The storage of the dict stays empty: whatever reads or changes it directly is replaced here.
-        """
-
-        def _refuse(self, *_: object, **__: object) -> NoReturn:
-            raise TypeError("per-request columns cannot be changed; dict(report.requests) can")
-
-        __ne__ = object.__ne__  # that of dict compares the storage
-        __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
-
-        def copy(self):
-            return dict(self)
-
-        def __or__(self, other):
-            return dict(self) | other
-
-        def __ror__(self, other):
-            return other | dict(self)
 
 
-class Requests(_ReadOnlyDict[str, "Column"]):
-    """Per-request columns by name, in row order (trace order): a read-only dict.
+class Requests(ReadOnlyDict[str, "Column"]):
+    """Per-request columns by name, in row order (trace order).
 
     Times are float64 arrays with NaN for none, counts and worker indices int64 arrays with -1 for none, texts lists of
     str with "" for none. A column is fetched when it is first asked for; pickling and copying fetch them all.
-    ``pandas.DataFrame(report.requests)`` has the columns as they are; the ``to_`` methods give nulls instead of -1 and
-    "".
+    They are a dict that cannot be changed. ``pandas.DataFrame(report.requests)`` has them as they are; the ``to_``
+    methods give nulls instead of -1 and "".
 
     Columns, where times count from the first arrival, in milliseconds of simulated time:
         session_id: Name of the session, made up where the trace gives none.
@@ -186,10 +165,7 @@ def _same(column: Column, other: object) -> bool:
 
 
 class Report(dict[str, Any]):
-    """The metrics of a run, a dict from key to number, and the rows they were computed from.
-
-    A notebook shows it as the table that the command line prints.
-    """
+    """The metrics of a run, a dict from key to number, and the rows they were computed from."""
 
     requests: Requests
     """Per-request columns: ``report.requests["ttft_ms"]``."""
