@@ -183,10 +183,12 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 	if c.ReplayPorts, err = ports(o, "zmq_replay_ports", c.Args.Live.Ranks); err != nil {
 		return err
 	}
+	bootstrap, err := ports(o, "bootstrap_ports", 1)
+	if err != nil {
+		return err
+	}
 	if c.Args.WorkerType == engineargs.PrefillWorker {
-		if c.BootstrapPorts, err = ports(o, "bootstrap_ports", 1); err != nil {
-			return err
-		}
+		c.BootstrapPorts = bootstrap
 		c.BootstrapHost = env.bootstrapHost()
 	}
 	if err := p.portsOfFile(); err != nil {

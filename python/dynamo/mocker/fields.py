@@ -7,6 +7,7 @@ without loading the Go extension, which a process that is going to fork must not
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="FieldSet")
 
 _ANY_CASE_IN_PYTHON = ("kv_transfer_timing_mode",)
+# Texts for which Python also takes a path object.
+PATHS = frozenset(
+    {"planner_profile_data", "response_replay_trace_path", "aic_model_path", "router_policy_config"},
+)
 
 
 class Field(NamedTuple):
@@ -224,6 +229,8 @@ def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
         return _nested(field, name, value, from_json)
     if field.type == "any":
         return values.json_value(name, value)
+    if field.name in PATHS and isinstance(value, os.PathLike):
+        value = values.path(name, value)
     plain = _CONVERSIONS[field.type](name, value, field.want)
     return plain.lower() if field.any_case and (from_json or field.name in _ANY_CASE_IN_PYTHON) else plain
 

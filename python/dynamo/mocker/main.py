@@ -17,6 +17,7 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import objectfile, values
+from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
@@ -129,7 +130,7 @@ _ENGINE: Sequence[Option] = (
     ),
     ("--engine-type", str, "vllm (default), sglang or trtllm"),
     ("--num-gpu-blocks-override", int, "KV blocks of a rank (default: 16384)"),
-    ("--block-size", int, "tokens of a KV block (default: that of the engine)"),
+    ("--block-size", int, "tokens of a KV block (default: vllm 64, sglang 1, trtllm 32)"),
     ("--max-num-seqs", int, "requests that run at the same time (default: 256)"),
     ("--max-num-batched-tokens", int, "tokens of one pass (default: 8192)"),
     ("--preemption-mode", str, "lifo (default) or fifo"),
@@ -211,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         group = parser.add_argument_group(title)
         for flag, kind, text in options:
-            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
+            group.add_argument(flag, type=kind, help=described(flag, text), metavar=_METAVARS[kind])
     switches = parser.add_argument_group("switches")
     for flag in ("--enable-prefix-caching", "--enable-chunked-prefill"):
         switches.add_argument(flag, action=argparse.BooleanOptionalAction, help="(default: on)")

@@ -215,8 +215,8 @@ _WORKLOAD: Sequence[Option] = (
 )
 _DEPLOYMENT: Sequence[Option] = (
     ("--num-workers", int, "simulated workers (default: 1)"),
-    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment"),
-    ("--num-decode-workers", int, "decode workers of a disaggregated deployment"),
+    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment (default: 1)"),
+    ("--num-decode-workers", int, "decode workers of a disaggregated deployment (default: 1)"),
     ("--extra-engine-args", str, "engine arguments, a JSON object or @FILE"),
     ("--prefill-engine-args", str, "engine arguments of prefill workers, likewise"),
     ("--decode-engine-args", str, "engine arguments of decode workers, likewise"),
@@ -226,9 +226,9 @@ _DEPLOYMENT: Sequence[Option] = (
     ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
     ("--router-decisions-mode", str, "check (default): only cheapest workers; or force"),
     ("--router-policy-config", str, "file with router policy settings"),
-    ("--model-name", str, "name of the served model"),
+    ("--model-name", str, "name of the served model; no effect without --router-policy-config"),
     ("--planner-config", str, "planner settings: a JSON object, @FILE or a path"),
-    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark"),
+    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark (default: 8)"),
 )
 _RUN: Sequence[Option] = (
     ("--replay-mode", str, "offline (default, virtual time) or online"),
@@ -248,7 +248,7 @@ _AIC: Sequence[Option] = (
     ("--aic-model-path", str, "model that the AIC SDK knows, or folder with its config.json"),
     ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
     ("--aic-moe-ep-size", int, "expert parallelism"),
-    ("--aic-attention-dp-size", int, "data parallelism of attention"),
+    ("--aic-attention-dp-size", int, "data parallelism of attention (default: 1)"),
     ("--aic-nextn", int, "draft tokens of speculative decoding"),
     ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
     ("--aic-gemm-dtype", str, "data type of matrix products"),
