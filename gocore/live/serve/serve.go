@@ -187,7 +187,6 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 		if c.BootstrapPorts, err = ports(o, "bootstrap_ports", 1); err != nil {
 			return err
 		}
-		c.BootstrapHost = env.bootstrapHost()
 	}
 	if err := p.portsOfFile(); err != nil {
 		return err
@@ -245,7 +244,7 @@ func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
 	case "nats":
 		c.Requests = live.RequestsOverNATS
 	}
-	if c.Listen, c.Host, err = env.address(c.Requests == live.RequestsOverHTTP); err != nil {
+	if err := p.parseAddresses(o, env); err != nil {
 		return err
 	}
 	if err := p.parseNATS(o, env); err != nil {
