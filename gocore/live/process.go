@@ -107,7 +107,7 @@ func New(c Config) (*Process, error) {
 		plane:   plane.New(c.Plane),
 		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded},
 		tokens:  newTokens(maxTokens),
-		metrics: newMetrics(c.Registry, c.Args.EngineType),
+		metrics: newMetrics(c.Registry, c.Args.EngineType, c.Plane.Metrics.Detail()),
 		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),

@@ -56,7 +56,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		if w.publisherConfig().NativePort != 0 {
 			r.names.KeepTokens()
 		}
-		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, w.args.NumGPUBlocks)
+		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, &w.args)
 		w.ranks = append(w.ranks, r)
 		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
 		w.observers = append(w.observers, []Observer{load, events})

@@ -251,7 +251,11 @@ func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
 		return err
 	}
 	c.Plane.Log = c.Log
-	c.Plane.Metrics = plane.NewMetrics(p.registry)
+	detail := plane.PerWorker
+	if c.Workers*c.Args.Live.Ranks > o.Int("max_worker_histograms") {
+		detail = plane.PerModel
+	}
+	c.Plane.Metrics = plane.NewMetrics(p.registry, detail)
 	if c.Plane.Limits, err = env.limits(); err != nil {
 		return err
 	}
