@@ -33,6 +33,8 @@ var options = []option{
 	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd"),
 	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp"),
 	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq"),
+	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100),
+	own("listen_host", strictjson.Text{NonEmpty: true}, nil),
 	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil),
 	own("is_prefill_worker", strictjson.Bool{}, false),
 	own("is_decode_worker", strictjson.Bool{}, false),

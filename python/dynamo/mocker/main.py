@@ -175,6 +175,8 @@ _PLANES: Sequence[Option] = (
     ("--discovery-backend", str, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
     ("--request-plane", str, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
     ("--event-plane", str, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
+    ("--listen-host", str, "address of every socket (default: DYN_LISTEN_HOST; see docs/security.md)"),
+    ("--max-worker-histograms", int, "with more workers, histograms in /metrics are those of the model (default: 100)"),
     ("--zmq-kv-events-ports", str, "a port for each worker, with commas: KV events in the engine's own format"),
     ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones"),
 )
