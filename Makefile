@@ -80,7 +80,7 @@ test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
 
 test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
-	$(AIC_BIN)/python -m pytest tests/test_aic.py
+	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_tour.py -k aic
 
 lint: build $(TOOLS) ## Check formatting, types and common mistakes
 	@unformatted=$$(gofmt -l $(GO_FOLDERS) tools.go); \

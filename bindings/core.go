@@ -64,6 +64,13 @@ func Inspect(id int64, config string) (text string, err error) {
 	return perform(id, func(r *run) (string, error) { return job.Inspect(config, &r.monitor) })
 }
 
+// Profile returns measured durations as JSON text (see job.Profile). It blocks and is cancelled as Run, and takes the one
+// run of its id.
+func Profile(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	return perform(id, func(*run) (string, error) { return job.Profile(config) })
+}
+
 // perform has do run and waits for it, for a question, or for cancellation.
 func perform(id int64, do func(*run) (string, error)) (string, error) {
 	r, err := runs.Find(id)

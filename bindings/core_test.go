@@ -183,6 +183,14 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 	wantKind(t, err, border.Internal)
 
 	id = open(t)
+	text, err = Profile(id, `{"planner_profile_data":"../examples/profiles/H200_TP1P_TP1D"}`)
+	if err != nil || !strings.Contains(text, `"decode_itl":[`) {
+		t.Errorf("got %.80q, %v", text, err)
+	}
+	_, err = Profile(open(t), `{"planner_profile_data":"nowhere"}`)
+	wantKind(t, err, "notfound")
+
+	id = open(t)
 	Cancel(id)
 	_, err = Convert(id, `{"input_path":["nowhere"],"output_file":"x"}`)
 	if err == nil {

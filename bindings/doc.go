@@ -10,7 +10,8 @@
 //	Column(id, name), Strings(…) per-request columns, after Run
 //	Close(id)                    forgets the run and its rows
 //
-// Convert and Inspect take the place of Run for what is no replay: converting a recording, describing a trace.
+// Convert, Inspect and Profile take the place of Run for what is no replay: converting a recording, describing a trace,
+// making a table of measured durations.
 //
 // A question is one for the AIC SDK, which is a Python package. Go never calls Python: the run waits while the call of Run
 // or Answer hands its question over, and Python answers with the next call.

@@ -14,7 +14,8 @@ const module = "dynosim/gocore/"
 
 // mayImport lists, for each package, the packages of the core it may import. A new package needs a row here.
 var mayImport = map[string][]string{
-	"strictjson":                {},
+	"spelling":                  {},
+	"strictjson":                {"spelling"},
 	"fieldtable":                {"strictjson"},
 	"aic":                       {"speculation", "strictjson", "timing"},
 	"aic/session":               {"aic", "engineargs", "timing"},
@@ -32,7 +33,7 @@ var mayImport = map[string][]string{
 	"worker":                    {"engine", "engine/sglang", "engine/vllm", "engine/vllmv1", "engineargs"},
 	"eventheap":                 {},
 	"handoff":                   {},
-	"workload":                  {"eventheap", "kvcache"},
+	"workload":                  {"eventheap", "kvcache", "spelling"},
 	"router":                    {"kvcache", "strictjson", "timing"},
 	"report":                    {"engine", "workload"},
 	"replay":                    {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},

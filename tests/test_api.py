@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 from conftest import row, write_trace
 
-from dynamo import replay
 from dynamo.mocker import MockEngineArgs, SglangArgs
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.main import main
@@ -67,10 +66,6 @@ def trace(folder: Path) -> str:
 @pytest.fixture
 def report(trace: str) -> Report:
     return run_trace_replay(trace, trace_block_size=4, extra_engine_args=ENGINE)
-
-
-def test_the_module_exports_two_functions() -> None:
-    assert replay.__all__ == ["run_synthetic_trace_replay", "run_trace_replay"]
 
 
 def test_keys_and_their_order(report: Report) -> None:

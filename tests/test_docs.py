@@ -11,26 +11,31 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md")}
-BLOCK = re.compile(r"^```(jsonl|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md", "runs.md")}
+BLOCK = re.compile(r"^```(jsonl|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each block of commands, with the trace that precedes it."""
+    """Each block of commands or of Python, with the trace that precedes it."""
     found, trace = [], ""
     for kind, text in BLOCK.findall("".join(DOCS.values())):
         if kind == "jsonl":
             trace = text
         else:
-            found.append((trace, text))
+            found.append((trace, f"python -c {shlex.quote(text)}" if kind == "python" else text))
     return found
+
+
+def split(commands: str) -> list[str]:
+    """The commands of a block, each of which may go over several lines."""
+    return re.findall(r"^python .*?(?=^python |\Z)", commands.replace("\\\n", ""), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(("trace", "commands"), examples())
 def test_examples(folder: Path, trace: str, commands: str) -> None:
     (folder / "trace.jsonl").write_text(trace)
     (folder / "examples").symlink_to(PROJECT / "examples")
-    for command in commands.replace("\\\n", "").splitlines():
+    for command in split(commands):
         program, *arguments = shlex.split(command, comments=True)
         assert program == "python"
         done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)

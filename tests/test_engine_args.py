@@ -164,7 +164,9 @@ def test_the_signature_lists_the_fields() -> None:
     assert set(parameters) == set(EngineFields.__annotations__)
     assert parameters["max_num_seqs"].default == 256
     assert parameters["num_gpu_blocks_override"].kind is inspect.Parameter.KEYWORD_ONLY
-    assert "engine_type: str = 'vllm'" in pydoc.render_doc(MockEngineArgs, renderer=pydoc.plaintext)
+    assert "engine_type: Literal['vllm', 'sglang', 'trtllm'] = 'vllm'" in pydoc.render_doc(
+        MockEngineArgs, renderer=pydoc.plaintext
+    )
 
 
 def test_type_hints_can_be_resolved() -> None:

@@ -383,6 +383,8 @@ REFUSED = [
     (["--event-plane", "udp"], "event_plane: got"),
     (["--disaggregation-mode", "encode"], 'disaggregation_mode: got "encode"'),
     (["--disaggregation-mode", "prefill", "--bootstrap-ports", "9000,9001"], "must have exactly num_workers (1) ports"),
+    (["--disaggregation-mode", "decode", "--bootstrap-ports", "9000,9001"], "must have exactly num_workers (1) ports"),
+    (["--num-workers", "2", "--bootstrap-ports", "9000"], "must have exactly num_workers (2) ports"),
     (["--disaggregation-mode", "prefill", "--bootstrap-ports", "x"], 'bootstrap_ports: got "x"'),
     (["--is-prefill-worker", "--is-decode-worker"], "not both"),
     (["--is-decode-worker", "--disaggregation-mode", "agg"], "cannot be combined with disaggregation_mode"),

@@ -84,7 +84,7 @@ def test_main_outside_the_main_thread(folder: Path, capsys: pytest.CaptureFixtur
         thread.join(timeout=60)
     assert codes == [0, 2]
     assert json.loads((folder / "report.json").read_text())["num_requests"] == 5
-    assert capsys.readouterr().err == "error: unrecognized arguments: --bad\n"
+    assert capsys.readouterr().err == "error: unknown option --bad, --help lists all\n"
 
 
 def test_a_fork_after_a_run_is_told_to_spawn() -> None:

@@ -147,7 +147,7 @@ def test_what_cannot_be_converted(
 def test_a_trace_that_cannot_be_written(command: Command, recording: str) -> None:
     done = command("convert", "agent-trace", "--input-path", recording, "--output-file", "/dev/full")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: output_file: write /dev/full: no space left on device\n"
+    assert done.stderr == "error: output_file: cannot write /dev/full: no space left on device\n"
 
 
 @pytest.mark.parametrize(

@@ -85,21 +85,22 @@ type pinRow struct {
 // pins are the workers that turns must go to in one stage of a deployment.
 type pins map[int32]int
 
-// loadDecisions reads which workers the turns must go to, for each stage; a row without one leaves that choice free.
-func loadDecisions(path string, w *workload.Workload, stages []*router.Options) ([]pins, error) {
+// loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free, and
+// is counted in free if it names no worker at all.
+func loadDecisions(path string, w *workload.Workload, stages []*router.Options) (all []pins, free int, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", shownPath(path), fs.ErrNotExist)
+		return nil, 0, fmt.Errorf("%s: %w", shownPath(path), fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer file.Close()
 	turns := make(map[int64]int32, len(w.Turns))
 	for i := range w.Turns {
 		turns[int64(w.Turns[i].Row)] = int32(i)
 	}
-	all := make([]pins, len(stages))
+	all = make([]pins, len(stages))
 	for i := range all {
 		all[i] = make(pins)
 	}
@@ -107,43 +108,52 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options) 
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for number := 1; lines.Scan(); number++ {
-		if err := pinTurn(all, seen, lines.Bytes(), turns, stages); err != nil {
-			return nil, fmt.Errorf("%s line %d: %w", shownPath(path), number, err)
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		pinned, err := pinTurn(all, seen, lines.Bytes(), turns, stages)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s line %d: %w", shownPath(path), number, err)
+		}
+		if !pinned {
+			free++
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", shownPath(path), err)
+		return nil, 0, fmt.Errorf("%s: %w", shownPath(path), err)
 	}
-	return all, nil
+	if free == len(seen) {
+		return nil, 0, fmt.Errorf("%s: got no row that names a worker, want trace_row and decode_worker_idx or, of two pools, prefill_worker_idx", shownPath(path))
+	}
+	return all, free, nil
 }
 
-func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, stages []*router.Options) error {
-	if len(line) == 0 {
-		return nil
-	}
+// pinTurn reads a line that is not blank; pinned tells whether it names a worker.
+func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, stages []*router.Options) (pinned bool, err error) {
 	var row pinRow
 	if err := jsonv2.Unmarshal(line, &row); err != nil {
-		return malformed(err)
+		return false, malformed(err)
 	}
 	if row.TraceRow == nil {
-		return errors.New("trace_row: missing")
+		return false, errors.New("trace_row: missing")
 	}
 	turn, known := turns[*row.TraceRow]
 	if !known {
-		return fmt.Errorf("trace_row: got %d, want a row of the workload", *row.TraceRow)
+		return false, fmt.Errorf("trace_row: got %d, want a row of the workload", *row.TraceRow)
 	}
 	if seen[turn] {
-		return fmt.Errorf("trace_row: got %d a second time", *row.TraceRow)
+		return false, fmt.Errorf("trace_row: got %d a second time", *row.TraceRow)
 	}
 	seen[turn] = true
 	decode := len(stages) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
-		return fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
+		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
 	}
 	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, stages[0].Workers); err != nil {
-		return err
+		return false, err
 	}
-	return all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, stages[decode].Workers)
+	err = all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, stages[decode].Workers)
+	return row.PrefillWorkerIdx != nil || row.DecodeWorkerIdx != nil, err
 }
 
 func (p pins) add(turn int32, name string, worker *int64, workers int) error {

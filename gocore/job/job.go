@@ -75,14 +75,15 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := routing.pin(o, w); err != nil {
+	unpinned, err := routing.pin(o, w)
+	if err != nil {
 		return nil, err
 	}
 	saved, err := schedule(o, w, d.args.BlockSize, m.poll)
 	if err != nil {
 		return nil, err
 	}
-	warnings = slices.Concat(warnings, routerWarnings, sdk.sessions.Warnings())
+	warnings = slices.Concat(warnings, routerWarnings, unpinned, sdk.sessions.Warnings())
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 
@@ -109,6 +110,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 		return nil, runError{err}
 	}
 
+	m.done.Store(int64(outcome.Collector.Ended())) // the last requests end after the last poll
 	if err := m.enter(reporting); err != nil {
 		return nil, err
 	}
@@ -181,6 +183,8 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 			warn(name, "with replay_concurrency")
 		}
 	}
+	// It selects a profile of a router policy file, and runs with one are refused.
+	warn("model_name", "without router_policy_config")
 	if o.Int("turns_per_session") == 1 {
 		warn("inter_turn_delay_ms", "with one turn per session")
 	}

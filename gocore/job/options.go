@@ -49,6 +49,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}}}, // as the command line has it
+	{Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_itl_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_e2e_ms", Type: strictjson.Number{}}},

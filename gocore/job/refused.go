@@ -11,7 +11,6 @@ type laterOption struct {
 
 var notBuilt = []laterOption{
 	later("router_policy_config", strictjson.Text{}, "router policy files"),
-	later("model_name", strictjson.Text{}, "it selects a profile of a router policy file"),
 	later("planner_config", strictjson.Any{}, "the planner"),
 	laterUnless("benchmark_granularity", strictjson.Integer{}, 8, "the planner"),
 }

@@ -126,17 +126,18 @@ func refuseWithoutRouter(o *strictjson.Object) error {
 	return nil
 }
 
-// pin takes over the decisions that the run must repeat.
-func (r routing) pin(o *strictjson.Object, w *workload.Workload) error {
+// pin takes over the decisions that the run must repeat, and warns if some are missing.
+func (r routing) pin(o *strictjson.Object, w *workload.Workload) ([]string, error) {
 	if !o.Given("router_decisions") {
 		if o.Given("router_decisions_mode") {
-			return &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
+			return nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
 		}
-		return nil
+		return nil, nil
 	}
-	pins, err := loadDecisions(o.Text("router_decisions"), w, r.stages)
+	path := o.Text("router_decisions")
+	pins, free, err := loadDecisions(path, w, r.stages)
 	if err != nil {
-		return fmt.Errorf("router_decisions: %w", err)
+		return nil, fmt.Errorf("router_decisions: %w", err)
 	}
 	for i, stage := range r.stages {
 		stage.Pin = func(turn int32) (int, bool) {
@@ -147,7 +148,10 @@ func (r routing) pin(o *strictjson.Object, w *workload.Workload) error {
 			stage.PinMode = router.Forced
 		}
 	}
-	return nil
+	if free > 0 {
+		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", shownPath(path), free)}, nil
+	}
+	return nil, nil
 }
 
 // deploy adds the workers of a run and their routers to its configuration.

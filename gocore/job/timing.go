@@ -49,32 +49,34 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 		model, name, err := s.timingModel(option, args.AIC)
 		return model, name, err
 	case args.Profile != "":
-		grid, err := loadProfile(option, args)
-		return grid, "interpolated", err
+		grid, _, err := loadProfile(args.Profile)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", option, err)
+		}
+		return grid, "interpolated", nil
 	default:
 		return nil, "polynomial", nil
 	}
 }
 
-// loadProfile reads the measurements that the engine arguments in option name.
-func loadProfile(option string, args engineargs.Args) (timing.Model, error) {
-	info, err := os.Stat(args.Profile)
+// loadProfile reads the measurements at a path, and reports whether that is a folder.
+func loadProfile(at string) (grid *timing.Grid, isFolder bool, err error) {
+	info, err := os.Stat(at)
 	if err != nil {
 		var cause *fs.PathError // repeats the path
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
-		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
+		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
 	}
-	folder, name := args.Profile, "."
+	folder, name := at, "."
 	if !info.IsDir() {
-		folder, name = filepath.Dir(args.Profile), filepath.Base(args.Profile)
+		folder, name = filepath.Dir(at), filepath.Base(at)
 	}
-	grid, err := profile.Load(os.DirFS(folder), name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
+	if grid, err = profile.Load(os.DirFS(folder), name); err != nil {
+		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
 	}
-	return grid, nil
+	return grid, info.IsDir(), nil
 }
 
 // setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.

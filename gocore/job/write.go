@@ -13,7 +13,9 @@ import (
 // writeWhole writes a file so that it is there completely or not at all: beside its place first, then moved there.
 // Missing folders are made and a link is followed. What exists and is no ordinary file, a pipe or a device, is written
 // directly, since moving a file there would replace it.
-func writeWhole(path string, write func(io.Writer) error) error {
+func writeWhole(path string, write func(io.Writer) error) (err error) {
+	given := path
+	defer func() { err = nameFile(err, given) }()
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -37,6 +39,21 @@ func writeWhole(path string, write func(io.Writer) error) error {
 		}
 	}
 	return os.Rename(name, path)
+}
+
+// nameFile gives an error of the file system the path that the user knows, instead of that of a draft.
+func nameFile(err error, path string) error {
+	var ofPath *fs.PathError
+	var ofLink *os.LinkError
+	switch {
+	case errors.As(err, &ofPath):
+		err = ofPath.Err
+	case errors.As(err, &ofLink):
+		err = ofLink.Err
+	default:
+		return err
+	}
+	return fmt.Errorf("cannot write %s: %w", shownPath(path), err)
 }
 
 // writeProduced writes whole what produce makes, for the option of this name. If produce fails by itself, its error is

@@ -13,6 +13,7 @@ func (r *rank) book(pass *engine.Pass) {
 		if q := r.requests[a.ID]; !q.admitted { // those that were preempted come again
 			q.admitted = true
 			r.reused += a.ReusedTokens
+			r.countLookup(q, a.ReusedTokens)
 		}
 	}
 	if pass.Tokens > 0 {
@@ -84,6 +85,7 @@ func (r *rank) bookEach(pass *engine.Pass) {
 }
 
 func (r *rank) give(q *request, n int) {
+	r.countTokens(q, n)
 	q.emitted += n
 	r.released = append(r.released, release{request: q, n: n})
 }

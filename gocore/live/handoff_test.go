@@ -30,7 +30,7 @@ type deployment struct {
 func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 	t.Helper()
 	d := &deployment{}
-	start := func(role engineargs.WorkerType, port *int) (*rank, *handoffs) {
+	start := func(role engineargs.WorkerType, address string) (*rank, *handoffs) {
 		args := engineargs.Default()
 		args.BlockSize, args.NumGPUBlocks, args.WorkerType = 4, 100, role
 		args.Live.Ranks, args.Live.HandoffTimeoutMs = 1, 60_000
@@ -38,7 +38,7 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		log := slog.New(slog.DiscardHandler)
 		config := rendezvousConfig(&args)
 		config.Log = log
-		h, err := openHandoffs(&args, port, config)
+		h, err := openHandoffs(&args, address, config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +54,8 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		})
 		return r, h
 	}
-	d.prefill, d.source = start(engineargs.PrefillWorker, new(int))
-	d.decode, d.destination = start(engineargs.DecodeWorker, nil)
+	d.prefill, d.source = start(engineargs.PrefillWorker, "127.0.0.1:0")
+	d.decode, d.destination = start(engineargs.DecodeWorker, "")
 	d.info = wire.Bootstrap{Host: "127.0.0.1", Port: uint16(d.source.port())}
 	return d
 }

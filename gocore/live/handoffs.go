@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"runtime/debug"
-	"strconv"
 
 	"github.com/google/uuid"
 
@@ -27,8 +26,8 @@ type handoffs struct {
 	connector *rendezvous.Connector // of a decode worker
 }
 
-// openHandoffs listens on port if that is not nil.
-func openHandoffs(args *engineargs.Args, port *int, config rendezvous.Config) (*handoffs, error) {
+// openHandoffs makes a prefill worker listen on address if that is not empty.
+func openHandoffs(args *engineargs.Args, address string, config rendezvous.Config) (*handoffs, error) {
 	h := &handoffs{role: args.WorkerType}
 	h.transfer = handoff.Transfer{BytesPerToken: args.Transfer.BytesPerToken, BandwidthGBs: args.Transfer.BandwidthGBs}
 	if args.Transfer.DestinationMissing {
@@ -37,8 +36,8 @@ func openHandoffs(args *engineargs.Args, port *int, config rendezvous.Config) (*
 	switch {
 	case args.WorkerType == engineargs.DecodeWorker:
 		h.connector = rendezvous.NewConnector(config)
-	case args.WorkerType == engineargs.PrefillWorker && port != nil:
-		listener, err := rendezvous.Listen(net.JoinHostPort("", strconv.Itoa(*port)), config)
+	case args.WorkerType == engineargs.PrefillWorker && address != "":
+		listener, err := rendezvous.Listen(address, config)
 		if err != nil {
 			return nil, fmt.Errorf("bootstrap port: %w", err)
 		}

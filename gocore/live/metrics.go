@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/plane"
 )
 
 // metrics are what the engines that are simulated say about themselves, by the names they use.
@@ -19,6 +20,8 @@ type metrics struct {
 	requests             *prometheus.CounterVec
 	preemptions          *prometheus.CounterVec
 	hitRate              *prometheus.GaugeVec
+	tokens               *tokenMetrics
+	detail               plane.Detail
 	firstToken, gap, e2e *prometheus.HistogramVec
 	delay                prometheus.Histogram
 }
@@ -29,8 +32,8 @@ var (
 	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 )
 
-func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metrics {
-	m := &metrics{sglang: engineType == engineargs.SGLang}
+func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType, detail plane.Detail) *metrics {
+	m := &metrics{sglang: engineType == engineargs.SGLang, detail: detail}
 	prefix, labels := engineType.String()+":", []string{"model_name", "worker_id", "engine"}
 	if m.sglang {
 		labels = []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
@@ -41,7 +44,7 @@ func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metr
 		return g
 	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, m.ofHistograms(labels))
 		r.MustRegister(h)
 		return h
 	}
@@ -60,6 +63,7 @@ func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType) *metr
 		m.usage = gauge("kv_cache_usage_perc", "Fraction of the KV cache in use.")
 		m.oldUsage = gauge("gpu_cache_usage_perc", "The same by its older name.")
 	}
+	m.tokens = newTokenMetrics(r, prefix, labels)
 	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", firstTokenBuckets)
 	m.gap = histogram("inter_token_latency_seconds", "Between two tokens of a request.", gapBuckets)
 	m.e2e = histogram("e2e_request_latency_seconds", "From the arrival of a request to its last token.", e2eBuckets)
@@ -80,16 +84,30 @@ func (m *metrics) values(model, workerID string, dpRank int) []string {
 	return []string{model, workerID, rank}
 }
 
+// ofHistograms leaves of the labels of a rank, or their values, those that its histograms have.
+func (m *metrics) ofHistograms(labels []string) []string {
+	switch {
+	case m.detail == plane.PerWorker:
+		return labels
+	case m.sglang:
+		return append(labels[:1:1], labels[3:]...) // without worker_id and dp_rank
+	default:
+		return labels[:1]
+	}
+}
+
 // rank returns what watches one rank, and what watches its requests.
-func (m *metrics) rank(model, workerID string, dpRank, numBlocks int) (Observer, *requestMetrics) {
+func (m *metrics) rank(model, workerID string, dpRank int, args *engineargs.Args) (Observer, *requestMetrics) {
 	v := m.values(model, workerID, dpRank)
 	load := &loadMetrics{
-		blocks:  float64(numBlocks),
+		blocks:  float64(args.NumGPUBlocks),
+		tokens:  m.tokens.rank(v, args),
 		running: m.running.WithLabelValues(v...), waiting: m.waiting.WithLabelValues(v...),
 		usage: []prometheus.Gauge{m.usage.WithLabelValues(v...)},
 	}
+	h := m.ofHistograms(v)
 	requests := &requestMetrics{
-		firstToken: m.firstToken.WithLabelValues(v...), gap: m.gap.WithLabelValues(v...), e2e: m.e2e.WithLabelValues(v...),
+		firstToken: m.firstToken.WithLabelValues(h...), gap: m.gap.WithLabelValues(h...), e2e: m.e2e.WithLabelValues(h...),
 		delay: m.delay,
 	}
 	if m.sglang {
@@ -110,6 +128,7 @@ type loadMetrics struct {
 	preemptions      prometheus.Counter // nil on SGLang; stays 0 on TensorRT-LLM
 	preempted        int                // counted
 	hitRate          prometheus.Gauge   // nil on vLLM
+	tokens           *tokenCounters
 }
 
 // CacheChanged implements [Observer].
@@ -129,6 +148,7 @@ func (m *loadMetrics) LoadChanged(l Load) {
 	if m.hitRate != nil {
 		m.hitRate.Set(l.CacheHitRate)
 	}
+	m.tokens.count(l.Tokens)
 	for _, g := range m.usage {
 		g.Set(float64(l.UsedBlocks) / m.blocks)
 	}

@@ -38,15 +38,16 @@ type Config struct {
 	// EventsPorts and ReplayPorts are the first ports of each worker for events in vLLM's own format; nil for none.
 	EventsPorts, ReplayPorts []int
 	// BootstrapPorts are where each prefill worker hands requests over, 0 for any; nil if none does. BootstrapHost is the host
-	// under which decode workers reach them.
-	BootstrapPorts []int
-	BootstrapHost  string
+	// under which decode workers reach them, BootstrapListen the address that they are bound to, "" for all.
+	BootstrapPorts                 []int
+	BootstrapHost, BootstrapListen string
 
 	OpenStore func(context.Context) (discovery.Store, error) // for each worker
 	Plane     plane.Config
 	Requests  RequestPlane
 	Listen    string      // HOST:PORT of the request plane, unless that is NATS
 	Host      string      // under which others reach this one
+	EventHost string      // that ZeroMQ sockets are bound to, "" for all addresses
 	NATS      *bus.Config // the server for what follows and requests over NATS, nil if none of them is
 	Events    EventPlane
 	Durable   bool   // KV events go to a stream that keeps them
@@ -106,7 +107,7 @@ func New(c Config) (*Process, error) {
 		plane:   plane.New(c.Plane),
 		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded, engine: c.Args},
 		tokens:  newTokens(maxTokens),
-		metrics: newMetrics(c.Registry, c.Args.EngineType),
+		metrics: newMetrics(c.Registry, c.Args.EngineType, c.Plane.Metrics.Detail()),
 		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),

@@ -42,7 +42,7 @@ func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, di
 		Args: args, Workers: 2, Pause: func(int) time.Duration { return 0 },
 		OpenStore: func(context.Context) (discovery.Store, error) { return registry.Open(), nil },
 		Plane: plane.Config{
-			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(metrics),
+			Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(metrics, plane.PerWorker),
 		},
 		Listen: "127.0.0.1:0", Host: "127.0.0.1", Device: "cpu", StandardOutput: 16, Log: silent, Registry: metrics,
 	}

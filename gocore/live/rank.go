@@ -36,6 +36,7 @@ type Load struct {
 	Preemptions      int // so far
 	// CacheHitRate is the fraction of prompt tokens, of all requests so far, that were found in the cache.
 	CacheHitRate float64
+	Tokens       TokenCounts
 }
 
 // rank is one engine, and the goroutine that owns it.
@@ -70,6 +71,7 @@ type rank struct {
 	generated        map[engine.RequestID]int
 	preemptions      int // so far
 	prompted, reused int // tokens of prompts so far, and those found in the cache
+	tokens           TokenCounts
 }
 
 // release is n tokens that a pass has made for a request.
@@ -261,7 +263,7 @@ func (r *rank) takeNotes() (startMs float64) {
 }
 
 func (r *rank) tellLoad() {
-	load := Load{Preemptions: r.preemptions}
+	load := Load{Preemptions: r.preemptions, Tokens: r.tokens}
 	load.Waiting, load.Running, load.UsedBlocks = r.engine.Load()
 	if r.prompted > 0 {
 		load.CacheHitRate = float64(r.reused) / float64(r.prompted)

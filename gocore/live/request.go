@@ -11,8 +11,9 @@ import (
 
 // request is one call inside a rank. The goroutine of the call reads what the engine goroutine releases.
 type request struct {
-	prompt []uint32 // nil once it has been named
-	output output
+	prompt       []uint32 // nil once it has been named
+	promptTokens int
+	output       output
 
 	released atomic.Int32            // tokens that may be sent
 	dueMs    atomic.Uint64           // bits of the simulated time of the last of them
@@ -41,7 +42,7 @@ type failure struct {
 }
 
 func newRequest(prompt []uint32, o output) *request {
-	return &request{prompt: prompt, output: o, wake: make(chan struct{}, 1), place: notEmitting}
+	return &request{prompt: prompt, promptTokens: len(prompt), output: o, wake: make(chan struct{}, 1), place: notEmitting}
 }
 
 // release lets the client have n more tokens, which were made at an instant of simulated time.

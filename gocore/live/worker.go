@@ -2,7 +2,9 @@ package live
 
 import (
 	"log/slog"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +56,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		if w.publisherConfig().NativePort != 0 {
 			r.names.KeepTokens()
 		}
-		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, w.args.NumGPUBlocks)
+		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, &w.args)
 		w.ranks = append(w.ranks, r)
 		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
 		w.observers = append(w.observers, []Observer{load, events})
@@ -87,11 +89,11 @@ func (w *Worker) announce() error {
 func (w *Worker) openHandoffs() (err error) {
 	config := rendezvousConfig(&w.args)
 	config.Log = w.log
-	var port *int
-	if ports := w.process.config.BootstrapPorts; w.index < len(ports) {
-		port = &ports[w.index]
+	address := ""
+	if c := &w.process.config; w.index < len(c.BootstrapPorts) {
+		address = net.JoinHostPort(c.BootstrapListen, strconv.Itoa(c.BootstrapPorts[w.index]))
 	}
-	w.handoffs, err = openHandoffs(&w.args, port, config)
+	w.handoffs, err = openHandoffs(&w.args, address, config)
 	w.generator.handoffs = w.handoffs
 	return err
 }
@@ -138,7 +140,7 @@ func (w *Worker) start() error {
 func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
-		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize,
+		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
 		Namespace: c.Endpoint.Namespace, Component: c.Endpoint.Component, Stream: w.process.stream, Log: w.log,
 	}
 	if c.Events == EventsOverNATS {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/spelling"
 )
 
 // FieldError says that a field holds something it must not.
@@ -29,11 +31,12 @@ type UnknownFieldError struct {
 }
 
 func (e *UnknownFieldError) Error() string {
-	quoted, _ := jsontext.AppendQuote(nil, shorten(e.Field)) // always valid UTF-8, else it had not been read
+	text, _ := jsontext.AppendQuote(nil, e.Field) // always valid UTF-8, else it had not been read
+	quoted := shorten(string(text))
 	if e.Nearest != "" {
 		return fmt.Sprintf("unknown field %s, did you mean %q?", quoted, e.Nearest)
 	}
-	return fmt.Sprintf("unknown field %s, want one of %s", quoted, strings.Join(e.Accepted, ", "))
+	return fmt.Sprintf("unknown field %s, %s", quoted, spelling.Offer(e.Field, e.Accepted))
 }
 
 func unknownField(o *Object, name string) error {
@@ -41,7 +44,7 @@ func unknownField(o *Object, name string) error {
 	for i := range o.fields {
 		e.Accepted = append(e.Accepted, o.fields[i].Name)
 	}
-	e.Nearest = nearest(name, e.Accepted)
+	e.Nearest = spelling.Nearest(name, e.Accepted)
 	if o.path != "" {
 		e.Field = o.path + "." + e.Field
 		if e.Nearest != "" {

@@ -66,6 +66,9 @@ func NewGrid(t Tables) (*Grid, error) {
 	return &Grid{t}, nil
 }
 
+// Tables returns the arrays that the model keeps, which must not be changed.
+func (g *Grid) Tables() Tables { return g.t }
+
 func checkAxis(name string, values []float64) error {
 	if len(values) < 2 {
 		return &TableError{name, fmt.Sprint(len(values), " values"), "at least two"}

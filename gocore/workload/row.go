@@ -9,7 +9,8 @@ import (
 
 // row is one line of a Mooncake trace, plain, delta or agentic, as written.
 type row struct {
-	keys map[string]fields // what keys mean in this format
+	keys   map[string]fields // what keys mean in this format
+	strays *strayKeys        // keys that mean nothing
 
 	timestamp    float64
 	delay        float64
@@ -91,9 +92,11 @@ type rowDecoder struct {
 	row     row
 }
 
-// readRows hands every row to add, with its 1-based line number. The row is valid until add returns.
-func readRows(source Source, poll func() error, keys map[string]fields, add func(line int, r *row) error) error {
+// readRows hands every row to add, with its 1-based line number, and notes misspelt keys. The row is valid until add
+// returns.
+func readRows(w *Workload, source Source, poll func() error, keys map[string]fields, add func(line int, r *row) error) error {
 	decoder := newRowDecoder(keys)
+	defer func() { w.Notes.Strays = decoder.row.strays.found }()
 	return readLines(source, poll, func(line int, text []byte) error {
 		r, err := decoder.decode(text)
 		if err != nil {
@@ -104,7 +107,7 @@ func readRows(source Source, poll func() error, keys map[string]fields, add func
 }
 
 func newRowDecoder(keys map[string]fields) *rowDecoder {
-	d := &rowDecoder{objects: newObjectDecoder(), row: row{keys: keys}}
+	d := &rowDecoder{objects: newObjectDecoder(), row: row{keys: keys, strays: newStrayKeys(keys)}}
 	d.objects.notNull = notNullFields
 	return d
 }
@@ -112,7 +115,7 @@ func newRowDecoder(keys map[string]fields) *rowDecoder {
 // decode reads one line that must hold exactly one JSON object. The row is valid until the next call.
 func (d *rowDecoder) decode(line []byte) (*row, error) {
 	r := &d.row
-	*r = row{keys: r.keys, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0], waitFor: r.waitFor[:0], branches: r.branches[:0]}
+	*r = row{keys: r.keys, strays: r.strays, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0], waitFor: r.waitFor[:0], branches: r.branches[:0]}
 	given, err := d.objects.decode(line, r)
 	r.given = given
 	return r, err
@@ -120,6 +123,9 @@ func (d *rowDecoder) decode(line []byte) (*row, error) {
 
 func (r *row) field(key []byte) (fields, bool) {
 	field, known := r.keys[string(key)]
+	if !known {
+		r.strays.note(key)
+	}
 	return field, known
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -45,7 +46,7 @@ func TestNotes(t *testing.T) {
 {"output_length":1,"hash_ids":[1,2],"input_length":8}
 {"output_length":1,"hash_ids":[1,2],"input_length":4,"priority":-7,"strict_priority":8}
 {"output_length":1,"hash_ids":[1,4294967296,4294967297],"input_length":3,"policy_class":"x"}`)
-	if want := (Notes{Shortened: 1, Surplus: 2, WideIDs: 1}); w.Notes != want {
+	if want := (Notes{Shortened: 1, Surplus: 2, WideIDs: 1}); !reflect.DeepEqual(w.Notes, want) {
 		t.Errorf("got %+v, want %+v", w.Notes, want)
 	}
 	if w.Hints[2] != (RouterHints{Priority: -7, StrictPriority: 8}) || w.Hints[3] != (RouterHints{PolicyClass: "x"}) || len(w.Hints) != 2 {

@@ -40,6 +40,7 @@ type Notes struct {
 	Shortened int // prompts cut to what their block ids cover
 	Surplus   int // more block ids than the prompt needs
 	WideIDs   int // block ids beyond 32 bits, of which only the low 32 bits count
+	Strays    []Stray
 }
 
 // Texts words the notes for a trace of so many requests.
@@ -56,6 +57,9 @@ func (n Notes) Texts(requests int) []string {
 		if note.count > 0 {
 			texts = append(texts, fmt.Sprintf("%d of %d requests: %s", note.count, requests, note.what))
 		}
+	}
+	for _, stray := range n.Strays {
+		texts = append(texts, fmt.Sprintf("%d of %d requests: the key %q is not read, did you mean %q?", stray.Rows, requests, stray.Key, stray.Meant))
 	}
 	return texts
 }

@@ -18,9 +18,19 @@ func (l Labels) values(more ...string) []string {
 	return append([]string{l.Namespace, l.Component, l.Endpoint, l.WorkerID}, more...)
 }
 
+// Detail says how much the metrics tell about each worker. A page of histograms of a thousand workers is 20 MB.
+type Detail int
+
+// The choices: all of each worker; or histograms of the model as a whole, and none of the errors that have not happened.
+const (
+	PerWorker Detail = iota
+	PerModel
+)
+
 // Metrics count what goes over the plane.
 type Metrics struct {
 	registry      prometheus.Registerer
+	detail        Detail
 	requests      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
 	inFlight      *prometheus.GaugeVec
@@ -35,7 +45,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(r prometheus.Registerer) *Metrics {
+func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynamo_component_" + name, Help: help}, append(labelNames[:4:4], labels...))
 		r.MustRegister(c)
@@ -43,6 +53,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		registry:      r,
+		detail:        d,
 		requests:      counter("requests_total", "Requests accepted."),
 		requestBytes:  counter("request_bytes_total", "Bytes of request bodies."),
 		responseBytes: counter("response_bytes_total", "Bytes of answers."),
@@ -51,7 +62,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "dynamo_component_request_duration_seconds", Help: "From the arrival of a request to the end of its answer.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600},
-		}, labelNames),
+		}, d.ofHistogram(labelNames)),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "dynamo_component_inflight_requests", Help: "Requests being served.",
 		}, labelNames),
@@ -75,6 +86,17 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	})
 	r.MustRegister(m.duration, m.inFlight, m.rejected, neverRejected)
 	return m
+}
+
+// Detail is what NewMetrics was given.
+func (m *Metrics) Detail() Detail { return m.detail }
+
+// ofHistogram leaves of the labels of an endpoint, or their values, those that its histogram has.
+func (d Detail) ofHistogram(all []string) []string {
+	if d == PerModel {
+		return all[:len(all)-1] // without worker_id
+	}
+	return all
 }
 
 // begin shows from now on how long a worker has been there, once.
@@ -139,13 +161,15 @@ type endpointMetrics struct {
 func (m *Metrics) endpoint(l Labels) *endpointMetrics {
 	m.begin(l.WorkerID)
 	v := l.values()
-	for _, kind := range []string{invalidMessage, deserialization, noStream, handlerFailed, publishResponse, publishFinal} {
-		m.errors.WithLabelValues(l.values(kind)...)
+	if m.detail == PerWorker {
+		for _, kind := range []string{invalidMessage, deserialization, noStream, handlerFailed, publishResponse, publishFinal} {
+			m.errors.WithLabelValues(l.values(kind)...)
+		}
 	}
 	return &endpointMetrics{
 		labels:        l,
 		requests:      m.requests.WithLabelValues(v...),
-		duration:      m.duration.WithLabelValues(v...),
+		duration:      m.duration.WithLabelValues(m.detail.ofHistogram(v)...),
 		inFlight:      m.inFlight.WithLabelValues(v...),
 		requestBytes:  m.requestBytes.WithLabelValues(v...),
 		responseBytes: m.responseBytes.WithLabelValues(v...),

@@ -92,3 +92,39 @@ func TestErrorKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestDetail: of many workers, histograms are shared and errors are shown once there is one.
+func TestDetail(t *testing.T) {
+	for detail, want := range map[Detail]struct{ histograms, errors int }{PerWorker: {3, 18}, PerModel: {1, 1}} {
+		registry := prometheus.NewRegistry()
+		m := NewMetrics(registry, detail)
+		for _, id := range []string{"a", "b", "c"} {
+			e := m.endpoint(Labels{Namespace: "n", Component: "c", Endpoint: "e", WorkerID: id})
+			e.begin(1)
+			e.end(time.Now())
+			if id == "b" {
+				e.failed(noStream)
+			}
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			n, observed := len(f.GetMetric()), uint64(0)
+			for _, one := range f.GetMetric() {
+				observed += one.GetHistogram().GetSampleCount()
+			}
+			switch f.GetName() {
+			case "dynamo_component_request_duration_seconds":
+				if n != want.histograms || observed != 3 {
+					t.Errorf("detail %v: got %d histograms of %d requests, want %d of 3", detail, n, observed, want.histograms)
+				}
+			case "dynamo_component_errors_total":
+				if n != want.errors {
+					t.Errorf("detail %v: got %d kinds of errors, want %d", detail, n, want.errors)
+				}
+			}
+		}
+	}
+}

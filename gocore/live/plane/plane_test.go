@@ -44,7 +44,7 @@ func echo(_ context.Context, c *Call, r Reply) {
 
 func newPlane(limits Limits) *Plane {
 	return New(Config{
-		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()),
+		Limits: limits, MaxMessageSize: 1 << 20, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry(), PerWorker),
 	})
 }
 

@@ -195,7 +195,7 @@ func TestKVEvents(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	w := start(t, Config{WorkerID: 1<<63 + 5, Ranks: 2, KVEvents: true, BlockSize: 2})
 	w.Cache(1, hold(blocks.New(2), 1, 2))
-	p := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: slog.New(slog.DiscardHandler), Metrics: plane.NewMetrics(prometheus.NewRegistry())})
+	p := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: slog.New(slog.DiscardHandler), Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
 	p.Register("a/"+RecoveryEndpoint(1), plane.Labels{}, w.Recovery(1))
 	listener, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {

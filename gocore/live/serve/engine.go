@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,11 +65,14 @@ func vainOptions(o *strictjson.Object, t engineargs.WorkerType) (warnings []stri
 // besideFile are options that count even beside a file with engine arguments.
 const besideFile = "kv_bytes_per_token"
 
-// fileText is the object in the file with engine arguments. What options say in spite of it is added.
+// fileText is the object with engine arguments, given as a file or written out. What options say in spite of it is added.
 func fileText(o *strictjson.Object, role string) (string, error) {
-	content, err := os.ReadFile(o.Text("extra_engine_args"))
-	if err != nil {
-		return "", fmt.Errorf("extra_engine_args: %w", err)
+	content := []byte(o.Text("extra_engine_args"))
+	if !bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
+		var err error
+		if content, err = os.ReadFile(string(content)); err != nil {
+			return "", fmt.Errorf("extra_engine_args: %w", err)
+		}
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(content, &members) != nil || members == nil {
@@ -89,9 +93,11 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 		return string(content), nil // as it is: it may have keys twice
 	}
 	for name, value := range added {
-		if members[name], err = json.Marshal(value); err != nil {
+		text, err := json.Marshal(value)
+		if err != nil {
 			return "", err
 		}
+		members[name] = text
 	}
 	text, err := json.Marshal(members)
 	return string(text), err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -56,6 +55,7 @@ var defaults = map[string]string{
 	"discovery_backend": "DYN_DISCOVERY_BACKEND",
 	"request_plane":     "DYN_REQUEST_PLANE",
 	"event_plane":       "DYN_EVENT_PLANE",
+	"listen_host":       "DYN_LISTEN_HOST",
 }
 
 // withDefaults adds to a description what the environment decides about it.
@@ -111,67 +111,6 @@ func (e environment) limits() (plane.Limits, error) {
 	err := read("DYN_DYNAMO_REQUEST_QUEUE_LIMIT", &l.Queued, 16)
 	l.Queued = max(l.Queued, 2) // as many as in the reference, whose dispatcher holds one beside the queue
 	return l, err
-}
-
-// address is where the request plane listens, and the host under which others reach it.
-func (e environment) address(http bool) (listen, host string, err error) {
-	hostName, portName := "DYN_TCP_RPC_HOST", "DYN_TCP_RPC_PORT"
-	if http {
-		hostName, portName = "DYN_HTTP_RPC_HOST", "DYN_HTTP_RPC_PORT"
-	}
-	port, err := e.number(portName, 0, 0, math.MaxUint16)
-	if err != nil {
-		return "", "", err
-	}
-	host = strings.Trim(e[hostName], "[]")
-	if host == "" {
-		host = routableAddress()
-	}
-	listen = net.JoinHostPort(host, strconv.Itoa(port))
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = routableAddress() // nobody can connect to "any"
-	}
-	return listen, host, nil
-}
-
-// bootstrapHost is where decode workers reach this machine.
-func (e environment) bootstrapHost() string {
-	if host := strings.Trim(e["DYN_HTTP_RPC_HOST"], "[]"); host != "" {
-		return host
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return routableAddress()
-	}
-	addresses, _ := net.LookupHost(name)
-	for _, a := range addresses {
-		if ip := net.ParseIP(a); ip != nil && ip.IsGlobalUnicast() && ip.To4() != nil {
-			return a
-		}
-	}
-	return routableAddress()
-}
-
-// routableAddress is the first address of this machine that others may reach: IPv4, else IPv6, else the loopback one.
-func routableAddress() string {
-	addresses, _ := net.InterfaceAddrs()
-	six := ""
-	for _, a := range addresses {
-		ip, ok := a.(*net.IPNet)
-		if !ok || !ip.IP.IsGlobalUnicast() {
-			continue
-		}
-		if ip.IP.To4() != nil {
-			return ip.IP.String()
-		}
-		if six == "" {
-			six = ip.IP.String()
-		}
-	}
-	if six != "" {
-		return six
-	}
-	return "127.0.0.1"
 }
 
 // device is what records say about the hardware.

@@ -26,13 +26,15 @@ var options = []option{
 	own("model_name", strictjson.Text{NonEmpty: true}, nil),
 	own("endpoint", strictjson.Text{}, nil),
 	own("num_workers", strictjson.Integer{Min: 1, Max: maxWorkers}, 1),
-	own("stagger_delay", strictjson.Any{}, nil), // see parseStagger
+	own("stagger_delay", strictjson.Any{}, chosenDelay), // see pauses
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil),
 	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16),
 	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0),
 	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd"),
 	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp"),
 	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq"),
+	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100),
+	own("listen_host", strictjson.Text{NonEmpty: true}, nil),
 	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil),
 	own("is_prefill_worker", strictjson.Bool{}, false),
 	own("is_decode_worker", strictjson.Bool{}, false),
@@ -180,19 +182,22 @@ func ports(o *strictjson.Object, name string, ranks int) ([]int, error) {
 	return list, nil
 }
 
+// chosenDelay has the delay between launches chosen by the number of workers.
+const chosenDelay = -1.0
+
 // batch is the number of workers after which a launch with delays takes a break.
 const batch = 32
 
 // pauses returns how long to wait after the launch of each worker but the last.
 func pauses(o *strictjson.Object) (func(i int) time.Duration, error) {
-	delay := -1.0
+	delay := chosenDelay
 	if o.Given("stagger_delay") {
 		var err error
-		if delay, err = strconv.ParseFloat(strings.Trim(o.Shown("stagger_delay"), `"`), 64); err != nil || math.IsNaN(delay) || math.IsInf(delay, 0) || delay < 0 && delay != -1 {
+		if delay, err = strconv.ParseFloat(strings.Trim(o.Shown("stagger_delay"), `"`), 64); err != nil || math.IsNaN(delay) || math.IsInf(delay, 0) || delay < 0 && delay != chosenDelay {
 			return nil, &strictjson.FieldError{Field: "stagger_delay", Got: o.Shown("stagger_delay"), Want: "seconds >= 0, or -1 to choose by the number of workers"}
 		}
 	}
-	if delay == -1 {
+	if delay == chosenDelay {
 		switch n := o.Int("num_workers"); {
 		case n <= batch:
 			delay = 0

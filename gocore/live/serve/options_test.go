@@ -65,17 +65,3 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 }
-
-func TestAddress(t *testing.T) {
-	for list, want := range map[string][2]string{
-		"DYN_TCP_RPC_HOST=127.0.0.1": {"127.0.0.1:0", "127.0.0.1"},
-		"DYN_TCP_RPC_HOST=[::1]":     {"[::1]:0", "::1"},
-		"DYN_TCP_RPC_HOST=0.0.0.0":   {"0.0.0.0:0", routableAddress()},
-		"":                           {"", routableAddress()},
-	} {
-		listen, host, err := newEnvironment([]string{list}).address(false)
-		if err != nil || want[0] != "" && listen != want[0] || host != want[1] {
-			t.Errorf("%s: got %s, %s, %v", list, listen, host, err)
-		}
-	}
-}

@@ -183,11 +183,12 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 	if c.ReplayPorts, err = ports(o, "zmq_replay_ports", c.Args.Live.Ranks); err != nil {
 		return err
 	}
+	bootstrap, err := ports(o, "bootstrap_ports", 1)
+	if err != nil {
+		return err
+	}
 	if c.Args.WorkerType == engineargs.PrefillWorker {
-		if c.BootstrapPorts, err = ports(o, "bootstrap_ports", 1); err != nil {
-			return err
-		}
-		c.BootstrapHost = env.bootstrapHost()
+		c.BootstrapPorts = bootstrap
 	}
 	if err := p.portsOfFile(); err != nil {
 		return err
@@ -245,14 +246,18 @@ func (p *plan) parsePlanes(o *strictjson.Object, env environment) (err error) {
 	case "nats":
 		c.Requests = live.RequestsOverNATS
 	}
-	if c.Listen, c.Host, err = env.address(c.Requests == live.RequestsOverHTTP); err != nil {
+	if err := p.parseAddresses(o, env); err != nil {
 		return err
 	}
 	if err := p.parseNATS(o, env); err != nil {
 		return err
 	}
 	c.Plane.Log = c.Log
-	c.Plane.Metrics = plane.NewMetrics(p.registry)
+	detail := plane.PerWorker
+	if c.Workers*c.Args.Live.Ranks > o.Int("max_worker_histograms") {
+		detail = plane.PerModel
+	}
+	c.Plane.Metrics = plane.NewMetrics(p.registry, detail)
 	if c.Plane.Limits, err = env.limits(); err != nil {
 		return err
 	}

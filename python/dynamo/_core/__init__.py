@@ -18,6 +18,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -67,6 +69,10 @@ class RunResult:
         self._run_id = run_id
         weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory goes with the process
 
+    def show_end(self, on_progress: Callable[[Progress], object]) -> None:
+        """Calls a function with how far the run had come when it ended."""
+        _show(load(), self._run_id, on_progress)
+
     def column_bytes(self, name: str) -> bytes:
         """A numeric column as 8 bytes per row, little-endian float64 or int64."""
         core = load()
@@ -94,7 +100,7 @@ class RunResult:
         return strings
 
 
-def run(config: Mapping[str, Any], on_progress: Callable[[Progress], None] | None = None) -> RunResult:
+def run(config: Mapping[str, Any], on_progress: Callable[[Progress], object] | None = None) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
 
     ``config`` holds plain JSON values; non-finite floats are allowed. ``on_progress`` is called from this thread about
@@ -113,6 +119,16 @@ def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a trace is like: ``stats`` for programs and the same as ``text``. Interruptible, raises as ``run`` does."""
     found: dict[str, Any] = json.loads(_carry_out("Inspect", config, None, _text))
     return found
+
+
+def profile(planner_profile_data: str) -> dict[str, list[float]]:
+    """The arrays of a table file that Go makes of a folder of measurements, by name; none for such a file itself.
+
+    ``decode_itl`` comes one row after the other. Raises as ``run`` does.
+    """
+    config = {"planner_profile_data": planner_profile_data}
+    arrays: dict[str, list[float]] = json.loads(_carry_out("Profile", config, None, _text))
+    return arrays
 
 
 def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
@@ -149,7 +165,7 @@ class _EndedMeanwhile(Exception):
 def _carry_out(
     function: str,
     config: Mapping[str, Any],
-    on_progress: Callable[[Progress], None] | None,
+    on_progress: Callable[[Progress], object] | None,
     finish: Callable[[int, str], _Outcome],
 ) -> _Outcome:
     """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
@@ -231,7 +247,7 @@ class _Task:
         return text
 
 
-def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], None]) -> None:
+def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], object]) -> None:
     text = core.core_Progress(run_id)
     if text:
         now = json.loads(text)

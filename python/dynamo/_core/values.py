@@ -15,6 +15,7 @@ from typing import Any
 FINITE = "a finite number"
 # Python itself refuses to print integers of more than 4300 digits.
 _LONGEST_INT_BITS = 10_000
+_SHOWN = 60
 
 
 def show(value: object) -> str:
@@ -29,6 +30,11 @@ def show(value: object) -> str:
         except (TypeError, ValueError, RecursionError):
             pass
     return f"a {type(value).__name__}"
+
+
+def brief(text: str) -> str:
+    """A text as messages repeat it: cut when long."""
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def is_finite(value: float) -> bool:
@@ -123,6 +129,16 @@ def finite(name: str, value: float) -> float:
     if is_finite(value):
         return value
     raise ValueError(f"{name}: got {show(value)}, want {FINITE}")
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of a JSON object; a hook for json.loads. Raises ValueError for a key that is given twice."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{name}: got a duplicate key, want the key once")
+    return members
 
 
 def wrong_type(name: str, value: object, want: str) -> TypeError:

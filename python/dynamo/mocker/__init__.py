@@ -1,7 +1,51 @@
 """Simulated LLM inference engines: their arguments, their router's, and (``python -m dynamo.mocker``) live workers."""
 
-from dynamo.mocker.aic import AicPerfConfig
-from dynamo.mocker.args import MockEngineArgs, ReasoningConfig, SglangArgs, TrtllmArgs
-from dynamo.mocker.router import KvRouterConfig
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["AicPerfConfig", "KvRouterConfig", "MockEngineArgs", "ReasoningConfig", "SglangArgs", "TrtllmArgs"]
+from dynamo.mocker.aic import AicFields, AicPerfConfig
+from dynamo.mocker.args import (
+    EngineFields,
+    MockEngineArgs,
+    ReasoningConfig,
+    ReasoningFields,
+    SglangArgs,
+    SglangFields,
+    TrtllmArgs,
+    TrtllmFields,
+)
+from dynamo.mocker.router import KvRouterConfig, RouterFields
+
+if TYPE_CHECKING:
+    from dynamo.replay.api import run_mocker_trace_replay
+
+    __version__: str
+
+__all__ = [
+    "AicFields",
+    "AicPerfConfig",
+    "EngineFields",
+    "KvRouterConfig",
+    "MockEngineArgs",
+    "ReasoningConfig",
+    "ReasoningFields",
+    "RouterFields",
+    "SglangArgs",
+    "SglangFields",
+    "TrtllmArgs",
+    "TrtllmFields",
+    "__version__",
+    "run_mocker_trace_replay",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the version, and the function that runs replays and needs these classes itself, at first use."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("dynosim")
+    if name == "run_mocker_trace_replay":
+        from dynamo.replay import api
+
+        return api.run_mocker_trace_replay
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

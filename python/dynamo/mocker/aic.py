@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar, TypedDict
 
 from dynamo.mocker.fields import FieldSet, FieldSignature, by_name, fields_of, parse
@@ -9,11 +10,11 @@ from dynamo.mocker.unpack import Unpack
 
 
 class AicFields(TypedDict, total=False):
-    """The keywords of AicPerfConfig and their types, for type checkers."""
+    """The keywords of AicPerfConfig and their types, also for a dict in its place: see help(AicPerfConfig)."""
 
     aic_backend: str
     aic_system: str
-    aic_model_path: str
+    aic_model_path: str | os.PathLike[str]
     aic_tp_size: int | None
     aic_backend_version: str | None
     aic_moe_tp_size: int | None
@@ -35,9 +36,25 @@ class AicPerfConfig(FieldSet):
     """Which GPUs a router takes its workers for: ``AicPerfConfig("vllm", "h200_sxm", "Qwen/Qwen3-0.6B")``.
 
     With ``router_prefill_load_model="aic"`` the router asks the AIC SDK how long each prompt takes there, and lets the
-    load of the prompt that a worker computes shrink meanwhile. The keywords are those of ``AicFields``: the backend
-    (``"vllm"``, ``"sglang"``, ...), the system (``"h200_sxm"``, ...), a model that the SDK knows or a folder with its
-    config.json, and how it is spread over GPUs; data types are those of the model unless given.
+    load of the prompt that a worker computes shrink meanwhile. The keywords are those of ``AicFields``; a dict of them
+    does as well.
+
+    Args:
+        aic_backend: The engine: ``"vllm"``, ``"sglang"``, ``"trtllm"``.
+        aic_system: The GPU, such as ``"h200_sxm"``.
+        aic_model_path: A model that the SDK knows, or a folder with its config.json.
+        aic_tp_size: Tensor parallelism.
+        aic_backend_version: Version of the engine; None takes that which the SDK is asked for by default.
+        aic_moe_tp_size: Tensor parallelism of experts.
+        aic_moe_ep_size: Expert parallelism.
+        aic_attention_dp_size: Data parallelism of attention.
+        aic_nextn: Draft tokens of speculative decoding, 1 to 5.
+        aic_nextn_accept_rates: Their acceptance rates, as text with commas.
+        aic_gemm_dtype: Data type of matrix products; None takes that of the model, as for the next four.
+        aic_moe_dtype: Data type of experts.
+        aic_fmha_dtype: Data type of attention.
+        aic_kv_cache_dtype: Data type of the KV cache.
+        aic_comm_dtype: Data type of communication.
 
     Raises TypeError for a missing or unknown keyword or a wrong type, ValueError for a value out of range.
     """

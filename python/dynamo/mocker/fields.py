@@ -7,13 +7,14 @@ without loading the Go extension, which a process that is going to fork must not
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_type_hints
 
 from dynamo import _core
-from dynamo._core import values
+from dynamo._core import spelling, values
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 Self = TypeVar("Self", bound="FieldSet")
 
 _ANY_CASE_IN_PYTHON = ("kv_transfer_timing_mode",)
+# Texts for which Python also takes a path object.
+PATHS = frozenset(
+    {"planner_profile_data", "response_replay_trace_path", "aic_model_path", "router_policy_config"},
+)
 
 
 class Field(NamedTuple):
@@ -204,7 +209,7 @@ def check(fields: Fields, given: Mapping[str, Any], path: str = "", from_json: b
 def parse(fields: Fields, text: str) -> dict[str, Any]:
     """Checks the fields of a JSON object. Every mistake in it is a ValueError."""
     try:
-        given = json.loads(values.text("text", text), object_pairs_hook=_unique)
+        given = json.loads(values.text("text", text), object_pairs_hook=values.unique)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno} column {error.colno}: {error.msg}") from None
     except RecursionError:
@@ -224,6 +229,8 @@ def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
         return _nested(field, name, value, from_json)
     if field.type == "any":
         return values.json_value(name, value)
+    if field.name in PATHS and isinstance(value, os.PathLike):
+        value = values.path(name, value)
     plain = _CONVERSIONS[field.type](name, value, field.want)
     return plain.lower() if field.any_case and (from_json or field.name in _ANY_CASE_IN_PYTHON) else plain
 
@@ -248,31 +255,8 @@ def _nested(field: Field, name: str, value: Any, from_json: bool) -> Any:
     return checked if kind is None else kind._of(checked)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        names = [name for name, _ in pairs]
-        name = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{name}: got a duplicate key, want the key once")
-    return unique
-
-
 def _refuse_unknown(fields: Fields, name: str, path: str) -> NoReturn:
-    """Names what was probably meant: the field fewest edits away, if they are few."""
-    allowed = min(1 + len(name.encode()) // 6, 3)
-    distances = {known: _edits(name, known) for known in fields}
-    near = min(distances, key=distances.__getitem__)
-    shown = values.show(path + name)
-    if distances[near] <= allowed:
+    shown = values.brief(values.show(path + name))
+    if near := spelling.nearest(name, fields):
         raise TypeError(f'unknown field {shown}, did you mean "{path}{near}"?')
-    raise TypeError(f"unknown field {shown}, want one of {', '.join(fields)}")
-
-
-def _edits(a: str, b: str) -> int:
-    """Levenshtein distance: the fewest insertions, deletions and replacements that turn a into b."""
-    row = list(range(len(b) + 1))
-    for i, left in enumerate(a):
-        diagonal, row[0] = row[0], i + 1
-        for j, right in enumerate(b):
-            diagonal, row[j + 1] = row[j + 1], min(diagonal + (left != right), row[j] + 1, row[j + 1] + 1)
-    return row[-1]
+    raise TypeError(f"unknown field {shown}, {spelling.offer(name, fields)}")

@@ -12,12 +12,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import Any
 
 from dynamo import _core
-from dynamo._core import values
+from dynamo._core import objectfile, values
+from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
 from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
@@ -39,13 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str] | None) -> int:
     try:
-        options = vars(_parser().parse_args(argv))
+        options = _with_files(vars(_parser().parse_args(argv)))
         for name, value in options.items():
             if isinstance(value, str):
                 values.text(name, value)
-    except ValueError as error:
-        return fail(error, BAD_INPUT)
-    except UsageError as error:
+    except (UsageError, ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     environment = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)]
     config = {**options, "environment": [text for text in environment if text.isprintable()]}
@@ -59,6 +57,18 @@ def _serve(argv: Sequence[str] | None) -> int:
         with _heard(signals):
             _core.serve(config, signals.news)
     return INTERRUPTED if signals.interrupted else 0
+
+
+def _with_files(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with the object in place of ``@FILE``, and of a YAML file, which Go does not read."""
+    args = options.get("extra_engine_args", "")
+    if args.startswith("@"):
+        options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
+    elif objectfile.is_yaml(args):
+        options["extra_engine_args"] = objectfile.expand("--extra-engine-args", f"@{args}")
+    if "reasoning" in options:
+        options["reasoning"] = objectfile.expand("--reasoning", options["reasoning"])
+    return options
 
 
 class _Signals:
@@ -110,13 +120,17 @@ _WORKERS: Sequence[Option] = (
     ("--default-max-tokens", int, "tokens of an answer if a request asks for no number (default: 16)"),
     ("--seed", int, "decides which tokens are drawn (default: 0)"),
     ("--response-replay-trace-path", str, "JSONL file with answers to repeat"),
-    ("--reasoning", str, "JSON: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
+    ("--reasoning", str, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio"),
 )
 _ENGINE: Sequence[Option] = (
-    ("--extra-engine-args", str, "JSON file with all engine arguments, instead of the options below"),
+    (
+        "--extra-engine-args",
+        str,
+        "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON",
+    ),
     ("--engine-type", str, "vllm (default), sglang or trtllm"),
     ("--num-gpu-blocks-override", int, "KV blocks of a rank (default: 16384)"),
-    ("--block-size", int, "tokens of a KV block (default: that of the engine)"),
+    ("--block-size", int, "tokens of a KV block (default: vllm 64, sglang 1, trtllm 32)"),
     ("--max-num-seqs", int, "requests that run at the same time (default: 256)"),
     ("--max-num-batched-tokens", int, "tokens of one pass (default: 8192)"),
     ("--preemption-mode", str, "lifo (default) or fifo"),
@@ -161,6 +175,8 @@ _PLANES: Sequence[Option] = (
     ("--discovery-backend", str, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
     ("--request-plane", str, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
     ("--event-plane", str, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
+    ("--listen-host", str, "address of every socket (default: DYN_LISTEN_HOST; see docs/security.md)"),
+    ("--max-worker-histograms", int, "with more workers, histograms in /metrics are those of the model (default: 100)"),
     ("--zmq-kv-events-ports", str, "a port for each worker, with commas: KV events in the engine's own format"),
     ("--zmq-replay-ports", str, "a port for each worker, with commas: to ask for missed ones"),
 )
@@ -183,12 +199,12 @@ _SWITCHES: Sequence[tuple[str, str]] = (
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
+        product="Dynamo Mocker",
         prog="python -m dynamo.mocker",
         usage="%(prog)s --model-path DIR [options]",
         description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones.",
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--version", action="version", version=f"Dynamo Mocker {_version()}")
     for title, options in (
         ("workers", _WORKERS),
         ("engine", _ENGINE),
@@ -198,20 +214,13 @@ def _parser() -> argparse.ArgumentParser:
     ):
         group = parser.add_argument_group(title)
         for flag, kind, text in options:
-            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
+            group.add_argument(flag, type=kind, help=described(flag, text), metavar=_METAVARS[kind])
     switches = parser.add_argument_group("switches")
     for flag in ("--enable-prefix-caching", "--enable-chunked-prefill"):
         switches.add_argument(flag, action=argparse.BooleanOptionalAction, help="(default: on)")
     for flag, text in _SWITCHES:
         switches.add_argument(flag, action="store_true", help=text)
     return parser
-
-
-def _version() -> str:
-    try:
-        return version("dynosim")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 _METAVARS: dict[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

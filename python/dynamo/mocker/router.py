@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
 from dynamo.mocker.unpack import Unpack
@@ -13,7 +14,7 @@ _WEIGHT = "overlap_score_weight"
 
 
 class RouterFields(TypedDict, total=False):
-    """The keywords of KvRouterConfig and their types, for type checkers."""
+    """The keywords of KvRouterConfig and their types, also for a dict in its place: see help(KvRouterConfig)."""
 
     overlap_score_weight: float | None
     host_cache_hit_weight: float
@@ -26,22 +27,22 @@ class RouterFields(TypedDict, total=False):
     router_track_output_blocks: bool
     router_assume_kv_reuse: bool
     router_track_prefill_tokens: bool
-    router_prefill_load_model: str
+    router_prefill_load_model: Literal["none", "aic"]
     router_snapshot_threshold: int | None
     router_reset_states: bool
     router_ttl_secs: float
     router_queue_threshold: float | None
     router_event_threads: int
-    router_queue_policy: str
+    router_queue_policy: Literal["fcfs", "lcfs", "wspt"]
     use_remote_indexer: bool
     serve_indexer: bool
     shared_cache_multiplier: float
-    shared_cache_type: str
+    shared_cache_type: Literal["none", "hicache"]
     router_predicted_ttl_secs: float | None
     overlap_score_credit: float
     overlap_score_credit_decay: float
     prefill_load_scale: float
-    router_policy_config: str | None
+    router_policy_config: str | os.PathLike[str] | None
     skip_initial_worker_wait: bool
     router_seed: int | None
     router_max_tree_size: int | None
@@ -66,12 +67,44 @@ _POSITIONAL = tuple(name for name in RouterFields.__annotations__ if name not in
 class KvRouterConfig(FieldSet):
     """A KV-aware router: ``KvRouterConfig(overlap_score_credit=0.5, router_queue_policy="wspt")``.
 
-    The keywords are those of ``RouterFields``; what is left out has its default. The common ones:
-    ``overlap_score_credit`` (how much of a cached block is taken off the prefill cost, 0 to 1),
-    ``overlap_score_credit_decay`` (less credit for loaded workers), ``prefill_load_scale`` (weight of prefill against
-    decode cost), ``router_temperature`` (0 takes the cheapest worker), ``router_queue_threshold`` (requests wait while
-    every worker has more prefill tokens than this times ``max_num_batched_tokens``; None never waits),
-    ``router_queue_policy`` ("fcfs", "lcfs" or "wspt"), ``router_seed`` (decides ties).
+    The keywords are those of ``RouterFields``; what is left out has its default. A dict of them does as well.
+
+    Args:
+        overlap_score_credit: How much of a cached block is taken off the cost of a prompt, 0 to 1.
+        overlap_score_credit_decay: Less credit for workers under load; 0 is the same for all.
+        prefill_load_scale: Weight of prompt tokens to compute against blocks in use.
+        overlap_score_weight: Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.
+        router_temperature: 0 takes the cheapest worker; above, dearer ones are drawn, too.
+        router_queue_threshold: Requests wait while every worker has more prompt tokens than this times its
+            max_num_batched_tokens; None never waits.
+        router_queue_policy: Order of those that wait: ``"fcfs"``, ``"lcfs"`` or ``"wspt"``, short prompts first.
+        router_seed: Decides ties between workers; the run's seed if None.
+        router_track_active_blocks: Whether blocks in use count.
+        router_assume_kv_reuse: Whether equal blocks of running requests count once.
+        router_track_prefill_tokens: Whether prompt tokens that workers have yet to compute count.
+        router_prefill_load_model: ``"aic"`` lets them shrink while they are computed, see AicPerfConfig; ``"none"``
+            takes them away at the first token.
+        router_policy_config: A router policy file. Not built yet: refused.
+        host_cache_hit_weight: Credit of blocks in host memory, 0 to 1. This field and those below have no effect in
+            simulated runs; they are taken and checked, so that configurations of a live router load.
+        disk_cache_hit_weight: Credit of blocks on disk, 0 to 1.
+        shared_cache_multiplier: Credit of blocks in a shared cache, 0 to 1.
+        shared_cache_type: ``"none"`` or ``"hicache"``.
+        use_kv_events: Whether caches are known from events of workers.
+        durable_kv_events: Whether those events are kept by JetStream; deprecated.
+        router_event_threads: Threads that read events.
+        router_ttl_secs: Seconds for which blocks count as cached without events.
+        router_predicted_ttl_secs: The same beside events.
+        router_replica_sync: Whether routers tell each other of their decisions.
+        router_track_output_blocks: Whether blocks of outputs count.
+        router_snapshot_threshold: Events after which the state is saved.
+        router_reset_states: Whether a router starts from nothing.
+        use_remote_indexer: Whether another process keeps the index of caches.
+        serve_indexer: Whether this one does so for others.
+        skip_initial_worker_wait: Whether a router starts before there are workers.
+        router_max_tree_size: Retired.
+        router_prune_target_ratio: Retired.
+        router_enable_cache_control: Retired.
 
     Every field can be read; the three costs and their deprecated alias ``overlap_score_weight`` can be set.
 

@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from dynamo.replay.api import run_synthetic_trace_replay, run_trace_replay
+import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
 
-__all__ = ["run_synthetic_trace_replay", "run_trace_replay"]
+if TYPE_CHECKING:
+    from dynamo.replay.api import Progress, Report, Requests, run_synthetic_trace_replay, run_trace_replay
+
+__all__ = ["Progress", "Report", "Requests", "run_synthetic_trace_replay", "run_trace_replay"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the functions at first use: the command line, which starts here too, does without them."""
+    """Loads functions and classes at first use: the command line, which starts here too, does without them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dynamo.replay import api

@@ -10,19 +10,44 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
-from dynamo._core import values
-from dynamo.mocker import AicPerfConfig, KvRouterConfig, MockEngineArgs
-from dynamo.mocker.fields import FieldSet
+from dynamo._core import Progress, values
+from dynamo.mocker import AicFields, AicPerfConfig, EngineFields, KvRouterConfig, MockEngineArgs, RouterFields
+from dynamo.mocker.fields import PATHS, FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
 
+__all__ = [
+    "Progress",
+    "Report",
+    "Requests",
+    "run_mocker_trace_replay",
+    "run_synthetic_trace_replay",
+    "run_trace_replay",
+]
+
 Path: TypeAlias = str | os.PathLike[str]
-EngineArgs: TypeAlias = MockEngineArgs | Mapping[str, Any]
-RouterConfig: TypeAlias = KvRouterConfig | Mapping[str, Any]
-AicConfig: TypeAlias = AicPerfConfig | Mapping[str, Any]
+# Dicts are named twice: a literal is completed and checked as the TypedDict, and any other mapping is accepted.
+EngineArgs: TypeAlias = MockEngineArgs | EngineFields | Mapping[str, Any]
+RouterConfig: TypeAlias = KvRouterConfig | RouterFields | Mapping[str, Any]
+AicConfig: TypeAlias = AicPerfConfig | AicFields | Mapping[str, Any]
+OnProgress: TypeAlias = Callable[[Progress], object]
+
+ReplayMode: TypeAlias = Literal["offline", "online"]
+RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
+RouterDecisionsMode: TypeAlias = Literal["check", "force"]
+TraceFormat: TypeAlias = Literal[
+    "mooncake",
+    "mooncake-delta",
+    "mooncake_delta",
+    "agentic_mooncake",
+    "agentic-mooncake",
+    "applied_compute_agentic",
+    "dynamo",
+]
+ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 
 
 def run_trace_replay(
@@ -37,16 +62,16 @@ def run_trace_replay(
     num_prefill_workers: int | None = None,
     num_decode_workers: int | None = None,
     replay_concurrency: int | None = None,
-    replay_mode: str | None = None,
-    router_mode: str | None = None,
+    replay_mode: ReplayMode | None = None,
+    router_mode: RouterMode | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
-    router_decisions_mode: str | None = None,
+    router_decisions_mode: RouterDecisionsMode | None = None,
     seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
     save_trace: Path | None = None,
     trace_block_size: int | None = None,
-    trace_format: str | None = None,
+    trace_format: TraceFormat | None = None,
     trace_shared_prefix_ratio: float | None = None,
     trace_num_prefix_groups: int | None = None,
     report_jsonl_path: Path | None = None,
@@ -58,38 +83,58 @@ def run_trace_replay(
     sla_e2e_ms: float | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
     """Replays a request trace through simulated workers, in virtual time.
 
     Every keyword may be None, which means its default.
 
     Args:
-        trace_files: A Mooncake JSONL file, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input.
+        trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
+            ``trace_format="dynamo"``.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
-        num_workers: Simulated workers; one if not given.
-        prefill_engine_args, decode_engine_args: Two pools instead of one, of num_prefill_workers and
-            num_decode_workers: the first computes prompts, the second takes over their KV and generates. Both need
-            their ``worker_type``, and the run a ``router_mode``, which has no default then.
-        replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
-        router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
+        prefill_engine_args: The engine of prefill workers, which compute prompts. Together with decode_engine_args it
+            makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
+            default then.
+        decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
         router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
-        aic_perf_config: Whom a router with ``router_prefill_load_model="aic"`` asks how long prompts take: an
-            AicPerfConfig or a dict of its fields.
+        aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
+            take: an AicPerfConfig or a dict of its fields.
+        num_workers: Simulated workers of one pool; 1 if not given.
+        num_prefill_workers: Prefill workers of two pools; 1 if not given.
+        num_decode_workers: Decode workers of two pools; 1 if not given.
+        replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
+        replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
+        router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
-            be a per-request file of another run. A worker that is not among the cheapest is an error, unless
-            ``router_decisions_mode`` is ``"force"`` instead of ``"check"``.
+            be a per-request file of another run.
+        router_decisions_mode: With ``"check"`` (default) a repeated decision that is not among the cheapest is an
+            error, with ``"force"`` it is carried out.
         seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
             give equal runs; 0 if not given.
-        arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long.
-        trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        report_jsonl_path: Also write one JSON object per request to this file.
+        arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
+        trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
+        trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
+            ``"applied_compute_agentic"`` or ``"dynamo"``.
+        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
+            which sessions share, 0 (default) to 1.
+        trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
+        report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
-        sla_ttft_ms, sla_itl_ms, sla_e2e_ms: Latency bounds in milliseconds; they add the goodput keys.
-        replay_mode, trace_format, trace_shared_prefix_ratio, trace_num_prefix_groups, router_policy_config,
-            model_name, planner_config, benchmark_granularity: As on the command line.
+        model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
+        router_policy_config: A router policy file. Not built yet: refused.
+        sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
+            requests that meet all of them.
+        sla_itl_ms: Bound on the mean gap between a request's tokens, in milliseconds.
+        sla_e2e_ms: Bound on the time from arrival to the last token, in milliseconds.
+        planner_config: A planner. Not built yet: refused.
+        benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
+        on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
+            a ``Progress``: ``phase``, ``simulated_ms``, and requests ``done`` of ``total``. An exception that it raises
+            stops the run.
 
     Returns:
         The report: a dict of metrics whose ``requests`` attribute holds the per-request columns.
@@ -120,15 +165,15 @@ def run_synthetic_trace_replay(
     num_prefill_workers: int | None = None,
     num_decode_workers: int | None = None,
     replay_concurrency: int | None = None,
-    replay_mode: str | None = None,
-    router_mode: str | None = None,
+    replay_mode: ReplayMode | None = None,
+    router_mode: RouterMode | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
-    router_decisions_mode: str | None = None,
+    router_decisions_mode: RouterDecisionsMode | None = None,
     seed: int | None = None,
     arrival_speedup_ratio: float | None = None,
     arrival_interval_ms: float | None = None,
-    arrival_process: str | None = None,
+    arrival_process: ArrivalProcess | None = None,
     request_rate: float | None = None,
     arrival_cv: float | None = None,
     save_trace: Path | None = None,
@@ -145,10 +190,15 @@ def run_synthetic_trace_replay(
     sla_e2e_ms: float | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Report:
     """Generates requests of one shape and replays them through simulated workers, in virtual time.
 
-    Every keyword may be None, which means its default. Those not listed here are as in ``run_trace_replay``.
+    Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
+    extra_engine_args, prefill_engine_args, decode_engine_args, router_config, aic_perf_config, num_workers,
+    num_prefill_workers, num_decode_workers, replay_concurrency, replay_mode, router_mode, router_log, router_decisions,
+    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, report_jsonl_path, max_sim_time_ms, model_name,
+    router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -162,22 +212,52 @@ def run_synthetic_trace_replay(
         request_rate: Mean arrivals per second, instead of arrival_interval_ms.
         arrival_cv: Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.
         turns_per_session: Turns that follow each other in one session; 1 if not given.
-        shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 to 1.
-        num_prefix_groups: Number of different shared prefixes; none if not given.
-        inter_turn_delay_ms: Pause between the end of a turn and the start of the next, in milliseconds.
+        shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 (default) to 1.
+        num_prefix_groups: Number of different shared prefixes; 0 (default) is none.
+        inter_turn_delay_ms: Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.
 
     Returns and raises as ``run_trace_replay``.
     """
     return _replay("synthetic", locals())
 
 
+def run_mocker_trace_replay(
+    trace_files: Path | Sequence[Path],
+    extra_engine_args: EngineArgs | None = None,
+    router_config: RouterConfig | None = None,
+    num_workers: int | None = None,
+    replay_concurrency: int | None = None,
+    router_mode: RouterMode | None = None,
+    arrival_speedup_ratio: float | None = None,
+    trace_block_size: int | None = None,
+    trace_format: TraceFormat | None = None,
+    trace_shared_prefix_ratio: float | None = None,
+    trace_num_prefix_groups: int | None = None,
+    model_name: str | None = None,
+    sla_ttft_ms: float | None = None,
+    sla_itl_ms: float | None = None,
+    sla_e2e_ms: float | None = None,
+) -> Report:
+    """``run_trace_replay`` as ``dynamo.mocker`` has it: offline, with one pool, arguments also by position.
+
+    Args, result and exceptions: see ``run_trace_replay``.
+    """
+    return _replay("trace", locals())
+
+
 def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
+    given = dict(arguments)
+    on_progress: OnProgress | None = given.pop("on_progress", None)
+    if on_progress is not None and not callable(on_progress):
+        raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
     config: dict[str, Any] = {"kind": kind}
-    for name, value in arguments.items():
+    for name, value in given.items():
         if value is not None or name in _REQUIRED:
             config[name] = _CONVERSIONS[name](name, value)
     files.check_outputs(config)
-    result = _core.run(config)
+    result = _core.run(config, on_progress)
+    if on_progress is not None:
+        result.show_end(on_progress)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=3)
     if saved := result.saved_trace:
@@ -186,6 +266,16 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     return Report(result.report, Requests(result))
+
+
+def parameters() -> Sequence[str]:
+    """The names of the parameters of both functions."""
+    return tuple(_CONVERSIONS)
+
+
+def plain(name: str, value: object) -> Any:
+    """The value of a parameter as Go takes it. Raises TypeError or ValueError, naming the parameter."""
+    return _CONVERSIONS[name](name, value)
 
 
 def _paths(name: str, value: object) -> list[str]:
@@ -212,17 +302,29 @@ def _engine_args(name: str, value: object) -> str:
     if isinstance(value, MockEngineArgs):
         return value.to_json()
     if isinstance(value, Mapping):
-        nested = {key: item.to_dict() if isinstance(item, FieldSet) else item for key, item in value.items()}
-        return _json_text(name, nested)
+        return _fields_text(name, value)
     raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
 
 
+def _fields_text(name: str, value: object) -> str:
+    """A dict of fields as JSON text; objects of nested fields and paths may stand in it."""
+    if isinstance(value, Mapping):
+        value = {key: _plain_field(key, item) for key, item in value.items()}
+    return _json_text(name, value)
+
+
+def _plain_field(name: str, value: object) -> object:
+    if isinstance(value, FieldSet):
+        return value.to_dict()
+    return values.path(name, value) if name in PATHS and isinstance(value, os.PathLike) else value
+
+
 def _router_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, KvRouterConfig) else _json_text(name, value)
+    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text(name, value)
 
 
 def _aic_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, AicPerfConfig) else _json_text(name, value)
+    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text(name, value)
 
 
 def _planner_config(name: str, value: object) -> str:

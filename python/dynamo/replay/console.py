@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO
+
+from dynamo._core import spelling, values
+
+# What argparse takes for an option: a number or a text with a blank is a value.
+_OPTION = re.compile(r"--?[^-\d\s.]\S*$|--\S+$")
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -17,10 +23,61 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports a mistake as one line instead of exiting."""
+    """Reports a mistake as one line instead of exiting. Options are written out, and ``--version`` is one of them."""
+
+    def __init__(self, *, product: str = "dynosim", **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+        self.add_argument(
+            "--version",
+            action=_Version,
+            nargs=0,
+            const=product,
+            default=argparse.SUPPRESS,
+            help="print the version and exit",
+        )
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        given = sys.argv[1:] if args is None else args
+        self._check_options(given)
+        return super().parse_args(given, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+    def _check_options(self, given: Sequence[str]) -> None:
+        """Names what was probably meant by the first unknown option; argparse would first miss what is required."""
+        known = self._known_options()
+        for text in given:
+            if text == "--":
+                return
+            name = text.partition("=")[0]
+            if not _OPTION.match(name) or name in known:
+                continue
+            near = spelling.nearest(name.lstrip("-"), {option.lstrip("-"): None for option in known})
+            hint = f"did you mean --{near}?" if near else "--help lists all"
+            self.error(f"unknown option {values.brief(name)}, {hint}")
+
+    def _known_options(self) -> list[str]:
+        known = list(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    known += parser._known_options()
+        return known
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: that takes longer than all else a command does at its start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("dynosim")
+        except PackageNotFoundError:
+            found = "(not installed)"
+        print_text(f"{self.const} {found}")
+        parser.exit()
 
 
 def exit_code(command: Callable[[], int]) -> int:

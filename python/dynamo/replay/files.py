@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -98,20 +98,25 @@ def _identity(path: str | os.PathLike[str]) -> object:
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a file beside its target and renames it, so that the target is never half written.
+    """Writes a text as ``write_by`` does."""
+    write_by(path, lambda target: target.write_text(text, encoding="utf-8"))
+
+
+def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
+    """Has a function write a file beside its target and renames it, so that the target is never half written.
 
     Missing folders are made, and a file that is replaced passes its permissions on. Devices and pipes, which a rename
     would replace, are written directly.
     """
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
-        Path(path).write_text(text, encoding="utf-8")
+        write(Path(path))
         return
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(_draft_name())
     try:
-        draft.write_text(text, encoding="utf-8")
+        write(draft)
         if mode is not None:
             draft.chmod(stat.S_IMODE(mode))
         draft.replace(target)

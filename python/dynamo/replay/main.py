@@ -13,7 +13,7 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.replay import files, reporting
+from dynamo.replay import files, reporting, runfile
 from dynamo.replay.console import BAD_INPUT, FAILED, INTERRUPTED, Parser, UsageError, fail, print_text, progress, say
 
 # Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     error. It may be called from any thread; an OSError of standard output is left to the caller.
     """
     try:
-        options = vars(_parser().parse_args(argv))
+        options = _given(argv)
         report_path = _report_path(options.pop("report_json", None))
         config = _config(options)
         _check_outputs(report_path, config)
@@ -60,6 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
+
+
+def _given(argv: Sequence[str] | None) -> dict[str, Any]:
+    """The options of a command line, with what its files say."""
+    try:
+        return runfile.complete(vars(_parser().parse_args(argv)))
+    except (ValueError, FileNotFoundError) as error:
+        raise UsageError(error) from None
 
 
 def _run(config: Mapping[str, Any], report_path: Path) -> int:
@@ -98,6 +106,8 @@ def _present(report: Mapping[str, Any], path: Path) -> int:
 
 
 def _report_path(given: str | None) -> Path:
+    if given == "":
+        raise UsageError('--report-json: got "", want a path')
     try:
         return reporting.resolve_report_path(given)
     except OSError as error:
@@ -205,20 +215,20 @@ _WORKLOAD: Sequence[Option] = (
 )
 _DEPLOYMENT: Sequence[Option] = (
     ("--num-workers", int, "simulated workers (default: 1)"),
-    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment"),
-    ("--num-decode-workers", int, "decode workers of a disaggregated deployment"),
-    ("--extra-engine-args", str, "engine arguments, a JSON object"),
-    ("--prefill-engine-args", str, "engine arguments of prefill workers, a JSON object"),
-    ("--decode-engine-args", str, "engine arguments of decode workers, a JSON object"),
+    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment (default: 1)"),
+    ("--num-decode-workers", int, "decode workers of a disaggregated deployment (default: 1)"),
+    ("--extra-engine-args", str, "engine arguments, a JSON object or @FILE"),
+    ("--prefill-engine-args", str, "engine arguments of prefill workers, likewise"),
+    ("--decode-engine-args", str, "engine arguments of decode workers, likewise"),
     ("--router-mode", str, "round_robin (default) or kv_router; to be given with prefill and decode workers"),
-    ("--router-config", str, "router settings, a JSON object"),
+    ("--router-config", str, "router settings, a JSON object or @FILE"),
     ("--router-log", str, "write every decision of the router to this JSONL file"),
     ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
     ("--router-decisions-mode", str, "check (default): only cheapest workers; or force"),
     ("--router-policy-config", str, "file with router policy settings"),
-    ("--model-name", str, "name of the served model"),
-    ("--planner-config", str, "planner settings: a JSON object or a file"),
-    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark"),
+    ("--model-name", str, "name of the served model; no effect without --router-policy-config"),
+    ("--planner-config", str, "planner settings: a JSON object, @FILE or a path"),
+    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark (default: 8)"),
 )
 _RUN: Sequence[Option] = (
     ("--replay-mode", str, "offline (default, virtual time) or online"),
@@ -238,7 +248,7 @@ _AIC: Sequence[Option] = (
     ("--aic-model-path", str, "model that the AIC SDK knows, or folder with its config.json"),
     ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
     ("--aic-moe-ep-size", int, "expert parallelism"),
-    ("--aic-attention-dp-size", int, "data parallelism of attention"),
+    ("--aic-attention-dp-size", int, "data parallelism of attention (default: 1)"),
     ("--aic-nextn", int, "draft tokens of speculative decoding"),
     ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
     ("--aic-gemm-dtype", str, "data type of matrix products"),
@@ -255,7 +265,8 @@ def _parser() -> argparse.ArgumentParser:
         usage="%(prog)s [trace_file] [options]",
         description="Replay a request trace, or a synthetic workload, through simulated LLM inference workers.",
         epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
-        "the last two also with min= and max=, and empirical(FILE) for a file with one number per line.",
+        "the last two also with min= and max=, and empirical(FILE) for a file with one number per line. "
+        "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config.",
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument(
@@ -264,6 +275,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="trace_file",
         help="Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="JSON or YAML file with the run: parameters of the Python functions, and trace"
     )
     for title, options in (
         ("workload", _WORKLOAD),

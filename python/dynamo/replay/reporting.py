@@ -16,6 +16,8 @@ from dynamo.replay import files
 
 TITLE = "NVIDIA AIPerf | LLM Metrics"
 _STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
+STAT_COLUMNS = tuple(_STATISTICS)
+"""Headings of the table's columns of statistics, in order."""
 _DISTRIBUTIONS = {
     "Time to First Token (ms)": "ttft_ms",
     "Time to Second Token (ms)": "ttst_ms",
@@ -59,19 +61,28 @@ def format_report_table(report: Mapping[str, Any]) -> str:
     )
     with console.capture() as capture:
         console.print(table)
-    closing = [f"{label}: {_number(report[key])}" for label, key in _FOOTER.items() if _is_number(report.get(key))]
-    return "\n".join([TITLE, capture.get().rstrip("\n"), *closing])
+    return "\n".join([TITLE, capture.get().rstrip("\n"), *closing_lines(report)])
 
 
-def write_report_json(report: Mapping[str, Any], path: str | os.PathLike[str] | None = None) -> Path:
+def table_cells(report: Mapping[str, Any]) -> list[list[str]]:
+    """The cells of the table, row by row: the heading first, then a label and one cell per statistic."""
+    return [["Metric", *STAT_COLUMNS], *_rows(report)]
+
+
+def closing_lines(report: Mapping[str, Any]) -> list[str]:
+    """The lines below the table."""
+    return [f"{label}: {_number(report[key])}" for label, key in _FOOTER.items() if _is_number(report.get(key))]
+
+
+def write_report_json(report: Mapping[str, Any], output_path: str | os.PathLike[str] | None = None) -> Path:
     """Writes the report as JSON with sorted keys and returns the path of the file.
 
-    ``path`` may be a folder, which then gets a file named like ``default_report_path()``; without a path that file goes
-    to the current folder. Missing folders are made, an existing file is replaced. numpy's scalars become plain numbers;
-    NaN and the infinities, which JSON lacks, become null. Raises OSError.
+    ``output_path`` may be a folder, which then gets a file named like ``default_report_path()``; without a path that
+    file goes to the current folder. Missing folders are made, an existing file is replaced. numpy's scalars become
+    plain numbers; NaN and the infinities, which JSON lacks, become null. Raises OSError.
     """
     plain = values.json_object("report", report, lambda _, number: number if values.is_finite(number) else None)
-    target = resolve_report_path(path)
+    target = resolve_report_path(output_path)
     files.write_whole(target, json.dumps(plain, indent=2, sort_keys=True) + "\n")
     return target
 

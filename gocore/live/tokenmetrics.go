@@ -1,0 +1,117 @@
+package live
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engineargs"
+)
+
+// TokenCounts are numbers of tokens since the start of a rank.
+type TokenCounts struct {
+	// LookedUp are the tokens of prompts that were looked up in the prefix cache, at their first admission; Cached are those
+	// of them that were found. Both are 0 without prefix caching.
+	LookedUp, Cached int
+	// Prompt are the tokens of prompts whose computation has ended with a first token, Generated those of answers.
+	Prompt, Generated int
+}
+
+// countLookup counts a prompt that has been admitted for the first time.
+func (r *rank) countLookup(q *request, cached int) {
+	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
+		r.tokens.LookedUp += q.promptTokens
+		r.tokens.Cached += cached
+	}
+}
+
+// countTokens counts n tokens that a request gets.
+func (r *rank) countTokens(q *request, n int) {
+	if q.emitted == 0 {
+		r.tokens.Prompt += q.promptTokens
+	}
+	r.tokens.Generated += n
+}
+
+// tokenMetrics are the counters of tokens, and the size of the cache, by the names that engines have for them.
+type tokenMetrics struct {
+	sglang                     bool
+	prompt, generated          *prometheus.CounterVec
+	lookedUp                   *prometheus.CounterVec // nil on SGLang, which looks up all tokens of prompts
+	cached                     *prometheus.CounterVec
+	cacheInfo                  *prometheus.GaugeVec
+	pageSize, pages, maxTokens *prometheus.GaugeVec // nil on others than SGLang
+}
+
+func newTokenMetrics(r prometheus.Registerer, prefix string, labels []string) *tokenMetrics {
+	m := &tokenMetrics{sglang: prefix == "sglang:"}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append(labels[:len(labels):len(labels)], more...))
+		r.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, append(labels[:len(labels):len(labels)], more...))
+		r.MustRegister(g)
+		return g
+	}
+	const configHelp = "The size of the KV cache, in its labels; the value is 1."
+	m.prompt = counter("prompt_tokens_total", "Tokens of prompts that have been computed or found in the cache.")
+	m.generated = counter("generation_tokens_total", "Tokens that have been generated.")
+	if m.sglang {
+		m.cached = counter("cached_tokens_total", "Tokens of prompts that were found in the cache.", "cache_source")
+		m.cacheInfo = gauge("cache_config_info", configHelp, "page_size", "num_pages")
+		m.pageSize = gauge("page_size", "Tokens of a page of the KV cache.")
+		m.pages = gauge("num_pages", "Pages of the KV cache.")
+		m.maxTokens = gauge("max_total_num_tokens", "Tokens that the KV cache holds.")
+		return m
+	}
+	m.lookedUp = counter("prefix_cache_queries_total", "Tokens of prompts that were looked up in the prefix cache.")
+	m.cached = counter("prefix_cache_hits_total", "Tokens of prompts that were found in the prefix cache.")
+	m.cacheInfo = gauge("cache_config_info", configHelp, "block_size", "num_gpu_blocks", "enable_prefix_caching")
+	return m
+}
+
+// rank returns what counts the tokens of a rank with these labels, and shows the size of its cache.
+func (m *tokenMetrics) rank(labels []string, args *engineargs.Args) *tokenCounters {
+	with := func(more ...string) []string { return append(labels[:len(labels):len(labels)], more...) }
+	c := &tokenCounters{prompt: m.prompt.WithLabelValues(labels...), generated: m.generated.WithLabelValues(labels...)}
+	blockSize, blocks := strconv.Itoa(args.BlockSize), strconv.Itoa(args.NumGPUBlocks)
+	if m.sglang {
+		c.cached = m.cached.WithLabelValues(with("device")...)
+		m.cacheInfo.WithLabelValues(with(blockSize, blocks)...).Set(1)
+		m.pageSize.WithLabelValues(labels...).Set(float64(args.BlockSize))
+		m.pages.WithLabelValues(labels...).Set(float64(args.NumGPUBlocks))
+		m.maxTokens.WithLabelValues(labels...).Set(float64(args.BlockSize) * float64(args.NumGPUBlocks))
+		return c
+	}
+	c.lookedUp, c.cached = m.lookedUp.WithLabelValues(labels...), m.cached.WithLabelValues(labels...)
+	m.cacheInfo.WithLabelValues(with(blockSize, blocks, pythonBool(args.PrefixCaching))...).Set(1)
+	return c
+}
+
+// pythonBool is how engines, which are written in Python, show a truth value in a label.
+func pythonBool(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+// tokenCounters count the tokens of one rank.
+type tokenCounters struct {
+	prompt, generated, cached prometheus.Counter
+	lookedUp                  prometheus.Counter // nil on SGLang
+	counted                   TokenCounts
+}
+
+// count brings the counters up to a newer state.
+func (c *tokenCounters) count(now TokenCounts) {
+	c.prompt.Add(float64(now.Prompt - c.counted.Prompt))
+	c.generated.Add(float64(now.Generated - c.counted.Generated))
+	c.cached.Add(float64(now.Cached - c.counted.Cached))
+	if c.lookedUp != nil {
+		c.lookedUp.Add(float64(now.LookedUp - c.counted.LookedUp))
+	}
+	c.counted = now
+}

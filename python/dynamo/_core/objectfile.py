@@ -1,0 +1,98 @@
+"""Objects that people keep in files, as JSON or YAML: engine arguments, router settings, whole runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dynamo._core import values, yamltext
+
+_YAML_NAMES = (".yaml", ".yml")
+_NAMES = (".json", *_YAML_NAMES)
+# Bounds of what a file may hold. Aliases of YAML can make much of little.
+_MAX_BYTES = 1 << 20
+_MAX_VALUES = 100_000
+
+
+def expand(name: str, text: str) -> str:
+    """The JSON text of an option that takes a JSON object, or ``@FILE`` for the object in a JSON or YAML file.
+
+    Only files are checked here. Raises ValueError, naming the option, or FileNotFoundError.
+    """
+    if text.startswith("@"):
+        return json.dumps(read(name, text[1:]))
+    if not text.lstrip().startswith("{") and (text.lower().endswith(_NAMES) or os.path.isfile(text)):
+        raise ValueError(f"{name}: got {values.show(text)}, want a JSON object; a file is given as @{text}")
+    return text
+
+
+def is_yaml(path: str) -> bool:
+    """Whether the name of a file says that it holds YAML."""
+    return path.lower().endswith(_YAML_NAMES)
+
+
+def read(name: str, path: str) -> dict[str, Any]:
+    """The object in a file, made of plain JSON types.
+
+    Files whose name ends in .yaml or .yml hold YAML, others JSON if they begin like an object. Raises ValueError,
+    naming the option and the file, or FileNotFoundError.
+    """
+    text = _text(name, path)
+    try:
+        found = yamltext.parse(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
+        _check_size(found)
+    except RecursionError:
+        raise ValueError(f"{name}: {path}: nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{name}: {path}: got {values.brief(values.show(found))}, want an object")
+    try:
+        return values.json_object(f"{name}: {path}", found)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _text(name: str, path: str) -> str:
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{name}: {values.show(path)}: {error.strerror}") from None
+    except OSError as error:
+        raise ValueError(f"{name}: cannot read {values.show(path)}: {error.strerror}") from None
+    except (ValueError, RuntimeError) as error:  # a NUL character; no home folder
+        raise ValueError(f"{name}: cannot read {values.show(path)}: {error}") from None
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"{name}: {path}: longer than {_MAX_BYTES} bytes, the limit for such a file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: {path}: not UTF-8 at byte {error.start + 1}") from None
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=values.unique, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno} column {error.colno}: {error.msg}") from None
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"got {word}, want {values.FINITE}")
+
+
+def _check_size(found: object) -> None:
+    """Refuses what aliases make endless, or much longer than the file."""
+    count, left = 0, [found]
+    while left:
+        item = left.pop()
+        count += 1
+        if count > _MAX_VALUES:
+            raise ValueError(f"holds more than {_MAX_VALUES} values, the limit for such a file")
+        if isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)

@@ -1,0 +1,66 @@
+"""Finds the name that a user probably meant when a name is unknown, as gocore/spelling does for keys that Go checks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+# The names that a message lists, in characters; and the longest name that is compared.
+_OFFERED = 64
+_LONGEST = 128
+
+
+def nearest(typed: str, names: Collection[str]) -> str | None:
+    """The name that was probably meant, None if none is near.
+
+    That is one that differs only in case or separators, or in few letters, or of which more than half was typed.
+    """
+    if len(typed) > _LONGEST:
+        return None
+    best, best_distance = None, min(1 + len(typed.encode(errors="replace")) // 6, 3) + 1
+    for name in names:
+        if _plain(typed) == _plain(name):
+            return name
+        distance = _edits(typed, name)
+        if distance < best_distance:
+            best, best_distance = name, distance
+    if best is None:
+        completions = [name for name in names if name.startswith(typed) and 2 * len(typed) > len(name)]
+        return min(completions, key=len, default=None)
+    return best
+
+
+def offer(typed: str, names: Collection[str]) -> str:
+    """Ends the message about an unknown name: all names if they are few, else their number and the nearest."""
+    every = ", ".join(names)
+    if len(every) <= _OFFERED:
+        return f"want one of {every}"
+    first, *others = sorted(names, key=lambda name: _remoteness(typed, name))
+    listed = first
+    for name in others[:2]:
+        if len(listed) + len(name) + 2 > _OFFERED:
+            break
+        listed += f", {name}"
+    return f"want one of {len(names)}, such as {listed}"
+
+
+def _remoteness(typed: str, name: str) -> int:
+    """Orders names by distance; those that contain what was typed, or are part of it, come first."""
+    if len(typed) > _LONGEST:
+        return 0
+    a, b = _plain(typed), _plain(name)
+    return _edits(typed, name) - (1000 if a and (a in b or b in a) else 0)
+
+
+def _plain(name: str) -> str:
+    """A name without what spellings of it differ in: case and separators."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def _edits(a: str, b: str) -> int:
+    """Levenshtein distance: the fewest insertions, deletions and replacements that turn a into b."""
+    row = list(range(len(b) + 1))
+    for i, left in enumerate(a):
+        diagonal, row[0] = row[0], i + 1
+        for j, right in enumerate(b):
+            diagonal, row[j + 1] = row[j + 1], min(diagonal + (left != right), row[j] + 1, row[j + 1] + 1)
+    return row[-1]

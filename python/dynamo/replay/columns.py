@@ -1,0 +1,32 @@
+"""The mapping behind per-request columns: a dict for pandas, a Mapping for type checkers, which refuse changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    ReadOnlyDict = Mapping
+else:
+
+    class ReadOnlyDict(Mapping, dict):
+        """A mapping that passes for a dict, because pandas.DataFrame reads columns from nothing else by name.
+
+        The storage of the dict stays empty: whatever reads or changes it directly is replaced here.
+        """
+
+        def _refuse(self, *_: object, **__: object) -> NoReturn:
+            raise TypeError("per-request columns cannot be changed; dict(report.requests) can")
+
+        __ne__ = object.__ne__  # that of dict compares the storage
+        __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+        def copy(self):
+            """A dict of its own."""
+            return dict(self)
+
+        def __or__(self, other):
+            return dict(self) | other
+
+        def __ror__(self, other):
+            return other | dict(self)

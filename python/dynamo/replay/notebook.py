@@ -1,0 +1,88 @@
+"""Reports and per-request columns as HTML, which notebooks show by themselves.
+
+Plain tables in the colours of the notebook, light or dark. Everything that comes from a run is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from dynamo.replay import reporting
+
+if TYPE_CHECKING:
+    from dynamo.replay.report import Column
+
+# Shown of each request, where there is anything to show.
+_COLUMNS = (
+    *("session_id", "arrival_time_ms", "ttft_ms", "itl_ms", "e2e_latency_ms"),
+    *("input_length", "output_length", "reused_input_tokens", "prefill_worker_idx", "decode_worker_idx"),
+    *("state", "terminal_status", "rejection_reason"),
+)
+_ENDS = 5  # rows shown at the beginning, and at the end
+_CELL = "padding:2px 10px"
+_NOTHING = ""
+
+
+def report_html(report: Mapping[str, Any]) -> str:
+    """The table that the command line prints."""
+    heading, *rows = reporting.table_cells(report)
+    lines = [escape(line) for line in reporting.closing_lines(report)]
+    return _page(reporting.TITLE, _table(heading, rows, texts=1), lines)
+
+
+def requests_html(requests: Mapping[str, Column]) -> str:
+    """The first and last requests, by the columns that matter most, and the names of all others."""
+    count = len(requests[next(iter(requests))]) if requests else 0
+    shown = [name for name in _COLUMNS if name in requests and _says_something(requests[name])]
+    rows = [*range(min(count, _ENDS)), *range(max(_ENDS, count - _ENDS), count)]
+    cells = [[str(row), *(_cell(requests[name], row) for name in shown)] for row in rows]
+    if count > 2 * _ENDS:
+        cells.insert(_ENDS, ["…"] * (1 + len(shown)))
+    others = [escape(name) for name in requests if name not in shown]
+    closing = [f"{count:,} requests, {len(requests)} columns"]
+    if others:
+        closing.append(f"also: {', '.join(others)}")
+    return _page("Requests", _table(["", *shown], cells), closing)
+
+
+def _says_something(column: Column) -> bool:
+    """Whether any request has a value there."""
+    if isinstance(column, list):
+        return any(column)
+    return bool((column >= 0).any())  # false for NaN and for -1, which stand for none
+
+
+def _cell(column: Column, row: int) -> str:
+    return _text(column[row] if isinstance(column, list) else column[row].item())
+
+
+def _text(value: object) -> str:
+    """A value as people read it; nothing for what stands for none."""
+    if isinstance(value, float):
+        return _NOTHING if math.isnan(value) else f"{value:,.2f}"
+    if isinstance(value, int):
+        return _NOTHING if value < 0 else f"{value}"
+    return str(value)
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0) -> str:
+    """An HTML table of plain texts; the first ``texts`` columns are aligned to the left."""
+    head = "".join(_tagged("th", text, index < texts) for index, text in enumerate(heading))
+    body = "".join(
+        f"<tr>{''.join(_tagged('td', text, index < texts) for index, text in enumerate(row))}</tr>" for row in rows
+    )
+    return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _tagged(tag: str, text: str, left: bool) -> str:
+    border = ";border-bottom:1px solid" if tag == "th" else ""
+    style = f"{_CELL};text-align:{'left' if left else 'right'};white-space:nowrap{border}"
+    return f'<{tag} style="{style}">{escape(text)}</{tag}>'
+
+
+def _page(title: str, table: str, closing: Iterable[str]) -> str:
+    lines = "".join(f"<div>{line}</div>" for line in closing)
+    return f'<div style="overflow-x:auto"><b>{escape(title)}</b>{table}<small>{lines}</small></div>'

@@ -1,0 +1,72 @@
+"""``--config FILE``: a run that is kept in a file, and what the command line changes in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo._core import objectfile, spelling, values
+
+# Options that take a JSON object, or @FILE.
+_OBJECTS = ("extra_engine_args", "prefill_engine_args", "decode_engine_args", "router_config")
+# This one may also be a plain path.
+_OBJECT_OR_PATH = "planner_config"
+# Keys that the Python functions do not have: the other name of trace_files, and where the report goes.
+_TRACE, _REPORT = "trace", "report_json"
+
+
+def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a command line with their files read: ``@FILE``, and the run in ``--config``, which they override.
+
+    Raises ValueError or FileNotFoundError.
+    """
+    flags = {name: _expanded(name, value) for name, value in options.items()}
+    path = flags.pop("config", None)
+    if path is None:
+        return flags
+    run = _read(path)
+    if "max_sim_time_seconds" in flags:
+        run.pop("max_sim_time_ms", None)
+    if run.get("trace_files") and not flags["trace_files"]:
+        del flags["trace_files"]
+    return {**run, **flags}
+
+
+def _expanded(name: str, value: Any) -> Any:
+    if name in _OBJECTS or (name == _OBJECT_OR_PATH and value.startswith("@")):
+        return objectfile.expand("--" + name.replace("_", "-"), value)
+    return value
+
+
+def _read(path: str) -> dict[str, Any]:
+    """The run in a file, as options. Keys that are null are left out."""
+    run: dict[str, Any] = {}
+    for key, value in objectfile.read("--config", path).items():
+        if value is None:
+            continue
+        name = "trace_files" if key == _TRACE else key
+        if name in run:
+            raise ValueError(f"--config: {path}: trace and trace_files are the same, want one of them")
+        try:
+            run[name] = _plain(name, value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"--config: {path}: {error}") from None
+    run.update(json.loads(run.pop("aic_perf_config", "{}")))  # as the command line has it: an option for each field
+    return run
+
+
+def _plain(name: str, value: Any) -> Any:
+    """The value of a key as Go takes it."""
+    from dynamo.replay import api  # not before it is needed: it takes time to load
+
+    known = (*api.parameters(), _TRACE, _REPORT)
+    if name not in known:
+        near = spelling.nearest(name, known)
+        hint = f"did you mean {near}?" if near else spelling.offer(name, known)
+        raise ValueError(f"unknown key {values.brief(values.show(name))}, {hint}")
+    if name == _REPORT:
+        return values.path(name, value)
+    if name in _OBJECTS and isinstance(value, str) and value.startswith("@"):
+        return objectfile.expand(name, value)
+    return api.plain(name, value)
