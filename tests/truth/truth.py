@@ -4,9 +4,9 @@
 usage: truth.py --python PYTHON --passes PROGRAM [-n CASES] [--seed N] [--mode sync|async|both]
 
 PYTHON is an environment with vLLM (installation in the head of vllm_scheduler.py), PROGRAM is gocore/truth/passes as
-built by go build. Both sides replay the same seeded random workloads; every request and every pass must agree. The first
-difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if
-there is.
+built by go build. Both sides replay the same seeded random workloads; every request and every pass must agree. The
+first difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is
+none, 1 if there is.
 """
 
 from __future__ import annotations
