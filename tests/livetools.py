@@ -141,9 +141,9 @@ def records(root: Path, bucket: str = "instances") -> list[dict[str, Any]]:
     return found
 
 
-def get(url: str) -> tuple[int, str]:
+def get(url: str, patience_s: float = PATIENCE_S) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
+        with urllib.request.urlopen(url, timeout=patience_s) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -171,6 +171,17 @@ def test_drain(tmp_path: Path, model: str, number: int) -> None:
         assert get(w.status + "/health")[0] == 503
         assert len(list(lines)) == 200 + 2 - 1
         assert w.wait() == (130 if number == signal.SIGINT else 0)
+
+
+def test_probes_are_answered_whatever_strangers_do(tmp_path: Path, model: str) -> None:
+    """Connections to the status port that say nothing, or never end their requests, do not keep probes waiting."""
+    with workers(tmp_path, "--model-path", model) as w, ExitStack() as strangers:
+        port = int(w.status.rpartition(":")[2])
+        for i in range(900):  # where they have to be waited for, 10 s for every 256, the probe comes after 30 s
+            stranger = strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(ConnectionError):  # it may have given way already
+                stranger.sendall((b"", b"GET /health HTTP/1.1\r\n")[i % 2])
+        assert get(w.status + "/health", patience_s=20)[0] == 200
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, model: str) -> None:

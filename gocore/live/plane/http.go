@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"dynosim/gocore/live/connlimit"
 	"dynosim/gocore/live/wire"
 )
 
@@ -38,7 +37,7 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 	}
 	h := &HTTP{plane: p, listener: listener}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go func() { _ = h.server.Serve(netutil.LimitListener(listener, p.bounds.connections)) }()
+	go func() { _ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).Serve(h.server) }()
 	return h, nil
 }
 
