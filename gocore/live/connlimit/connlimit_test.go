@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"testing"
 
-	"go.uber.org/goleak"
+	"dynosim/gocore/live/leaktest"
 )
 
 // TestMain fails if goroutines are left after the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // start serves "ok" at /, and at /slow only after the channel is closed.
 func start(t *testing.T, limit int, full Full) (address string, slow chan struct{}, entered chan struct{}) {

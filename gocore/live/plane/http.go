@@ -142,8 +142,8 @@ func (r *httpReply) Refuse(reason string) error {
 		return errors.New("the answer has begun")
 	}
 	r.begun = true
+	r.plane.config.Metrics.responded(r.taken) // first, so that a frontend that has the answer finds it counted
 	httpError(r.w, http.StatusBadRequest, reason)
-	r.plane.config.Metrics.responded(r.taken)
 	return nil
 }
 
@@ -151,8 +151,8 @@ func (r *httpReply) Refuse(reason string) error {
 func (r *httpReply) Accept() error {
 	r.begun = true
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
+	r.plane.config.Metrics.responded(r.taken)
 	r.w.WriteHeader(http.StatusOK)
-	defer r.plane.config.Metrics.responded(r.taken)
 	return r.control.Flush()
 }
 

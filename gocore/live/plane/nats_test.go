@@ -46,7 +46,7 @@ func startNATS(t *testing.T, limits Limits, h handlerFunc) (*NATS, *natsCaller, 
 	p := newPlane(limits)
 	p.Register(path, Labels{WorkerID: "7"}, h)
 	n := p.ListenNATS(connection)
-	t.Cleanup(n.Close)
+	t.Cleanup(func() { n.Close(); ended(p) })
 	if err := n.Serve(path, subject, bus.Service{Name: "dynamo_backend", Version: "1.0.0", Endpoint: "generate-7"}); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func listen(t *testing.T, p *Plane, h handlerFunc) (*TCP, *Caller) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tcp.Close)
+	t.Cleanup(func() { tcp.Close(); ended(p) })
 	caller, err := NewCaller("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +69,16 @@ func listen(t *testing.T, p *Plane, h handlerFunc) (*TCP, *Caller) {
 	return tcp, caller
 }
 
-func call(t *testing.T, tcp *TCP, c *Caller, path string, codec wire.Codec, body []byte) (*Answer, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+// ended closes a plane whose way in is closed, and waits until its handlers have returned.
+func ended(p *Plane) {
+	p.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that has failed may have left some waiting
 	defer cancel()
-	return c.Call(ctx, tcp.Addr().String(), path, codec, body)
+	_ = p.Wait(ctx)
+}
+
+func call(t *testing.T, tcp *TCP, c *Caller, path string, codec wire.Codec, body []byte) (*Answer, error) {
+	return c.Call(t.Context(), tcp.Addr().String(), path, codec, body)
 }
 
 func TestAnswers(t *testing.T) {
@@ -173,11 +179,8 @@ func TestCancellation(t *testing.T) {
 			t.Fatal(err)
 		}
 		leave(answer)
-		select {
-		case <-cancelled:
-		case <-time.After(5 * time.Second):
-			t.Errorf("%s: the handler goes on", name)
-		}
+		t.Logf("%s: the handler has to end", name)
+		<-cancelled
 		answer.Close()
 	}
 }
