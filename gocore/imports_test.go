@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"live/discovery/etcd":       {"live/discovery"},
 	"live/discovery/kubernetes": {"live/discovery"},
 	"live/connlimit":            {},
+	"live/freeport":             {},
 	"live/leaktest":             {},
 	"live/plane":                {"live/bus", "live/connlimit", "live/wire"},
 	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
@@ -66,7 +67,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
-	"live/discovery/kubernetes", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
+	"live/discovery/kubernetes", "live/freeport", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
 	"live/zmtp",
 }
 
