@@ -71,6 +71,11 @@ func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, di
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); !p.Status().Ready; time.Sleep(time.Millisecond) {
+		select {
+		case err := <-p.Failed():
+			t.Fatal(err)
+		default:
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not ready: %+v", p.Status())
 		}
