@@ -26,6 +26,9 @@ WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 # Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
+# Started in the background this process ignores Ctrl-C, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

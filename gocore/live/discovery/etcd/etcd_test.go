@@ -67,6 +67,7 @@ func newServer(t *testing.T, scheme string, more ...string) (*server, string) {
 
 func (s *server) start() {
 	s.cmd = exec.Command(s.program, s.arguments...)
+	endWithTests(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
