@@ -271,6 +271,27 @@ func TestHTTPBodies(t *testing.T) {
 	}
 }
 
+// TestHTTPHalfOpenConnections: those that never end a request give way.
+func TestHTTPHalfOpenConnections(t *testing.T) {
+	p := newPlane(StandardLimits)
+	p.bounds.connections = 4
+	p.Register(path, Labels{WorkerID: "7"}, handlerFunc(echo))
+	h, err := p.ListenHTTP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for range 20 {
+		say(t, h.Addr(), []byte("POST "+HTTPRoot+path+" HTTP/1.1\r\n"))
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Post(fmt.Sprintf("http://%s%s%s", h.Addr(), HTTPRoot, path), "application/json", strings.NewReader(`{"token_ids":[5]}`))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("got %v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+}
+
 func FuzzHTTP(f *testing.F) {
 	p := newPlane(StandardLimits)
 	p.Register(path, Labels{WorkerID: "7"}, handlerFunc(echo))
