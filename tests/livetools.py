@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0  # for what never comes
 WORDS = ["<unk>", "<s>", "</s>", *(f"tok{i}" for i in range(3, 2000))]
 
 _Value = TypeVar("_Value")

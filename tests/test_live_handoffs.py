@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livetools import make_model, post, records, until
+from livetools import PATIENCE_S, make_model, post, records, until
 from test_live import Workers, answer, bad_input, free_port
 
 PROMPT = list(range(3, 163))
@@ -64,7 +64,7 @@ class Answer:
             self._got.append(self._ask())
 
     def text(self) -> str:
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=PATIENCE_S)
         assert self._got, "no answer"
         status, text = self._got[0]
         assert status == 200, text
