@@ -117,6 +117,37 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestClose: a plane that is closed hangs up on frontends that have their answers and stay, and dials no others.
+func TestClose(t *testing.T) {
+	tcp, caller := start(t, StandardLimits, echo)
+	var answers []*Answer
+	for range 3 {
+		answer, err := call(t, tcp, caller, path, wire.JSON, []byte(`{"token_ids":[5]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Close()
+		answers = append(answers, answer)
+	}
+	tcp.Close()
+	if err := tcp.plane.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tcp.plane.Close()
+	if n := tcp.plane.streams.count(); n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+	for _, a := range answers {
+		if chunk, err := a.Next(); err != nil || len(chunk.Output.TokenIDs) != 1 {
+			t.Errorf("what was sent before is lost: %v, %v", chunk, err)
+		}
+	}
+	control := wire.Control{ID: "a", Address: caller.listener.Addr().String(), Subject: "a"}
+	if _, err := tcp.plane.dial(control, nil); err == nil {
+		t.Error("a closed plane dials")
+	}
+}
+
 // TestRefusals: whatever is wrong, the caller hears of it.
 func TestRefusals(t *testing.T) {
 	tcp, caller := start(t, StandardLimits, func(ctx context.Context, c *Call, r Reply) {
