@@ -32,7 +32,7 @@ $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
+.PHONY: help build demo stress test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
 	interop-kubernetes fuzz golden generate clean truth
 
 help: ## List these targets
@@ -81,6 +81,10 @@ test-python: build $(TOOLS)
 
 test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
 	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_tour.py -k aic
+
+# docs/testing.md says more.
+stress: build $(TOOLS) ## Run tests up to 20 times on busy cores; goes on where it was (ONLY="plane test_live", AGAIN=1)
+	$(BIN)/python tests/stress $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(ONLY)
 
 lint: build $(TOOLS) ## Check formatting, types and common mistakes
 	@unformatted=$$(gofmt -l $(GO_FOLDERS) tools.go); \

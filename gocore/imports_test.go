@@ -52,9 +52,12 @@ var mayImport = map[string][]string{
 	"live/discovery":            {},
 	"live/discovery/etcd":       {"live/discovery"},
 	"live/discovery/kubernetes": {"live/discovery"},
-	"live/plane":                {"live/bus", "live/wire"},
+	"live/connlimit":            {},
+	"live/freeport":             {},
+	"live/leaktest":             {},
+	"live/plane":                {"live/bus", "live/connlimit", "live/wire"},
 	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
-	"live/serve":                {"aic/session", "cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/plane", "strictjson"},
+	"live/serve":                {"aic/session", "cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/plane", "strictjson"},
 	"live/blocks":               {"kvcache"},
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {},
@@ -67,8 +70,8 @@ var mayImport = map[string][]string{
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/discovery", "live/discovery/etcd",
-	"live/discovery/kubernetes", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
+	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
+	"live/discovery/kubernetes", "live/freeport", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
 	"live/zmtp", "truth/passes",
 }
 

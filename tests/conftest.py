@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import leftovers
 import pytest
 
 TINY = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "5"]
@@ -24,11 +26,24 @@ WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 # Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
+# Started in the background this process ignores Ctrl-C, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "dynamo.replay", *arguments]
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ends the processes that a test has left behind, and fails it if it had not failed."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("DYNOSIM_TEST", mark)
+    yield
+    left = leftovers.end("DYNOSIM_TEST", mark)
+    assert not left, f"the test has left processes behind: {left}"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0  # for what never comes
 WORDS = ["<unk>", "<s>", "</s>", *(f"tok{i}" for i in range(3, 2000))]
 
 _Value = TypeVar("_Value")
@@ -141,9 +141,9 @@ def records(root: Path, bucket: str = "instances") -> list[dict[str, Any]]:
     return found
 
 
-def get(url: str) -> tuple[int, str]:
+def get(url: str, patience_s: float = PATIENCE_S) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
+        with urllib.request.urlopen(url, timeout=patience_s) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

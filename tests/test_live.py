@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -60,10 +61,12 @@ class Workers(Service):
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+    """A port below those that the system gives to connections, which could take it before its worker does."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as s, suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -155,22 +158,32 @@ def test_disconnect_frees_the_engine(tmp_path: Path, model: str) -> None:
         next(lines)
         assert w.metric("vllm:num_requests_running") == 1
         lines.close()  # type: ignore[attr-defined]
-        until(lambda: w.metric("vllm:num_requests_running") == 0, 2)
-        assert w.metric("vllm:kv_cache_usage_perc") == 0
+        until(lambda: w.metric("vllm:num_requests_running") + w.metric("vllm:kv_cache_usage_perc") == 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_drain(tmp_path: Path, model: str, number: int) -> None:
     """A running request is answered, nobody finds the workers meanwhile."""
     with workers(tmp_path, "--model-path", model, "--num-workers", "2") as w:
-        lines = stream(w.url(), generate(200))
+        lines = stream(w.url(), generate(1000))  # for six seconds
         next(lines)
         w.stop(number)
         until(lambda: not records(w.root))
         assert w.process.poll() is None
         assert get(w.status + "/health")[0] == 503
-        assert len(list(lines)) == 200 + 2 - 1
+        assert len(list(lines)) == 1000 + 2 - 1
         assert w.wait() == (130 if number == signal.SIGINT else 0)
+
+
+def test_probes_are_answered_whatever_strangers_do(tmp_path: Path, model: str) -> None:
+    """Connections to the status port that say nothing, or never end their requests, do not keep probes waiting."""
+    with workers(tmp_path, "--model-path", model) as w, ExitStack() as strangers:
+        port = int(w.status.rpartition(":")[2])
+        for i in range(900):  # where they have to be waited for, 10 s for every 256, the probe comes after 30 s
+            stranger = strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+            with suppress(ConnectionError):  # it may have given way already
+                stranger.sendall((b"", b"GET /health HTTP/1.1\r\n")[i % 2])
+        assert get(w.status + "/health", patience_s=20)[0] == 200
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, model: str) -> None:
@@ -181,9 +194,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, model: str) -> None:
         w.wait_for("shutting down")
         assert w.process.poll() is None
         w.stop(signal.SIGINT)
-        began = time.monotonic()
-        assert w.wait() == 130
-        assert time.monotonic() - began < 5
+        assert w.wait() == 130  # the request would take ten minutes
         assert records(w.root) == []
 
 
@@ -192,12 +203,16 @@ def test_overload(tmp_path: Path, model: str) -> None:
     limits = {"DYN_ENGINE_REQUEST_LIMIT": "1", "DYN_DYNAMO_REQUEST_QUEUE_LIMIT": "1"}
     with workers(tmp_path, "--model-path", model, **limits) as w:
         url, statuses = w.url(), []
-        threads = [threading.Thread(target=lambda: statuses.append(post(url, generate(50))[0])) for _ in range(8)]
+        first = stream(url, generate(100_000))
+        next(first)
+        threads = [threading.Thread(target=lambda: statuses.append(post(url, generate(5))[0])) for _ in range(7)]
         for t in threads:
             t.start()
+        until(lambda: w.metric("dynamo_rejection_request_total") == 5)
+        first.close()  # type: ignore[attr-defined]
         for t in threads:
             t.join()
-        assert sorted(statuses) == [200] * 3 + [503] * 5
+        assert sorted(statuses) == [200] * 2 + [503] * 5
         assert w.metric("dynamo_rejection_request_total") == 5
 
 
@@ -220,11 +235,15 @@ def test_many_workers_and_ranks(tmp_path: Path, model: str) -> None:
 
 
 def test_startup_time_delays_service_only(tmp_path: Path, model: str) -> None:
+    (tmp_path / "never").mkdir()
+    with Workers(tmp_path / "never", "--model-path", model, "--startup-time", "1000") as w:
+        w.url()
+        assert get(w.status + "/health")[0] == 503
+        w.stop()
+        assert w.wait() == 0
     began = time.monotonic()
     with Workers(tmp_path, "--model-path", model, "--startup-time", "2") as w:
-        url = w.url()
-        assert get(w.status + "/health")[0] == 503
-        answer(post(url, generate())[1])
+        answer(post(w.url(), generate())[1])
         assert time.monotonic() - began > 2
         assert get(w.status + "/health")[0] == 200
 
@@ -238,7 +257,6 @@ def test_killed_workers_expire(tmp_path: Path, model: str) -> None:
         environment = {"DYN_FILE_KV": str(w.root)}
         with workers(tmp_path / "second", "--model-path", model, "--model-name", "x", **environment) as other:
             mine = until(lambda: [r for r in records(w.root, "mdc") if r["card_json"]["display_name"] == "x"])
-            assert len(records(w.root, "mdc")) == 2
             until(lambda: records(w.root, "mdc") == mine)
             other.stop()
             assert other.wait() == 0
@@ -450,13 +468,11 @@ NO_SERVER = [
 
 @pytest.mark.parametrize(("arguments", "environment", "problem"), NO_SERVER)
 def test_no_server(tmp_path: Path, model: str, arguments: list[str], environment: dict[str, str], problem: str) -> None:
-    began = time.monotonic()
     done = run(tmp_path, ["--model-path", model, *arguments], environment)
     assert done.returncode == 1, done
     assert "error: " in done.stderr
     assert "Traceback" not in done.stderr
     assert problem in done.stderr
-    assert time.monotonic() - began < 15
 
 
 def run(

@@ -7,7 +7,6 @@ import http.client
 import json
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import util
@@ -22,12 +21,12 @@ from test_live import Workers, answer, bad_input, generate, workers
 __all__ = ["fake"]
 
 SLOW_PREDICTIONS = """
-import time
+import os, time
 from aiconfigurator.sdk import rust_engine_step as engine
 real = engine.Handle.predict_decode_latency
 def slow(self, batch, isl, osl):
     if isl > 200:
-        time.sleep(3)
+        time.sleep(float(os.environ["PREDICTION_S"]))
     return real(self, batch, isl, osl)
 engine.Handle.predict_decode_latency = slow
 """
@@ -66,12 +65,23 @@ def test_passes_last_as_long_as_the_sdk_says(fake: Path, tmp_path: Path, model: 
     with workers(tmp_path, "--model-path", model, "--aic-perf-model", "--aic-backend-version", "0.1", *size) as w:
         assert f"aic: {model}, h200_sxm, vllm 0.1, tp 1, attention dp 2; 916 KV blocks for each rank" in w.log
         assert records(w.root, "mdc")[0]["card_json"]["runtime_config"]["total_kv_blocks"] == 916
-        for _ in range(2):
-            assert len(answer(post(w.url(), prompt(10_000, 21))[1])[0]) == 21
-        first = w.metric("vllm:time_to_first_token_seconds_sum")
-        gaps = w.metric("vllm:inter_token_latency_seconds_sum")
-        assert 0.200 < first < 0.35
-        assert 2 * 20 * 0.003 - 0.002 < gaps < 0.2
+
+        def latencies() -> list[float]:
+            names = ("vllm:time_to_first_token_seconds_sum", "vllm:e2e_request_latency_seconds_sum")
+            return [w.metric(name) for name in names]
+
+        taken = []
+        for start in range(3, 33):  # on a busy machine tokens may be sent late
+            before = latencies()
+            body = {**generate(21), "token_ids": list(range(start, start + 10_000))}
+            assert len(answer(post(w.url(), body)[1])[0]) == 21
+            first, last = (after - then for after, then in zip(latencies(), before, strict=True))
+            assert first > 0.1
+            assert last > 0.1 + 20 * 0.003
+            if first < 0.15 and last < 0.24:
+                return
+            taken.append((first, last))
+        pytest.fail(f"always too long: {taken}")
 
 
 def test_batches_are_those_of_a_rank(fake: Path, tmp_path: Path, model: str) -> None:
@@ -144,13 +154,15 @@ def test_a_failing_prediction_ends_the_worker(fake: Path, tmp_path: Path, model:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_ends_while_the_sdk_loads(fake: Path, tmp_path: Path, model: str, number: int, code: int) -> None:
+def test_ends_while_the_sdk_loads(
+    fake: Path, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    loading = tmp_path / "loading"
+    monkeypatch.setenv("FAKE_IS_LOADING", str(loading))
     with early(tmp_path, "--model-path", model, *engine_file(tmp_path, aic_model_path="slow")) as w:
-        time.sleep(1.5)
-        began = time.monotonic()
+        until(loading.exists)
         w.stop(number)
-        assert w.wait() == code
-        assert time.monotonic() - began < 3
+        assert w.wait() == code  # loading takes five minutes
         assert records(w.root, "mdc") == []
         assert "Traceback" not in w.log
 
@@ -158,20 +170,19 @@ def test_ends_while_the_sdk_loads(fake: Path, tmp_path: Path, model: str, number
 def test_signals_while_the_sdk_predicts(fake: Path, tmp_path: Path, model: str) -> None:
     """One waits for the answers; two do not."""
     (fake / "sitecustomize.py").write_text(SLOW_PREDICTIONS)
-    for signals in (1, 2):
+    for signals, prediction_s in ((1, "3"), (2, "300")):
         folder = tmp_path / str(signals)
         folder.mkdir()
-        with workers(folder, "--model-path", model, *engine_file(folder, num_gpu_blocks=1000)) as w:
+        arguments = ("--model-path", model, *engine_file(folder, num_gpu_blocks=1000))
+        with workers(folder, *arguments, PREDICTION_S=prediction_s) as w:
             lines = stream(w.url(), prompt(200, 3))
             next(lines)
-            began = time.monotonic()
-            for _ in range(signals):
-                w.stop(signal.SIGINT)
-                time.sleep(0.3)
+            w.stop(signal.SIGINT)
+            w.wait_for("shutting down")
             if signals == 1:
                 assert len(list(lines)) == 2 + 2
+            else:
+                w.stop(signal.SIGINT)
             assert w.wait() == 130
-            took = time.monotonic() - began
-            assert took > 3 if signals == 1 else took < 2.5
             assert records(w.root, "mdc") == []
             assert "Traceback" not in w.log

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livetools import make_model, post, records, until
+from livetools import PATIENCE_S, make_model, post, records, until
 from test_live import Workers, answer, bad_input, free_port
 
 PROMPT = list(range(3, 163))
 ENGINES = {"vllm": [], "sglang": ["--engine-type", "sglang", "--sglang-page-size", "16"]}
-RUNNING = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
+LOAD = {
+    "vllm": ["vllm:num_requests_running", "vllm:num_requests_waiting"],
+    "sglang": ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ class Answer:
             self._got.append(self._ask())
 
     def text(self) -> str:
-        self._thread.join(timeout=30)
+        self._thread.join(timeout=PATIENCE_S)
         assert self._got, "no answer"
         status, text = self._got[0]
         assert status == 200, text
@@ -140,15 +143,15 @@ def test_records(tmp_path: Path, model: str) -> None:
 @pytest.mark.parametrize("victim", ["prefill", "decode"])
 def test_a_killed_worker(tmp_path: Path, model: str, engine: str, victim: str) -> None:
     """The other one lets go of what it has, says that the answer has no end, and goes on."""
-    slow = ["--speedup-ratio", "0.02", "--num-gpu-blocks-override", "1000"]
+    slow = ["--speedup-ratio", "0.01", "--num-gpu-blocks-override", "1000"]
     with pair(tmp_path, model, ENGINES[engine], *slow) as workers:
         prefill, decode = workers.ask(50)
         other = workers.decode if victim == "prefill" else workers.prefill
-        time.sleep(0.5)
+        until(lambda: sum(workers.prefill.metric(name) for name in LOAD[engine]) == 1)  # once both have met
         getattr(workers, victim).stop(signal.SIGKILL)
         left = decode if victim == "prefill" else prefill
         assert {"complete_final": True} not in left.items()
-        until(lambda: other.metric(RUNNING[engine]) == 0, 5)
+        until(lambda: sum(other.metric(name) for name in LOAD[engine]) == 0)
         assert "a hand-off failed" in other.log
         body = {"token_ids": PROMPT[:5], "stop_conditions": {"max_tokens": 1}}
         assert len(answer(post(other.url(), body)[1])[0]) == 1
@@ -164,7 +167,7 @@ def test_without_bootstrap(tmp_path: Path, model: str) -> None:
         body = {"token_ids": PROMPT, "stop_conditions": {"max_tokens": 7}}
         tokens, finish = answer(post(w.url(), body)[1])
         assert (len(tokens), finish) == (1, "length")
-        assert 0.8 < time.monotonic() - began < 2  # 160 MB at 0.2 GB/s
+        assert time.monotonic() - began > 0.8  # 160 MB at 0.2 GB/s
         body["bootstrap_info"] = {"handoff_id": str(uuid.uuid4())}
         assert "has no bootstrap port" in post(w.url(), body)[1]
 

@@ -6,11 +6,10 @@ import json
 import signal
 import subprocess
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
-from livetools import Service, make_model, mocker, records
+from livetools import Service, make_model, mocker, records, until
 from test_live import bad_input, workers
 
 HUB = """
@@ -20,7 +19,8 @@ HUB = """
         if name == "no/model":
             raise RepositoryNotFoundError("\\n404 Client Error.\\nRepository Not Found for url: https://example.invalid\\n")
         if name == "slow/model":
-            time.sleep(60)
+            pathlib.Path(os.environ["HF_HOME"]).mkdir()
+            time.sleep(300)
         assert "*.json" in allow_patterns
         folder = pathlib.Path(os.environ["HF_HOME"], "hub", "models--" + name.replace("/", "--"))
         shutil.copytree(os.environ["FAKE_MODEL"], folder / "snapshots" / "abc")
@@ -81,8 +81,8 @@ def test_without_the_package(hub: Path, tmp_path: Path) -> None:
 
 def test_ctrl_c_while_downloading(hub: Path, tmp_path: Path) -> None:
     with Service(mocker("--model-path", "slow/model", *FILE), tmp_path / "log", {}) as service:
-        service.wait_for("downloading")
-        time.sleep(0.5)
+        until((tmp_path / "cache").exists)
+        assert "downloading" in service.log
         service.stop(signal.SIGINT)
         assert service.wait() == 130
         assert "Traceback" not in service.log

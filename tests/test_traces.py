@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -232,6 +231,4 @@ def test_the_commands_can_be_called(
     assert "requests 4, sessions 4" in capsys.readouterr().out
     assert convert.main(["--help"]) == inspect.main(["--help"]) == 0
     assert inspect.main(["nowhere"]) == 2
-    began = time.monotonic()
     assert convert.main(["agent-trace", "--input-path", "nowhere", "--output-file", "x"]) == 2
-    assert time.monotonic() - began < 1

@@ -190,6 +190,9 @@ func (p *Process) abandon(w *Worker, reason string) {
 	}
 }
 
+// goodbyeTimeout is for frontends that cannot be reached.
+const goodbyeTimeout = 5 * time.Second
+
 // Failed hands out the error of a worker that could not start its engines, or that none is left.
 func (p *Process) Failed() <-chan error { return p.failed }
 
@@ -216,8 +219,17 @@ func (p *Process) Shutdown(ctx context.Context) error {
 		w.close()
 	}
 	p.door.close()
+	p.sayGoodbye()
 	p.disconnect()
 	return errors.Join(errs...)
+}
+
+// sayGoodbye lets frontends whose requests have not been begun hear that they will not be, and hangs up on all.
+func (p *Process) sayGoodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+	defer cancel()
+	_ = p.plane.Wait(ctx)
+	p.plane.Close()
 }
 
 // Status is the health of a process.

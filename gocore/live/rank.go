@@ -221,6 +221,7 @@ func (r *rank) pass(startMs float64) bool {
 	for _, o := range r.observers {
 		o.PassEnded(r.engine.Work(), pass.EndMs-pass.StartMs)
 	}
+	r.tellLoad() // before a client has the tokens, and may ask
 	for _, x := range r.released {
 		if x.failure != "" {
 			x.request.fail(failure{reason: x.failure})
@@ -229,7 +230,6 @@ func (r *rank) pass(startMs float64) bool {
 		}
 	}
 	r.tellHeld()
-	r.tellLoad()
 	// An engine with one role does not know whether others are going to help it.
 	if idle := pass.Idle() && r.args.WorkerType != engineargs.Aggregated; alive && !idle || r.engine.Requests() == 0 {
 		return true

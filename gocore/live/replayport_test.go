@@ -13,6 +13,7 @@ import (
 	"github.com/go-zeromq/zmq4"
 
 	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/freeport"
 )
 
 // askReplay asks a replay port for the messages from a number on, as a DEALER does, and returns their numbers and tokens.
@@ -31,7 +32,7 @@ func askReplay(t *testing.T, port int, from uint64) (numbers []uint64, stored []
 	if err := d.SendMulti(zmq4.NewMsgFrom([]byte{}, binary.BigEndian.AppendUint64(nil, from))); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(20*time.Second, func() { _ = d.Close() })
+	late := time.AfterFunc(time.Minute, func() { _ = d.Close() })
 	defer late.Stop()
 	for {
 		m, err := d.Recv()
@@ -58,7 +59,7 @@ func askReplay(t *testing.T, port int, from uint64) (numbers []uint64, stored []
 
 // TestReplayPort: whoever has missed events of a rank gets them again, and nobody else's.
 func TestReplayPort(t *testing.T) {
-	port := freePorts(t, 8)
+	port := freeport.Ports(t, 8)
 	_, store := startProcess(t, port)
 	prompt := make([]uint32, 40)
 	for i := range prompt {

@@ -29,7 +29,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 	defer caller.Close()
 	output := uint32(3000)
-	var begun, whole, broken atomic.Int32
+	var begun, whole, broken, silent atomic.Int32
 	var all sync.WaitGroup
 	for i := range clients {
 		var record struct{ Transport map[string]string }
@@ -45,10 +45,13 @@ func TestShutdownUnderLoad(t *testing.T) {
 			body, _ := wire.EncodeRequest(wire.JSON, wire.Request{
 				TokenIDs: []uint32{1, 2, uint32(i)}, StopConditions: wire.StopConditions{MaxTokens: &output},
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			answer, err := caller.Call(ctx, address, path, wire.JSON, body)
 			if err != nil {
+				if ctx.Err() != nil {
+					silent.Add(1)
+				}
 				broken.Add(1)
 				return
 			}
@@ -63,20 +66,19 @@ func TestShutdownUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(20 * time.Second); begun.Load() < clients/2; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); begun.Load() < clients/2; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d of %d have begun", begun.Load(), clients)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	began := time.Now()
 	if err := p.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
-	all.Wait()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	all.Wait() // for those that hear nothing this takes minutes
+	if t.Context().Err() == nil && silent.Load() > 0 {
+		t.Errorf("%d clients have heard nothing", silent.Load())
 	}
 	if broken.Load() == 0 || whole.Load()+broken.Load() != clients {
 		t.Errorf("%d answers are whole, %d are not", whole.Load(), broken.Load())

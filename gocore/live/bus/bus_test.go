@@ -63,13 +63,9 @@ func TestNoServer(t *testing.T) {
 		"nats://127.0.0.1:1":                        "NATS at nats://127.0.0.1:1: nats: no servers available for connection; start nats-server",
 		"nats://u:secret@" + silent.Addr().String(): "NATS at nats://u:xxxxx@" + silent.Addr().String() + ": ",
 	} {
-		begin := time.Now()
 		_, err := Connect(Config{Servers: []string{server}}, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
-		}
-		if took := time.Since(begin); took > 2*connectTimeout {
-			t.Errorf("took %v", took)
 		}
 	}
 }
@@ -124,7 +120,7 @@ func TestOutage(t *testing.T) {
 	}
 	expect := func(want string) {
 		t.Helper()
-		if m, err := messages.NextMsg(5 * time.Second); err != nil || string(m.Data) != want {
+		if m, err := messages.NextMsg(time.Minute); err != nil || string(m.Data) != want {
 			t.Fatalf("got %v, %v, want %s", m, err, want)
 		}
 	}
@@ -142,7 +138,7 @@ func TestOutage(t *testing.T) {
 	for c.nats.IsReconnecting() {
 		time.Sleep(time.Millisecond)
 	}
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		c.Publish("events", []byte("after"))
 		if m, err := messages.NextMsg(50 * time.Millisecond); err == nil && string(m.Data) == "after" {
 			break
@@ -158,7 +154,7 @@ func TestOutage(t *testing.T) {
 	for range 12 {
 		c.Publish("events", make([]byte, 1_000_000))
 	}
-	for end := time.Now().Add(5 * time.Second); c.Lost() == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); c.Lost() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a buffer takes everything")
 		}

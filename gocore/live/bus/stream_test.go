@@ -49,18 +49,14 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range messages {
-		m, err := consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
+		m, err := consumer.Next(jetstream.FetchMaxWait(time.Minute))
 		if err != nil || string(m.Data()) != fmt.Sprint(i) || m.Subject() != "namespace-a.kv-events" {
 			t.Fatalf("message %d: got %v, %v", i, m, err)
 		}
 	}
 	s.Stop()
 	stream.Publish("late", []byte("late"))
-	begin := time.Now()
-	c.Close()
-	if took := time.Since(begin); took > 4*flushTimeout {
-		t.Errorf("Close took %v", took)
-	}
+	c.Close() // does not wait for the server
 	if c.Lost() != 1 {
 		t.Errorf("%d messages are lost, want 1", c.Lost())
 	}

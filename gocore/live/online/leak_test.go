@@ -3,8 +3,8 @@ package online
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"dynosim/gocore/live/leaktest"
 )
 
 // TestMain fails if goroutines are left after the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"dynosim/gocore/live/connlimit"
 	"dynosim/gocore/live/wire"
 )
 
@@ -38,7 +37,7 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 	}
 	h := &HTTP{plane: p, listener: listener}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go func() { _ = h.server.Serve(netutil.LimitListener(listener, p.bounds.connections)) }()
+	go func() { _ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).Serve(h.server) }()
 	return h, nil
 }
 
@@ -143,8 +142,8 @@ func (r *httpReply) Refuse(reason string) error {
 		return errors.New("the answer has begun")
 	}
 	r.begun = true
+	r.plane.config.Metrics.responded(r.taken) // first, so that a frontend that has the answer finds it counted
 	httpError(r.w, http.StatusBadRequest, reason)
-	r.plane.config.Metrics.responded(r.taken)
 	return nil
 }
 
@@ -152,8 +151,8 @@ func (r *httpReply) Refuse(reason string) error {
 func (r *httpReply) Accept() error {
 	r.begun = true
 	r.w.Header().Set("Content-Type", "application/x-ndjson")
+	r.plane.config.Metrics.responded(r.taken)
 	r.w.WriteHeader(http.StatusOK)
-	defer r.plane.config.Metrics.responded(r.taken)
 	return r.control.Flush()
 }
 

@@ -3,11 +3,8 @@ package plane
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"dynosim/gocore/live/leaktest"
 )
 
-// TestMain fails if goroutines are left after the tests. A stream waits some seconds for a frontend that does not hang up.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("dynosim/gocore/live/plane.(*stream).listen"),
-		goleak.IgnoreAnyFunction("dynosim/gocore/live/plane.(*stream).close"))
-}
+// TestMain fails if goroutines are left after the tests.
+func TestMain(m *testing.M) { leaktest.Main(m) }

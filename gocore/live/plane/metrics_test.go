@@ -128,3 +128,17 @@ func TestDetail(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersAreCounted: a frontend that has the beginning of an answer finds it among those that have been counted.
+func TestAnswersAreCounted(t *testing.T) {
+	tcp, caller := start(t, StandardLimits, echo)
+	for i := range 200 {
+		body := []byte([]string{"{}", "{"}[i%2]) // accepted, refused
+		if answer, err := call(t, tcp, caller, path, wire.JSON, body); err == nil {
+			answer.Close()
+		}
+		if got := counted(t, tcp.plane, "dynamo_work_handler_time_to_first_response_seconds", ""); got != i+1 {
+			t.Fatalf("after %d answers: got %d", i+1, got)
+		}
+	}
+}

@@ -82,7 +82,13 @@ func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 // refuse tells the frontend that it has to look elsewhere. It waits while too many are told.
 func (n *NATS) refuse(payload []byte, reason string, release func()) {
 	n.refusals <- struct{}{}
+	if !n.plane.streams.begin() {
+		<-n.refusals
+		release()
+		return
+	}
 	go func() {
+		defer n.plane.streams.running.Done()
 		defer func() { <-n.refusals }()
 		defer release()
 		n.plane.refuse(payload, reason)

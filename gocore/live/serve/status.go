@@ -11,9 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"dynosim/gocore/live"
+	"dynosim/gocore/live/connlimit"
 )
 
 // statusServer answers /health, /live and /metrics.
@@ -22,8 +22,8 @@ type statusServer struct {
 	address string
 }
 
-// maxStatusConnections is how many the status server has at the same time. Others wait for one of them to end, which those
-// do that say nothing.
+// maxStatusConnections is how many the status server has at the same time. A probe beyond that takes the place of the
+// connection that has been there for the longest time.
 const maxStatusConnections = 256
 
 // startStatus starts the status server if the environment asks for one. status tells how the process is.
@@ -64,7 +64,7 @@ func startStatus(env environment, registry *prometheus.Registry, status func() l
 		},
 		address: listener.Addr().String(),
 	}
-	go func() { _ = s.server.Serve(netutil.LimitListener(listener, maxStatusConnections)) }()
+	go func() { _ = connlimit.New(listener, maxStatusConnections, connlimit.OldestGivesWay).Serve(s.server) }()
 	return s, nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxPeers is how many connections a socket serves at once; more are closed.
+	// maxPeers is how many connections a socket has at once. If there are more, one that has not introduced itself is closed.
 	maxPeers = 256
 	// handshakeTimeout is how long a peer may take to introduce itself.
 	handshakeTimeout = 10 * time.Second
@@ -33,9 +33,15 @@ type server struct {
 	log        *slog.Logger
 
 	mu     sync.Mutex
-	peers  map[net.Conn]struct{}
+	peers  map[net.Conn]*visit
 	closed bool
 	done   sync.WaitGroup
+}
+
+// visit is a connection of a peer.
+type visit struct {
+	since      time.Time
+	introduced bool // the handshake is over
 }
 
 // listen binds the socket. serving begins with start.
@@ -49,7 +55,7 @@ func listen(address string, log *slog.Logger, socketType string, peerTypes ...st
 		socketType: socketType,
 		peerTypes:  peerTypes,
 		log:        log.With("socket", socketType, "address", l.Addr().String()),
-		peers:      make(map[net.Conn]struct{}),
+		peers:      make(map[net.Conn]*visit),
 	}, nil
 }
 
@@ -81,11 +87,27 @@ func (s *server) accept() {
 func (s *server) admit(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.peers) >= maxPeers {
+	if s.closed || len(s.peers) >= maxPeers && !s.makeRoom() {
 		return false
 	}
-	s.peers[conn] = struct{}{}
+	s.peers[conn] = &visit{since: time.Now()}
 	s.done.Add(1)
+	return true
+}
+
+// makeRoom closes the connection whose handshake takes the longest time, if there is any.
+func (s *server) makeRoom() bool {
+	var slowest net.Conn
+	for conn, v := range s.peers {
+		if !v.introduced && (slowest == nil || v.since.Before(s.peers[slowest].since)) {
+			slowest = conn
+		}
+	}
+	if slowest == nil {
+		return false
+	}
+	slowest.Close()
+	delete(s.peers, slowest)
 	return true
 }
 
@@ -128,7 +150,12 @@ func (s *server) handshake(conn net.Conn, r *bufio.Reader) error {
 	if err := readReady(r, s.peerTypes); err != nil {
 		return err
 	}
-	return s.unlessClosed(func() error { return conn.SetDeadline(time.Time{}) })
+	return s.unlessClosed(func() error {
+		if v, ok := s.peers[conn]; ok {
+			v.introduced = true
+		}
+		return conn.SetDeadline(time.Time{})
+	})
 }
 
 // mayWrite gives a peer time to read what is sent to it next.

@@ -10,5 +10,5 @@
 // everything, the lease is taken again under its old number, so that the worker comes back as the instance that it was: the
 // frontends' view of it, paths and subjects stay valid. The reference ends the worker instead.
 //
-// config.go has the environment variables, lease.go the life of the lease.
+// config.go has the environment variables, lease.go the life of the lease, password.go what a worker with a password says.
 package etcd

@@ -31,6 +31,7 @@ const (
 // Store is a [discovery.Store] for one worker.
 type Store struct {
 	client *clientv3.Client
+	login  *login // nil without a password
 	lease  clientv3.LeaseID
 	ttl    time.Duration
 	log    *slog.Logger
@@ -44,15 +45,14 @@ type Store struct {
 
 // Open takes a lease for one worker. It fails soon if no etcd answers.
 func Open(ctx context.Context, c Config, log *slog.Logger) (*Store, error) {
-	client, err := connect(ctx, c)
-	if err != nil {
+	s := &Store{ttl: c.LeaseTTL, log: log, own: map[string]string{}, done: make(chan struct{})}
+	if err := s.connect(ctx, c); err != nil {
 		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
 	}
-	s := &Store{client: client, ttl: c.LeaseTTL, log: log, own: map[string]string{}, done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := s.grant(ctx); err != nil {
-		_ = client.Close()
+		_ = s.client.Close()
 		return nil, fmt.Errorf("etcd at %s: no lease: %s; see that it is an etcd and healthy", strings.Join(c.Endpoints, ", "), status.Convert(err).Message())
 	}
 	life, stop := context.WithCancel(context.Background())
@@ -61,31 +61,43 @@ func Open(ctx context.Context, c Config, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-func connect(ctx context.Context, c Config) (*clientv3.Client, error) {
+// connect sets the client, and with a password finds out whether etcd accepts it.
+func (s *Store) connect(ctx context.Context, c Config) error {
 	tls, err := c.tls()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := probe(ctx, c.Endpoints); err != nil {
-		return nil, fmt.Errorf("%w; start etcd there, or name another server with ETCD_ENDPOINTS", err)
+		return fmt.Errorf("%w; start etcd there, or name another server with ETCD_ENDPOINTS", err)
 	}
-	return clientv3.New(clientv3.Config{
-		Endpoints:   c.Endpoints,
-		Username:    c.Username,
-		Password:    c.Password,
-		TLS:         tls,
-		DialTimeout: requestTimeout,
+	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+		MinConnectTimeout: probeTimeout,
+	})}
+	if c.Username != "" {
+		s.login = &login{name: c.Username, password: c.Password}
+		options = append(options, s.login.options()...)
+	}
+	s.client, err = clientv3.New(clientv3.Config{
+		Endpoints: c.Endpoints,
+		TLS:       tls,
 		// Connections that are cut without a word end after some seconds, and an etcd that has been away for long is found
 		// again within one.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-			MinConnectTimeout: probeTimeout,
-		})},
-		Logger: zap.NewNop(), // what matters comes back as errors
+		DialOptions:          options,
+		Logger:               zap.NewNop(), // what matters comes back as errors
 	})
+	if err != nil || s.login == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err = s.login.renew(ctx, s.client.ActiveConnection(), ""); err != nil {
+		_ = s.client.Close()
+	}
+	return err
 }
 
 // probe returns nil as soon as one of the servers can be connected to: the client of etcd would wait for that to happen.

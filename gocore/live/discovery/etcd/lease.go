@@ -77,7 +77,7 @@ func (s *Store) renew(ctx context.Context) error {
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(s.ttl/3, time.Second))
 	defer cancel()
-	_, err := s.client.KeepAliveOnce(ctx, s.lease)
+	err := s.extend(ctx)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.log.Warn("the lease of this worker has expired; taking it again", "instance_id", discovery.Hex(s.InstanceID()))
 		err = s.grant(ctx)
@@ -86,6 +86,23 @@ func (s *Store) renew(ctx context.Context) error {
 		return err
 	}
 	return s.restore(ctx)
+}
+
+// extend has the lease live for its whole time again.
+func (s *Store) extend(ctx context.Context) error {
+	for {
+		var used string
+		if s.login != nil {
+			used = s.login.current()
+		}
+		_, err := s.client.KeepAliveOnce(ctx, s.lease)
+		if s.login == nil || !refusedToken(err) {
+			return err
+		}
+		if err := s.login.renew(ctx, s.client.ActiveConnection(), used); err != nil { // calls do so themselves, streams do not
+			return err
+		}
+	}
 }
 
 // restore writes what is missing and removes what should not be there.

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"dynosim/gocore/live/discovery"
 )
@@ -350,9 +349,6 @@ func TestDeleted(t *testing.T) {
 	if r.check(); !r.alien {
 		t.Error("records that were written over are not missed")
 	}
-	begin := time.Now()
 	s.http.Close()
-	if r.check(); time.Since(begin) > requestTimeout {
-		t.Errorf("took %v", time.Since(begin))
-	}
+	r.check()
 }
