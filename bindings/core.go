@@ -27,7 +27,8 @@ type run struct {
 var runs border.Registry[*run]
 
 // Open makes a run and returns its id. Every id must be given to Close.
-func Open() int64 {
+func Open() (id int64) {
+	defer border.Quiet()
 	r := &run{Call: border.NewCall(patience)}
 	r.monitor.Ask = r.Ask
 	return runs.Add(r)

@@ -27,8 +27,8 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "dynamo.replay", *arguments]
+def command(*arguments: str, module: str = "dynamo.replay") -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 @pytest.fixture
@@ -40,10 +40,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def cli(folder: Path) -> Cli:
-    """Runs ``python -m dynamo.replay`` to its end in the empty folder."""
+    """Runs ``python -m dynamo.replay``, or another module, to its end in the empty folder."""
 
-    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, **options)
+    def run(*arguments: str, module: str = "dynamo.replay", **options: Any) -> subprocess.CompletedProcess[str]:
+        whole = command(*arguments, module=module)
+        return subprocess.run(whole, cwd=folder, capture_output=True, text=True, timeout=60, **options)
 
     return run
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -38,7 +39,7 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 	}
 	h := &HTTP{plane: p, listener: listener}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go func() { _ = h.server.Serve(netutil.LimitListener(listener, p.bounds.connections)) }()
+	go guard.Func(func() { _ = h.server.Serve(netutil.LimitListener(listener, p.bounds.connections)) })()
 	return h, nil
 }
 

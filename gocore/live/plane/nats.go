@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -82,9 +83,9 @@ func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 // refuse tells the frontend that it has to look elsewhere. It waits while too many are told.
 func (n *NATS) refuse(payload []byte, reason string, release func()) {
 	n.refusals <- struct{}{}
-	go func() {
+	go guard.Func(func() {
 		defer func() { <-n.refusals }()
 		defer release()
 		n.plane.refuse(payload, reason)
-	}()
+	})()
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"dynosim/gocore/live"
+	"dynosim/gocore/live/guard"
 )
 
 // statusServer answers /health, /live and /metrics.
@@ -64,7 +65,7 @@ func startStatus(env environment, registry *prometheus.Registry, status func() l
 		},
 		address: listener.Addr().String(),
 	}
-	go func() { _ = s.server.Serve(netutil.LimitListener(listener, maxStatusConnections)) }()
+	go guard.Func(func() { _ = s.server.Serve(netutil.LimitListener(listener, maxStatusConnections)) })()
 	return s, nil
 }
 

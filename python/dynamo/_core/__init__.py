@@ -77,7 +77,8 @@ class RunResult:
         # A returned handle has no reference yet: releasing it without taking one first aborts the process.
         core.IncRef(handle)
         try:
-            data: bytes = core.Slice_byte_to_bytes(handle)
+            # gopy takes the address of the first byte, which panics if there is none.
+            data: bytes = core.Slice_byte_to_bytes(handle) if core.Slice_byte_len(handle) else b""
         finally:
             core.DecRef(handle)
         return data
