@@ -24,6 +24,11 @@ WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 # Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
+# A script that runs the tests in the background has them ignore SIGINT, and with them all that they start.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -18,6 +18,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from dynamo._core import interrupts
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -193,16 +195,23 @@ class _Task:
         self.away = False  # in the SDK, which cannot be interrupted
         self._running = _thread.allocate_lock()
         self._running.acquire()
+        self._watch = interrupts.Watch(extension.core_Interrupts) if prefix == "core" else None
 
     def wait(self, config: str, poll: Callable[[], None] | None) -> str:
+        started = False
         try:
+            if self._watch is not None:
+                self._watch.check()
+            started = True
             _thread.start_new_thread(self._call, (config,))
             while not self._running.acquire(timeout=POLL_SECONDS):
+                if self._watch is not None:
+                    self._watch.check()
                 if poll is not None:
                     poll()
         except BaseException:
             self._cancel(self.run_id, False)
-            if not self._ended and not self.away:
+            if started and not self._ended and not self.away:
                 # Go answers at once; the limit is for a thread that could not be started at all.
                 self._running.acquire(timeout=1.0)
             raise
@@ -259,6 +268,12 @@ class _Extension:
     name = ""
     module: ModuleType | None = None
     process: int | None = None
+
+
+def remove_drafts() -> None:
+    """Deletes what is written of files that are not whole, before this process ends without waiting for its runs."""
+    if _Extension.name == "_core" and _Extension.module is not None and _Extension.process == os.getpid():
+        _Extension.module.core_RemoveDrafts(False)
 
 
 def load(name: str = "_core") -> ModuleType:
