@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"aic":                       {"speculation", "strictjson", "timing"},
 	"aic/session":               {"aic", "engineargs", "timing"},
 	"engineargs":                {"aic", "speculation", "strictjson"},
+	"memory":                    {},
 	"timing":                    {},
 	"timing/profile":            {"timing"},
 	"speculation":               {},
@@ -56,7 +57,7 @@ var mayImport = map[string][]string{
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {"live/guard"},
 	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
+	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -66,7 +67,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/discovery", "live/discovery/etcd",
 	"live/discovery/kubernetes", "live/guard", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/zmtp",
+	"live/zmtp", "memory",
 }
 
 func TestImports(t *testing.T) {

@@ -71,7 +71,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, m.poll)
+	w, err := loadWithin(m.bound(), o, spec, d, m.poll)
 	if err != nil {
 		return nil, err
 	}

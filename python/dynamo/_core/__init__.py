@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dynamo._core import interrupts
+from dynamo._core import interrupts, startup
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -297,6 +297,7 @@ def load(name: str = "_core") -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
+    startup.check_address_space()
     # Noted before the import: a fork during it also leaves the child with half a Go runtime.
     _Extension.process = os.getpid()
     _fill_standard_descriptors()
