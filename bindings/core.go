@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"dynosim/bindings/border"
+	"dynosim/bindings/interrupt"
 	"dynosim/gocore/job"
 )
 
@@ -27,7 +28,8 @@ type run struct {
 var runs border.Registry[*run]
 
 // Open makes a run and returns its id. Every id must be given to Close.
-func Open() int64 {
+func Open() (id int64) {
+	defer border.Quiet()
 	r := &run{Call: border.NewCall(patience)}
 	r.monitor.Ask = r.Ask
 	return runs.Add(r)
@@ -152,6 +154,19 @@ func Strings(id int64, name string) (text string, err error) {
 		return "", border.Failure(border.Internal, err.Error())
 	}
 	return string(encoded), nil
+}
+
+// Interrupts returns how often Ctrl-C has interrupted this process since the first call, which begins to count.
+func Interrupts() (n int64) {
+	defer border.Quiet()
+	return interrupt.Count()
+}
+
+// RemoveDrafts deletes what runs of this process have written of files that are not whole. It is for a process that ends
+// without waiting for them: they complete no file afterwards.
+func RemoveDrafts() {
+	defer border.Quiet()
+	job.RemoveDrafts()
 }
 
 // Close forgets a run and its rows. A run that still goes on is not stopped by it; see Cancel.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"dynosim/bindings/border"
+	"dynosim/gocore/report"
 )
 
 const tiny = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5}`
@@ -59,6 +61,26 @@ func TestRunGivesReportAndColumns(t *testing.T) {
 	statuses, err := Strings(id, "terminal_status")
 	if want := strings.Repeat(separator+"completed", 5); err != nil || statuses != want {
 		t.Errorf("got %q, %v, want %q", statuses, err, want)
+	}
+}
+
+// TestNoRows: a run that ends before the first request does has columns, of no rows.
+func TestNoRows(t *testing.T) {
+	id := open(t)
+	text, err := Run(id, `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5,"max_sim_time_ms":0}`)
+	if err != nil || !strings.Contains(text, `"rows":0`) {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	floats, ints, texts := report.ColumnNames()
+	for _, name := range slices.Concat(floats, ints) {
+		if data, err := Column(id, name); err != nil || len(data) != 0 {
+			t.Errorf("%s: got %d bytes, %v", name, len(data), err)
+		}
+	}
+	for _, name := range texts {
+		if text, err := Strings(id, name); err != nil || text != "[]" {
+			t.Errorf("%s: got %q, %v", name, text, err)
+		}
 	}
 }
 

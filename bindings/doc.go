@@ -9,6 +9,8 @@
 //	Progress(id), Cancel(id)     from any other thread, while Run or Answer blocks
 //	Column(id, name), Strings(…) per-request columns, after Run
 //	Close(id)                    forgets the run and its rows
+//	Interrupts()                 how often Ctrl-C has interrupted the process
+//	RemoveDrafts()               before the process ends without waiting for its runs
 //
 // Convert, Inspect and Profile take the place of Run for what is no replay: converting a recording, describing a trace,
 // making a table of measured durations.

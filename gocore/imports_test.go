@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"aic":                       {"speculation", "strictjson", "timing"},
 	"aic/session":               {"aic", "engineargs", "timing"},
 	"engineargs":                {"aic", "speculation", "strictjson"},
+	"memory":                    {},
 	"timing":                    {},
 	"timing/profile":            {"timing"},
 	"speculation":               {},
@@ -45,24 +46,25 @@ var mayImport = map[string][]string{
 	"live/online":               {"engine", "kvcache", "live/pace", "replay", "report", "router", "timing", "worker", "workload"},
 	"live/wire":                 {},
 	"live/bootstrap":            {"handoff"},
-	"live/rendezvous":           {"handoff", "live/bootstrap"},
+	"live/rendezvous":           {"handoff", "live/bootstrap", "live/guard"},
 	"live/card":                 {},
-	"live/bus":                  {},
+	"live/bus":                  {"live/guard"},
 	"live/bus/bustest":          {},
-	"live/discovery":            {},
-	"live/discovery/etcd":       {"live/discovery"},
-	"live/discovery/kubernetes": {"live/discovery"},
-	"live/connlimit":            {},
+	"live/discovery":            {"live/guard"},
+	"live/discovery/etcd":       {"live/discovery", "live/guard"},
+	"live/discovery/kubernetes": {"live/discovery", "live/guard"},
+	"live/connlimit":            {"live/guard"},
 	"live/freeport":             {},
 	"live/leaktest":             {},
-	"live/plane":                {"live/bus", "live/connlimit", "live/wire"},
-	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
-	"live/serve":                {"aic/session", "cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/plane", "strictjson"},
+	"live/plane":                {"live/bus", "live/connlimit", "live/guard", "live/wire"},
+	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/guard", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
+	"live/serve":                {"aic/session", "cachetrace", "engineargs", "job", "live", "live/bus", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/guard", "live/plane", "strictjson"},
 	"live/blocks":               {"kvcache"},
+	"live/guard":                {},
 	"live/events":               {"engine", "kvcache", "live/blocks"},
-	"live/zmtp":                 {},
-	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
+	"live/zmtp":                 {"live/guard"},
+	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
+	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -71,8 +73,8 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
-	"live/discovery/kubernetes", "live/freeport", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/zmtp", "truth/passes",
+	"live/discovery/kubernetes", "live/freeport", "live/guard", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
+	"live/zmtp", "memory", "truth/passes",
 }
 
 func TestImports(t *testing.T) {

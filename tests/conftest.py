@@ -26,14 +26,16 @@ WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 # Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-# Started in the background this process ignores Ctrl-C, and so would all that it starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# A script that runs the tests in the background has them ignore SIGINT, and with them all that they start.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "dynamo.replay", *arguments]
+def command(*arguments: str, module: str = "dynamo.replay") -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +57,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def cli(folder: Path) -> Cli:
-    """Runs ``python -m dynamo.replay`` to its end in the empty folder."""
+    """Runs ``python -m dynamo.replay``, or another module, to its end in the empty folder."""
 
-    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command(*arguments), cwd=folder, capture_output=True, text=True, timeout=60, **options)
+    def run(*arguments: str, module: str = "dynamo.replay", **options: Any) -> subprocess.CompletedProcess[str]:
+        whole = command(*arguments, module=module)
+        return subprocess.run(whole, cwd=folder, capture_output=True, text=True, timeout=60, **options)
 
     return run
 

@@ -25,7 +25,8 @@ type workers struct {
 var processes border.Registry[*workers]
 
 // Open makes a process of workers and returns its id. Every id must be given to Close.
-func Open() int64 {
+func Open() (id int64) {
+	defer border.Quiet()
 	return processes.Add(&workers{border.NewCall(math.MaxInt64), serve.NewStop()})
 }
 

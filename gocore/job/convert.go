@@ -25,6 +25,7 @@ func Convert(config string, m *Monitor) (summary string, err error) {
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return "", err
 	}
+	m.bound()
 	sources, release, err := openSources("input_path", o.List("input_path"))
 	defer release()
 	if err != nil {

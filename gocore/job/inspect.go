@@ -37,6 +37,7 @@ func Inspect(config string, m *Monitor) (result string, err error) {
 	if err := checkTraceFiles(o); err != nil {
 		return "", err
 	}
+	m.bound()
 	w, err := loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
 		TraceBlockSize: traceBlockSize(o), EngineBlockSize: o.Int("block_size"), Poll: m.poll,
 	})

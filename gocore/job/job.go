@@ -40,7 +40,7 @@ func Kind(err error) string {
 
 // Run carries out the request described by config, a JSON object with the key "kind" ("trace" or "synthetic") and the
 // parameters of the Python functions of that kind. All input is checked before anything is simulated.
-func Run(config string, m *Monitor) (*Result, error) {
+func Run(config string, m *Monitor) (_ *Result, err error) {
 	o, lengths, err := decode(config)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, m.poll)
+	w, err := loadWithin(m.bound(), o, spec, d, m.poll)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +83,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer saved.settle(&err)
 	warnings = slices.Concat(warnings, routerWarnings, unpinned, sdk.sessions.Warnings())
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)

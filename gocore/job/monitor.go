@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+
+	"dynosim/gocore/memory"
 )
 
 // ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when nobody will answer any more.
@@ -22,6 +24,7 @@ type Monitor struct {
 	simMs     atomic.Uint64 // bits of a float64
 	done      atomic.Int64
 	total     atomic.Int64
+	budget    atomic.Pointer[budget] // nil until the run is bounded
 }
 
 // phase is what a run is busy with.
@@ -54,7 +57,17 @@ func (m *Monitor) poll() error {
 	if m.cancelled.Load() {
 		return ErrCancelled
 	}
+	if b := m.budget.Load(); b != nil {
+		return b.check()
+	}
 	return nil
+}
+
+// bound has the run fail at a poll when it has taken the memory that is free now.
+func (m *Monitor) bound() budget {
+	b := newBudget(memory.Free())
+	m.budget.Store(&b)
+	return b
 }
 
 // pollRun may be called by several workers at the same time: the time shown is the latest, the requests are added up.

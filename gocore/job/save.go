@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"io"
 
 	"dynosim/gocore/strictjson"
@@ -12,10 +13,24 @@ type savedTrace struct {
 	Path           string `json:"path"`
 	TraceFormat    string `json:"trace_format"`
 	TraceBlockSize int    `json:"trace_block_size"`
+	draft          *draft
+}
+
+// settle ends a run that saves its workload: the file appears unless the run was cancelled.
+func (s *savedTrace) settle(outcome *error) {
+	switch {
+	case s == nil:
+	case errors.Is(*outcome, ErrCancelled):
+		s.draft.discard()
+	default:
+		if err := unwritten("save_trace", s.draft.keep()); *outcome == nil {
+			*outcome = err
+		}
+	}
 }
 
 // schedule prepares the times of a workload for the mode of the run. If asked to, it first saves the workload with its
-// own times, so that the options that change them can be given again; the file only stays if the times are in order.
+// own times, so that the options that change them can be given again; the file stays a draft until settle.
 func schedule(o *strictjson.Object, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
 	prepare := func() error { return w.Schedule(o.Given("replay_concurrency"), o.Float("arrival_speedup_ratio")) }
 	if !o.Given("save_trace") {
@@ -23,7 +38,7 @@ func schedule(o *strictjson.Object, w *workload.Workload, blockSize int, poll fu
 	}
 	path := o.Text("save_trace")
 	var saved workload.Saved
-	err := writeProduced("save_trace", path, poll, func(file io.Writer) (err error) {
+	d, err := draftProduced("save_trace", path, poll, func(file io.Writer) (err error) {
 		if saved, err = w.Save(file, blockSize); err != nil {
 			return err
 		}
@@ -32,5 +47,5 @@ func schedule(o *strictjson.Object, w *workload.Workload, blockSize int, poll fu
 	if err != nil {
 		return nil, err
 	}
-	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize}, nil
+	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize, draft: d}, nil
 }

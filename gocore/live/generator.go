@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/rendezvous"
 	"dynosim/gocore/live/wire"
@@ -108,9 +109,9 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	info, id := request.BootstrapInfo, identify(request.BootstrapInfo, callID)
 	over := make(chan error, 1)
 	s.handoff = over
-	go func() {
+	go guard.Func(func() {
 		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), seat{g.ranks[dpRank], s.request})
-	}()
+	})()
 	served := s.reply.Accept() == nil && s.run(ctx)
 	if s.handoff != nil {
 		cancel(errClientGone)

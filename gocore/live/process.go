@@ -17,6 +17,7 @@ import (
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
@@ -159,14 +160,14 @@ func (p *Process) launch(ctx context.Context, i int) error {
 	p.workers = append(p.workers, w)
 	p.mu.Unlock()
 	err = w.announce()
-	go func() { // also after an error: others wait for its end
+	go guard.Func(func() { // also after an error: others wait for its end
 		if startErr := w.start(); startErr != nil {
 			select {
 			case p.failed <- fmt.Errorf("worker %d: %w", i, startErr):
 			default:
 			}
 		}
-	}()
+	})()
 	return err
 }
 
@@ -206,7 +207,7 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	errs := make([]error, len(workers))
 	var leaving sync.WaitGroup
 	for i, w := range workers {
-		leaving.Go(func() { errs[i] = w.withdraw() }) // at once, as a discovery service may be slow or away
+		leaving.Go(guard.Func(func() { errs[i] = w.withdraw() })) // at once, as a discovery service may be slow or away
 	}
 	leaving.Wait()
 	if n := p.plane.InFlight(); n > 0 {

@@ -184,7 +184,7 @@ func newRecordDecoder() *recordDecoder {
 		{"trace_block_size", requestBlockSize, toUnsigned(&q.blockSize, math.MaxInt32)},
 		{"input_length", requestInput, toUnsigned(&q.inputLength, math.MaxInt64)},
 		{"input_sequence_hashes", requestHashes, func(value jsontext.Value) (err error) {
-			q.hashes, err = unsignedList([]uint64{}, value, math.MaxUint64)
+			q.hashes, err = hashIDList([]uint64{}, value)
 			return err
 		}},
 	}

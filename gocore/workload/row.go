@@ -141,7 +141,7 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 	case fieldOutputLength:
 		r.outputLength, err = unsigned(value, math.MaxInt32)
 	case fieldHashIDs:
-		r.hashIDs, err = unsignedList(r.hashIDs[:0], value, math.MaxUint64)
+		r.hashIDs, err = hashIDList(r.hashIDs[:0], value)
 	case fieldOutputTokenIDs:
 		r.outputTokens, err = unsignedList(r.outputTokens[:0], value, math.MaxUint32)
 	case fieldSessionID:

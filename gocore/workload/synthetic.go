@@ -31,8 +31,8 @@ type SyntheticSpec struct {
 	Poll func() error
 }
 
-// maxTurns bounds the memory of a generated workload to a few gigabytes.
-const maxTurns = 1 << 25
+// MaxTurns bounds the memory of a generated workload to a few gigabytes.
+const MaxTurns = 1 << 25
 
 // Streams of random numbers. Groups are drawn from the seed 42 if no other is given.
 const (
@@ -50,9 +50,9 @@ const (
 // interval, otherwise products with it: the reference has two generators, and their times differ in the last bits.
 func Synthetic(spec SyntheticSpec) (*Workload, error) {
 	spec = spec.plain()
-	if total := float64(spec.RequestCount) * float64(spec.TurnsPerSession); total > maxTurns {
+	if total := float64(spec.RequestCount) * float64(spec.TurnsPerSession); total > MaxTurns {
 		return nil, fmt.Errorf("request_count: got %d with turns_per_session %d, want at most %d requests in all",
-			spec.RequestCount, spec.TurnsPerSession, maxTurns)
+			spec.RequestCount, spec.TurnsPerSession, MaxTurns)
 	}
 	g, err := newGenerator(spec)
 	if err != nil {

@@ -54,6 +54,9 @@ type TraceSpec struct {
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
+// longLine is the length from which every line is followed by a call of Poll, since it takes long and much memory.
+const longLine = 1 << 16
+
 // Source is a trace file that has been opened. Name is how errors call it.
 type Source struct {
 	Name   string
@@ -108,7 +111,7 @@ func readLines(source Source, poll func() error, add func(line int, text []byte)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if poll != nil && number%pollEvery == 0 {
+		if poll != nil && (number%pollEvery == 0 || len(text) > longLine) {
 			if err := poll(); err != nil {
 				return err
 			}

@@ -45,6 +45,17 @@ func text(value jsontext.Value) (string, error) {
 	return string(plain), err
 }
 
+// MaxHashIDs is the most block ids of one prompt that are read. Each costs about 80 bytes while a trace is loaded.
+const MaxHashIDs = 1 << 20
+
+// hashIDList appends the block ids of a prompt.
+func hashIDList(dst []uint64, value jsontext.Value) ([]uint64, error) {
+	if ids := 1 + bytes.Count(value, []byte{','}); value.Kind() == '[' && ids > MaxHashIDs {
+		return dst, fmt.Errorf("got %d ids, want at most %d: use larger trace blocks", ids, MaxHashIDs)
+	}
+	return unsignedList(dst, value, math.MaxUint64)
+}
+
 // unsignedList appends the elements of a JSON array of integers up to limit. The value is known to be valid JSON, so
 // every run of digits between separators is a number, and anything else is a wrong element.
 func unsignedList[T uint32 | uint64](dst []T, value jsontext.Value, limit uint64) ([]T, error) {

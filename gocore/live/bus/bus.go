@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dynosim/gocore/live/guard"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
@@ -51,15 +53,15 @@ func Connect(c Config, log *slog.Logger) (*Conn, error) {
 		nats.MaxReconnects(-1), nats.ReconnectWait(retryDelay), nats.ReconnectJitter(retryDelay/2, retryDelay/2),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(1), nats.FlusherTimeout(2*pingInterval),
 		nats.IgnoreAuthErrorAbort(), // a server may come back without its accounts at first
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { b.report(err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { guard.Func(func() { b.report(err) })() }),
 		nats.ReconnectHandler(func(n *nats.Conn) {
 			log.Info("NATS answers again", "server", n.ConnectedUrlRedacted(), "messages_lost", b.Lost())
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.warn(s, err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { guard.Func(func() { b.warn(s, err) })() }),
 	)...)
 	switch {
 	case err == nil:
-		b.running.Go(b.send)
+		b.running.Go(guard.Func(b.send))
 		return b, nil
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("NATS at %s: %w; set NATS_AUTH_USERNAME and NATS_AUTH_PASSWORD, NATS_AUTH_TOKEN, NATS_AUTH_NKEY or NATS_AUTH_CREDENTIALS_FILE", &c, err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"dynosim/gocore/live/guard"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -46,7 +48,7 @@ func (c *Conn) OpenStream(name, topic string) (*Stream, error) {
 		return nil, fmt.Errorf("NATS stream %s: %w", name, err)
 	}
 	s := &Stream{conn: c, js: js, subject: name + "." + topic, queue: make(chan streamMessage, queueLimit)}
-	c.running.Go(s.send)
+	c.running.Go(guard.Func(s.send))
 	return s, nil
 }
 
@@ -64,13 +66,13 @@ func (s *Stream) Publish(id string, data []byte) {
 func (s *Stream) send() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
+	go guard.Func(func() {
 		select {
 		case <-s.conn.stop:
-			time.AfterFunc(flushTimeout, cancel)
+			time.AfterFunc(flushTimeout, guard.Func(cancel))
 		case <-ctx.Done():
 		}
-	}()
+	})()
 	for {
 		select {
 		case m := <-s.queue:

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dynosim/gocore/live/guard"
 )
 
 // ttl is the age at which a file that nobody has touched counts for nothing. Peers of other makes use the same.
@@ -50,7 +52,7 @@ func openFile(root string, ttl time.Duration) (*File, error) {
 		id: RandomID(), root: root, ttl: ttl, touch: ttl / 3,
 		own: map[string][]byte{}, used: map[Bucket]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	go f.keepAlive()
+	go guard.Func(f.keepAlive)()
 	return f, nil
 }
 

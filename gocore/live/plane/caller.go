@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -42,7 +43,7 @@ func NewCaller(host string) (*Caller, error) {
 		return nil, err
 	}
 	c := &Caller{listener: listener, streams: map[string]chan net.Conn{}, workers: map[string]*connection{}}
-	go c.accept()
+	go guard.Func(c.accept)()
 	return c, nil
 }
 
@@ -62,7 +63,7 @@ func (c *Caller) accept() {
 		if err != nil {
 			return
 		}
-		go c.identify(conn)
+		go guard.Func(func() { c.identify(conn) })()
 	}
 }
 

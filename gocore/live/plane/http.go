@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/connlimit"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -37,7 +38,7 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 	}
 	h := &HTTP{plane: p, listener: listener}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: p.bounds.frame, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	go func() { _ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).Serve(h.server) }()
+	go guard.Func(func() { _ = connlimit.New(listener, p.bounds.connections, connlimit.NewestGivesWay).Serve(h.server) })()
 	return h, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"dynosim/gocore/live/guard"
+
 	"github.com/gammazero/deque"
 )
 
@@ -47,7 +49,7 @@ func (l *limiter) submit(job func()) bool {
 	switch {
 	case l.active < l.limits.Active: // then nobody waits
 		l.active++
-		go l.run(job)
+		go guard.Func(func() { l.run(job) })()
 	case l.queue.Len() < l.limits.Queued:
 		l.queue.PushBack(queued{job, time.Now()})
 	default:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -87,10 +88,10 @@ func (n *NATS) refuse(payload []byte, reason string, release func()) {
 		release()
 		return
 	}
-	go func() {
+	go guard.Func(func() {
 		defer n.plane.streams.running.Done()
 		defer func() { <-n.refusals }()
 		defer release()
 		n.plane.refuse(payload, reason)
-	}()
+	})()
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -149,10 +150,10 @@ func (p *Plane) Unregister(path string) {
 // Wait returns when all requests that have been accepted are over, or the context is.
 func (p *Plane) Wait(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() {
+	go guard.Func(func() {
 		p.limiter.wait()
 		close(done)
-	}()
+	})()
 	select {
 	case <-done:
 		return nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -47,12 +48,12 @@ func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded f
 	if err != nil {
 		e.metrics.failed(deserialization)
 		_ = s.Refuse(err.Error())
-		go s.close()
+		go guard.Func(s.close)()
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go s.listen(cancel)
+	go guard.Func(func() { s.listen(cancel) })()
 	call := &Call{ID: control.ID, Codec: control.Codec, Body: message.Body, ReceivedAt: received, decoded: decoded}
 	p.serve(ctx, e, call, s)
 	if !s.finished.Load() {
@@ -65,7 +66,7 @@ func (p *Plane) refuse(payload []byte, reason string) {
 	if _, control, _ := open(payload); control.Address != "" {
 		if s, err := p.dial(control, nil); err == nil {
 			_ = s.Refuse(reason)
-			go s.close()
+			go guard.Func(s.close)()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/wire"
 )
 
@@ -37,7 +38,7 @@ func (p *Plane) ListenTCP(address string) (*TCP, error) {
 	}
 	t := &TCP{plane: p, listener: listener, connections: map[net.Conn]*visit{}}
 	t.running.Add(1)
-	go t.accept()
+	go guard.Func(t.accept)()
 	return t, nil
 }
 
@@ -68,7 +69,7 @@ func (t *TCP) accept() {
 		case !t.admit(conn):
 			_ = conn.Close()
 		default:
-			go t.converse(conn)
+			go guard.Func(func() { t.converse(conn) })()
 		}
 	}
 }

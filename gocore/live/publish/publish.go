@@ -14,6 +14,7 @@ import (
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/zmtp"
 )
 
@@ -84,7 +85,7 @@ func Start(c Config) (*Worker, error) {
 		w.closeSockets()
 		return nil, err
 	}
-	w.done.Go(w.keepTime)
+	w.done.Go(guard.Func(w.keepTime))
 	return w, nil
 }
 
@@ -272,7 +273,7 @@ func (w *Worker) Close() {
 func (w *Worker) closeSockets() {
 	var wait sync.WaitGroup
 	for _, closeSocket := range w.closes {
-		wait.Go(closeSocket)
+		wait.Go(guard.Func(closeSocket))
 	}
 	wait.Wait()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/live/guard"
 )
 
 // Connector is how a decode worker meets the prefill workers of its requests.
@@ -36,7 +37,7 @@ func (c *Connector) Run(ctx context.Context, address string, identity bootstrap.
 	if err != nil {
 		return fmt.Errorf("the prefill worker cannot be reached: %w", err)
 	}
-	go p.read(bufio.NewReader(p.conn))
+	go guard.Func(func() { p.read(bufio.NewReader(p.conn)) })()
 	register := bootstrap.Register{Rank: uint32(rank), Order: c.config.Order, EngineType: c.config.EngineType}
 	destination := bootstrap.NewDestination(register, c.config.TimeoutMs)
 	return p.converse(ctx, destination, engine, c.started)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/live/guard"
 )
 
 // maxStrangers is how many connections may not have said yet which hand-off they belong to. Destinations say it at once.
@@ -59,7 +60,7 @@ func Listen(address string, c Config) (*Listener, error) {
 		table: bootstrap.NewTable[*participant](c.PerRank*c.Ranks, c.TimeoutMs),
 		conns: map[net.Conn]*peer{},
 	}
-	l.pending.Go(l.accept)
+	l.pending.Go(guard.Func(l.accept))
 	return l, nil
 }
 
@@ -151,7 +152,7 @@ func (l *Listener) accept() {
 				continue
 			}
 		}
-		l.pending.Go(func() { l.welcome(conn) })
+		l.pending.Go(guard.Func(func() { l.welcome(conn) }))
 	}
 }
 
@@ -174,10 +175,10 @@ func (l *Listener) welcome(conn net.Conn) {
 	l.mu.Lock()
 	l.conns[conn] = p
 	l.mu.Unlock()
-	l.pending.Go(func() {
+	l.pending.Go(guard.Func(func() {
 		p.read(in)
 		l.exit(conn)
-	})
+	}))
 	if refusal := l.receive(p, register); refusal != nil {
 		_ = p.send([]bootstrap.Message{refusal})
 		p.leave()

@@ -6,6 +6,7 @@ import (
 
 	"dynosim/gocore/aic/session"
 	"dynosim/gocore/job"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/strictjson"
 )
 
@@ -26,10 +27,10 @@ func (ask Ask) before(stop *Stop) Ask {
 			return "", errStopped
 		}
 		over := make(chan outcome, 1)
-		go func() {
+		go guard.Func(func() {
 			answer, err := ask(question)
 			over <- outcome{answer, err}
-		}()
+		})()
 		select {
 		case o := <-over:
 			return o.answer, o.err

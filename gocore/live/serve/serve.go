@@ -18,6 +18,7 @@ import (
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/strictjson"
 )
@@ -72,8 +73,26 @@ type plan struct {
 }
 
 // Run serves what the description says, until stop. It logs to standard error.
-// Questions for the AIC SDK go to ask.
+// Questions for the AIC SDK go to ask. A panic in a goroutine of the workers ends them at once and is an error.
 func Run(text string, stop *Stop, ask Ask) error {
+	panics := make(chan error, 1)
+	defer guard.Watch(func(err error) {
+		select {
+		case panics <- runError{err}:
+		default: // the first one tells most
+		}
+		stop.Kill()
+	})()
+	err := run(text, stop, ask)
+	select {
+	case failed := <-panics:
+		return failed
+	default:
+		return err
+	}
+}
+
+func run(text string, stop *Stop, ask Ask) error {
 	p, err := parse(text, stop, ask)
 	switch {
 	case errors.Is(err, errStopped):

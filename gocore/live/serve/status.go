@@ -14,6 +14,7 @@ import (
 
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/connlimit"
+	"dynosim/gocore/live/guard"
 )
 
 // statusServer answers /health, /live and /metrics.
@@ -64,7 +65,7 @@ func startStatus(env environment, registry *prometheus.Registry, status func() l
 		},
 		address: listener.Addr().String(),
 	}
-	go func() { _ = connlimit.New(listener, maxStatusConnections, connlimit.OldestGivesWay).Serve(s.server) }()
+	go guard.Func(func() { _ = connlimit.New(listener, maxStatusConnections, connlimit.OldestGivesWay).Serve(s.server) })()
 	return s, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"dynosim/gocore/live/guard"
+
 	"github.com/gammazero/deque"
 )
 
@@ -80,11 +82,11 @@ func (p *Pub) serve(conn net.Conn, r *bufio.Reader) error {
 	p.subs[s] = struct{}{}
 	p.mu.Unlock()
 	written := make(chan struct{})
-	go func() {
+	go guard.Func(func() {
 		defer close(written)
 		defer conn.Close() // ends read
 		s.write(func() error { return p.server.mayWrite(conn) })
-	}()
+	})()
 	err := s.read(r)
 	p.mu.Lock()
 	delete(p.subs, s)

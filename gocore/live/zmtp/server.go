@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"dynosim/gocore/live/guard"
 )
 
 const (
@@ -62,7 +64,7 @@ func listen(address string, log *slog.Logger, socketType string, peerTypes ...st
 func (s *server) start(serve func(net.Conn, *bufio.Reader) error) {
 	s.serve = serve
 	s.done.Add(1)
-	go s.accept()
+	go guard.Func(s.accept)()
 }
 
 func (s *server) accept() {
@@ -76,7 +78,7 @@ func (s *server) accept() {
 			s.log.Warn("cannot accept a connection", "error", err)
 			time.Sleep(acceptPause)
 		case s.admit(conn):
-			go s.handle(conn)
+			go guard.Func(func() { s.handle(conn) })()
 		default:
 			conn.Close()
 		}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
+from dynamo._core import interrupts, startup
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -83,7 +84,8 @@ class RunResult:
         # A returned handle has no reference yet: releasing it without taking one first aborts the process.
         core.IncRef(handle)
         try:
-            data: bytes = core.Slice_byte_to_bytes(handle)
+            # gopy takes the address of the first byte, which panics if there is none.
+            data: bytes = core.Slice_byte_to_bytes(handle) if core.Slice_byte_len(handle) else b""
         finally:
             core.DecRef(handle)
         return data
@@ -208,16 +210,23 @@ class _Task:
         self.away = False  # in the SDK, which cannot be interrupted
         self._running = _thread.allocate_lock()
         self._running.acquire()
+        self._watch = interrupts.Watch(extension.core_Interrupts) if prefix == "core" else None
 
     def wait(self, config: str, poll: Callable[[], None] | None) -> str:
+        started = False
         try:
+            if self._watch is not None:
+                self._watch.check()
+            started = True
             _thread.start_new_thread(self._call, (config,))
             while not self._running.acquire(timeout=POLL_SECONDS):
+                if self._watch is not None:
+                    self._watch.check()
                 if poll is not None:
                     poll()
         except BaseException:
             self._cancel(self.run_id, False)
-            if not self._ended and not self.away:
+            if started and not self._ended and not self.away:
                 # Go answers at once; the limit is for a thread that could not be started at all.
                 self._running.acquire(timeout=1.0)
             raise
@@ -276,6 +285,12 @@ class _Extension:
     process: int | None = None
 
 
+def remove_drafts() -> None:
+    """Deletes what is written of files that are not whole, before this process ends without waiting for its runs."""
+    if _Extension.name == "_core" and _Extension.module is not None and _Extension.process == os.getpid():
+        _Extension.module.core_RemoveDrafts(False)
+
+
 def load(name: str = "_core") -> ModuleType:
     """An extension module, loaded at the first call.
 
@@ -297,6 +312,7 @@ def load(name: str = "_core") -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
+    startup.check_address_space()
     # Noted before the import: a fork during it also leaves the child with half a Go runtime.
     _Extension.process = os.getpid()
     _fill_standard_descriptors()

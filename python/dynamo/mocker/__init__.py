@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
+
+# isort: split
 from dynamo.mocker.aic import AicFields, AicPerfConfig
 from dynamo.mocker.args import (
     EngineFields,

@@ -100,7 +100,9 @@ def _heard(signals: _Signals) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signals.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A shell starts the background jobs of a script with SIGINT ignored: Ctrl-C is not for them.
+    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signals.handle) for number in heard}
     try:
         yield
     finally:

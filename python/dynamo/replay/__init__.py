@@ -1,5 +1,8 @@
 """Replays request traces and synthetic workloads through simulated LLM inference workers, in virtual time."""
 
+import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo

@@ -1,19 +1,7 @@
 """``python -m dynamo.replay``."""
 
-import os
-
-INTERRUPTED = 130
-
-
-def main() -> int:
+if __name__ == "__main__":
+    from dynamo.replay.console import run_process
     from dynamo.replay.main import main
 
-    return main()
-
-
-if __name__ == "__main__":
-    try:
-        from dynamo.replay.console import run_process
-    except KeyboardInterrupt:
-        os._exit(INTERRUPTED)
     run_process(main)

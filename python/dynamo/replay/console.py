@@ -6,11 +6,15 @@ import argparse
 import contextlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from dynamo import _core
 from dynamo._core import spelling, values
+from dynamo._start import begin
 
 # What argparse takes for an option: a number or a text with a blank is a value.
 _OPTION = re.compile(r"--?[^-\d\s.]\S*$|--\S+$")
@@ -124,12 +128,53 @@ def progress() -> Any:
 
 
 def run_process(main: Callable[[], int]) -> NoReturn:
-    """Ends the process with the exit code of a command, with all that it has printed out."""
-    status = _status(main)
+    """Ends the process with the exit code of a command, with all that it has printed out.
+
+    SIGTERM and SIGHUP end it as they end any program, but leave no half-written file.
+    """
+    try:
+        _listen()
+        status = _status(main)
+    except _Terminated as terminated:
+        _core.remove_drafts()
+        _die_of(terminated.number)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing of what is left to do could say more about it
     _flush_errors()
     if status == INTERRUPTED:
+        _core.remove_drafts()
         os._exit(status)  # without freeing what a big run holds; everything printed is out
     sys.exit(status)
+
+
+class _Terminated(BaseException):
+    """A signal asks the process to end. No handler of errors catches it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _listen() -> None:
+    """Ctrl-C becomes KeyboardInterrupt, what else asks the process to end _Terminated; ignored signals stay so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
+    begin()
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    for other in (signal.SIGTERM, signal.SIGHUP):  # one is enough
+        if signal.getsignal(other) is _terminate:
+            signal.signal(other, signal.SIG_IGN)
+    raise _Terminated(number)
+
+
+def _die_of(number: int) -> NoReturn:
+    """Ends the process by a signal, as if it had not been listened to: its parent sees which one."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise AssertionError("a signal that ends processes has not")
 
 
 def _status(main: Callable[[], int]) -> int:

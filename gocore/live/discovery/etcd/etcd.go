@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/guard"
 )
 
 const (
@@ -57,7 +58,7 @@ func Open(ctx context.Context, c Config, log *slog.Logger) (*Store, error) {
 	}
 	life, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	go s.keepAlive(life)
+	go guard.Func(func() { s.keepAlive(life) })()
 	return s, nil
 }
 
@@ -106,7 +107,7 @@ func probe(ctx context.Context, endpoints []string) error {
 	defer cancel()
 	results := make(chan error, len(endpoints))
 	for _, e := range endpoints {
-		go func() {
+		go guard.Func(func() {
 			u, err := url.Parse(e)
 			if err == nil {
 				var conn net.Conn
@@ -115,7 +116,7 @@ func probe(ctx context.Context, endpoints []string) error {
 				}
 			}
 			results <- err
-		}()
+		})()
 	}
 	var failures error
 	for range endpoints {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/live/guard"
 )
 
 const (
@@ -82,7 +83,7 @@ func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
 	}
 	life, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	go r.watch(life)
+	go guard.Func(func() { r.watch(life) })()
 	return r, nil
 }
 

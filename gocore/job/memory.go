@@ -1,0 +1,105 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"dynosim/gocore/memory"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// What a run needs at the least, measured. The true need is up to three times as much: a run that is sure not to fit is
+// refused before it starts, any other is watched.
+const (
+	requestBytes = 250 // turn, session, times and row of a request
+	segmentBytes = 4   // of a prompt that shares blocks with others
+	blockBytes   = 40  // a full block in the cache of a worker
+)
+
+// maxPromptBlocks bounds what one request can cost to about 700 MB. Prompts are refused that are longer and would run.
+const maxPromptBlocks = 1 << 24
+
+// A budget is the memory that a run may take.
+type budget struct {
+	room  memory.Room
+	limit int64 // of all that Go code of this process has taken
+}
+
+// newBudget bounds a run by this room. Go collects garbage more often when it comes near to that.
+func newBudget(room memory.Room) budget {
+	b := budget{room, math.MaxInt64}
+	if room.Bytes < memory.Unbounded {
+		b.limit = memory.Used() + room.Usable
+		debug.SetMemoryLimit(b.limit)
+	}
+	return b
+}
+
+// admit refuses a run that needs more than there is.
+func (b budget) admit(needed float64, what string) error {
+	if b.room.Bytes == memory.Unbounded || needed <= float64(b.room.Usable) {
+		return nil
+	}
+	return fmt.Errorf("memory: %s need at least %s, %s: want fewer or shorter requests, or more memory",
+		what, memory.Text(int64(min(needed, 1<<62))), b.shown())
+}
+
+// check fails a run that has taken all that there is, before the system ends the process for it.
+func (b budget) check() error {
+	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit {
+		return nil
+	}
+	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
+}
+
+// shown says what there is, and how much of that is for the run.
+func (b budget) shown() string {
+	return fmt.Sprintf("%s leaves %s, %s of it for the run", b.room.By, memory.Text(b.room.Bytes), memory.Text(b.room.Usable))
+}
+
+// loadWithin loads a workload, before and after which it estimates what the run needs.
+func loadWithin(b budget, o *strictjson.Object, spec workload.SyntheticSpec, d deployment, poll func() error) (*workload.Workload, error) {
+	if o.Text("kind") == kindSynthetic {
+		if err := b.admitSynthetic(spec, d.args.BlockSize); err != nil {
+			return nil, err
+		}
+	}
+	w, err := loadWorkload(o, spec, d.args.BlockSize, poll)
+	if err != nil {
+		return nil, err
+	}
+	return w, b.admitWorkload(w, d.args.BlockSize, max(d.args.NumGPUBlocks, d.prefill.NumGPUBlocks))
+}
+
+// admitSynthetic estimates a workload before it is made. Lengths that are drawn count as the shortest.
+func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error {
+	requests := float64(spec.RequestCount) * float64(max(1, spec.TurnsPerSession))
+	if requests > workload.MaxTurns {
+		return nil // too many whatever there is, which the workload says
+	}
+	each := float64(requestBytes)
+	if spec.SharedPrefixRatio > 0 && spec.NumPrefixGroups > 0 {
+		each += float64(spec.InputLengths.Min()) / float64(blockSize) * segmentBytes
+	}
+	return b.admit(requests*each, fmt.Sprintf("%.0f requests", requests))
+}
+
+// admitWorkload estimates a workload that is loaded, and the largest of its requests that a pool of this many blocks holds.
+func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) error {
+	largest := 0
+	for i := range w.Turns {
+		blocks := w.Turns[i].InputTokens / blockSize
+		if blocks > poolBlocks {
+			continue // it is rejected, and costs nothing
+		}
+		if blocks > maxPromptBlocks {
+			return fmt.Errorf("%s: its prompt has %d tokens, which are %d blocks of %d: want at most %d blocks (or a larger block_size)",
+				w.TurnName(int32(i)), w.Turns[i].InputTokens, blocks, blockSize, maxPromptBlocks)
+		}
+		largest = max(largest, blocks)
+	}
+	needed := float64(len(w.Turns))*requestBytes/2 + float64(largest)*blockBytes
+	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", len(w.Turns), largest))
+}

@@ -1,0 +1,80 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/memory"
+)
+
+func bounded(t *testing.T, bytes int64) budget {
+	t.Helper()
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	return newBudget(memory.Room{Bytes: bytes, By: "the test", Usable: bytes / 2})
+}
+
+func TestBudget(t *testing.T) {
+	b := bounded(t, 1<<40)
+	if err := b.check(); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if err := b.admit(1<<38, "runs"); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if err := b.admit(1<<40, "runs"); err == nil || !strings.Contains(err.Error(), "memory: runs need at least 1024.0 GB, the test leaves 1024.0 GB") {
+		t.Errorf("got %v", err)
+	}
+	b.limit = 1
+	if err := b.check(); err == nil || Kind(err) != "failed" || !strings.HasPrefix(err.Error(), "memory: ") {
+		t.Errorf("got %v", err)
+	}
+	if b := newBudget(memory.Room{Bytes: memory.Unbounded, Usable: memory.Unbounded}); b.limit != math.MaxInt64 || b.check() != nil || b.admit(1e18, "") != nil {
+		t.Errorf("nothing bounds %+v", b)
+	}
+}
+
+// TestLongPrompts: one that would run costs memory for each block, one that is rejected does not.
+func TestLongPrompts(t *testing.T) {
+	const config = `{"kind":"synthetic","input_tokens":512000000,"output_tokens":2,"request_count":1,` +
+		`"extra_engine_args":"{\"num_gpu_blocks\":%d,\"block_size\":4}"}`
+	_, err := Run(fmt.Sprintf(config, 1<<30), &Monitor{})
+	want := "request 0: its prompt has 512000000 tokens, which are 128000000 blocks of 4: want at most 16777216 blocks (or a larger block_size)"
+	if err == nil || Kind(err) != "usage" || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	mustRun(t, fmt.Sprintf(config, 1<<20))
+}
+
+func TestLongLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jsonl")
+	line := `{"timestamp":0,"input_length":4,"output_length":1,"hash_ids":[` + strings.Repeat("1,", 1<<20) + "1]}\n"
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q]}`, path), &Monitor{})
+	if err == nil || !strings.HasSuffix(err.Error(), "line 1: hash_ids: got 1048577 ids, want at most 1048576: use larger trace blocks") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestMonitorChecksMemory: every poll of a bounded run does.
+func TestMonitorChecksMemory(t *testing.T) {
+	var m Monitor
+	if err := m.poll(); err != nil {
+		t.Error(err)
+	}
+	b := bounded(t, 1<<40)
+	b.limit = 1
+	m.budget.Store(&b)
+	var failed runError
+	if err := m.pollRun(0, 0); !errors.As(err, &failed) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,44 @@
+"""Ctrl-C while a command of this package is being imported: exit code 130 and no traceback.
+
+The packages of the commands import this module before anything else, if ``python -m`` is about to run one of them.
+``console.run_process`` puts Python's own handler back.
+"""
+
+import os
+import sys
+
+_COMMANDS = ("dynamo.replay", "dynamo.mocker")
+_INTERRUPTED = 130
+
+
+def _named() -> str:
+    """What ``python -m`` was asked to run. Until that begins, sys.argv has "-m" in place of its path."""
+    return sys.orig_argv[-len(sys.argv)].removeprefix("-m")
+
+
+def begin() -> None:
+    """Gives Ctrl-C back its usual meaning, KeyboardInterrupt: the command takes care of it from now on."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    os._exit(_INTERRUPTED)
+
+
+def _leave_quietly() -> None:
+    try:
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _leave)
+    except KeyboardInterrupt:
+        os._exit(_INTERRUPTED)
+    except ValueError:  # not in the main thread
+        pass
+
+
+if sys.argv[:1] == ["-m"] and _named().startswith(_COMMANDS):
+    _leave_quietly()
