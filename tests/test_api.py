@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import inspect
 import json
 import math
@@ -360,3 +361,18 @@ def test_default_names(folder: Path, report: Report) -> None:
     assert default_report_path().parent == folder
     assert write_report_json(report).parent == folder
     assert write_report_json(report, folder).parent == folder
+
+
+def test_a_made_up_name_replaces_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _: "report.json")
+    paths = [write_report_json({"run": run}) for run in range(3)]
+    assert [path.name for path in paths] == ["report.json", "report_2.json", "report_3.json"]
+    assert [json.loads(path.read_text())["run"] for path in paths] == [0, 1, 2]
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert write_report_json({"run": 3}).name == "report_4.json"
+    assert write_report_json({"run": 4}, folder / "report.json") == folder / "report.json"
+    assert sorted(os.listdir(folder)) == ["report.json", "report_2.json", "report_3.json", "report_4.json"]

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = vars(_parser().parse_args(argv))
         report_path = _report_path(options.pop("report_json", None))
         config = _config(options)
-        _check_outputs(report_path, config)
+        _check_outputs(report_path.path, config)
         return _run(config, report_path)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _run(config: Mapping[str, Any], report_path: Path) -> int:
+def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     try:
         with progress() as show:
             result = _core.run(config, show)
@@ -83,11 +83,11 @@ def _run(config: Mapping[str, Any], report_path: Path) -> int:
     return status
 
 
-def _present(report: Mapping[str, Any], path: Path) -> int:
+def _present(report: Mapping[str, Any], target: reporting.ReportPath) -> int:
     """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
+    path, failure = target.path, None
     try:
-        reporting.write_report_json(report, path)
-        failure = None
+        path = reporting.save_report(report, target)
     except OSError as error:
         failure = error
     print_text(reporting.format_report_table(report))
@@ -97,7 +97,7 @@ def _present(report: Mapping[str, Any], path: Path) -> int:
     return 0
 
 
-def _report_path(given: str | None) -> Path:
+def _report_path(given: str | None) -> reporting.ReportPath:
     try:
         return reporting.resolve_report_path(given)
     except OSError as error:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from dynamo._core import values
 from dynamo.replay import files
@@ -67,22 +67,38 @@ def write_report_json(report: Mapping[str, Any], path: str | os.PathLike[str] | 
     """Writes the report as JSON with sorted keys and returns the path of the file.
 
     ``path`` may be a folder, which then gets a file named like ``default_report_path()``; without a path that file goes
-    to the current folder. Missing folders are made, an existing file is replaced. numpy's scalars become plain numbers;
-    NaN and the infinities, which JSON lacks, become null. Raises OSError.
+    to the current folder. Missing folders are made. A file that ``path`` names is replaced, but a name made up here
+    never replaces one: if it is taken, ``_2``, ``_3``, ... follow it. numpy's scalars become plain numbers; NaN and the
+    infinities, which JSON lacks, become null. Raises OSError.
     """
+    return save_report(report, resolve_report_path(path))
+
+
+def save_report(report: Mapping[str, Any], target: ReportPath) -> Path:
+    """``write_report_json`` for a path that was resolved before."""
     plain = values.json_object("report", report, lambda _, number: number if values.is_finite(number) else None)
-    target = resolve_report_path(path)
-    files.write_whole(target, json.dumps(plain, indent=2, sort_keys=True) + "\n")
-    return target
+    text = json.dumps(plain, indent=2, sort_keys=True) + "\n"
+    if target.made_up:
+        return files.write_new(target.path, text)
+    files.write_whole(target.path, text)
+    return target.path
 
 
-def resolve_report_path(path: str | os.PathLike[str] | None) -> Path:
-    """Where ``write_report_json(report, path)`` writes."""
+class ReportPath(NamedTuple):
+    """Where a report goes."""
+
+    path: Path
+    made_up: bool
+    """The user has not chosen the file's name, so it must not replace a file."""
+
+
+def resolve_report_path(path: str | os.PathLike[str] | None) -> ReportPath:
+    """Where ``write_report_json(report, path)`` writes, if the name is still free by then."""
     if path is None:
-        return default_report_path()
+        return ReportPath(default_report_path(), made_up=True)
     if os.path.isdir(path):
-        return Path(path) / default_report_path().name
-    return Path(path)
+        return ReportPath(Path(path) / default_report_path().name, made_up=True)
+    return ReportPath(Path(path), made_up=False)
 
 
 def default_report_path() -> Path:
