@@ -44,8 +44,9 @@ _SYNTHETIC_OPTIONS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.replay`` with these arguments (those of the process if None) and returns its exit code.
 
-    0: done. 2: bad input, nothing was run. 1: the run failed after it began. 130: interrupted. Messages go to standard
-    error. It may be called from any thread; an OSError of standard output is left to the caller.
+    0: done. 2: bad input, nothing was run. 1: the run failed after it began, or every request was rejected. 130: it was
+    interrupted. Messages go to standard error. It may be called from any thread; an OSError of standard output is left
+    to the caller.
     """
     try:
         options = vars(_parser().parse_args(argv))
@@ -80,6 +81,8 @@ def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     status = _present(result.report, report_path)
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
+    if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
+        return fail(f"all {rejected} requests were rejected", FAILED)
     return status
 
 

@@ -72,7 +72,10 @@ class Requests(Mapping[str, "Column"]):
 
 
 class Report(dict[str, Any]):
-    """The metrics of a run, a dict from key to number, and the rows they were computed from."""
+    """The metrics of a run, a dict from key to number, and the rows they were computed from.
+
+    A statistic over no request at all is None. docs/report.md explains every key and column.
+    """
 
     requests: Requests
     """Per-request columns: ``report.requests["ttft_ms"]``."""

@@ -7,7 +7,7 @@ import json
 import numbers
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -26,7 +26,14 @@ _DISTRIBUTIONS = {
 _SCALARS = {
     "Output Token Throughput (tokens/sec)": "output_throughput_tok_s",
     "Request Throughput (requests/sec)": "request_throughput_rps",
+    "Goodput (requests/sec)": "goodput_request_throughput_rps",
     "Request Count (requests)": "completed_requests",
+    "Rejected Requests (requests)": "rejected_requests",
+}
+# Rows of _SCALARS that only some reports have, and what value asks for the row.
+_OPTIONAL: Mapping[str, Callable[[object], bool]] = {
+    "goodput_request_throughput_rps": lambda value: value is not None,
+    "rejected_requests": bool,
 }
 _FOOTER = {
     "Wall Time (ms)": "wall_time_ms",
@@ -42,7 +49,8 @@ _UNLIMITED_WIDTH = 100_000
 def format_report_table(report: Mapping[str, Any]) -> str:
     """The report as text: title, table and closing lines, without a final newline.
 
-    The layout does not depend on the terminal. Distributions that the report lacks are left out.
+    The layout does not depend on the terminal. Distributions that the report lacks are left out; statistics over no
+    value are N/A. Goodput has a row if bounds were set, rejected requests if there are any.
     """
     from rich.box import Box
     from rich.console import Console
@@ -59,7 +67,11 @@ def format_report_table(report: Mapping[str, Any]) -> str:
     )
     with console.capture() as capture:
         console.print(table)
-    closing = [f"{label}: {_number(report[key])}" for label, key in _FOOTER.items() if _is_number(report.get(key))]
+    closing = [
+        f"{label}: {_number(report[key])}"
+        for label, key in _FOOTER.items()
+        if key in report and (report[key] is None or _is_number(report[key]))
+    ]
     return "\n".join([TITLE, capture.get().rstrip("\n"), *closing])
 
 
@@ -107,13 +119,15 @@ def default_report_path() -> Path:
 
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:
-    rows = [
-        [label, *(_number(report.get(f"{statistic}_{key}")) for statistic in _STATISTICS.values())]
-        for label, key in _DISTRIBUTIONS.items()
-        if f"mean_{key}" in report
-    ]
+    rows = []
+    for label, key in _DISTRIBUTIONS.items():
+        if f"mean_{key}" in report:
+            known = {} if report.get(f"count_{key}") == 0 else report
+            rows.append([label, *(_number(known.get(f"{statistic}_{key}")) for statistic in _STATISTICS.values())])
     missing = [_number(None)] * (len(_STATISTICS) - 1)
     for label, key in _SCALARS.items():
+        if key in _OPTIONAL and not _OPTIONAL[key](report.get(key)):
+            continue
         value = report.get(key, report.get("num_requests") if key == "completed_requests" else None)
         rows.append([label, _number(value), *missing])
     return rows
