@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import TINY, Cli, row, write_trace
 
-from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
 # Two blocks of 64 tokens: a prompt of 20 fits, one of 1,000 never does.
 TWO_BLOCKS = ["--extra-engine-args", '{"num_gpu_blocks": 2}']
@@ -78,3 +80,42 @@ def test_python_gets_none_and_a_warning() -> None:
     with pytest.warns(UserWarning, match="2 of 2 requests can never run"):
         report = run_synthetic_trace_replay(1000, 3, 2, extra_engine_args={"num_gpu_blocks": 2})
     assert report["mean_ttft_ms"] is None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_and_counts_of_a_run_with_a_limit_agree(folder: Path, workers: int) -> None:
+    """The published example: eight requests, 10 ms apart, of five tokens each. Its counts are the reference's."""
+    trace = write_trace(folder / "t.jsonl", [row(10 * i, 8, 5, [2 * i, 2 * i + 1]) for i in range(8)])
+    engine = {"block_size": 4, "num_gpu_blocks": 1000}
+    report = run_trace_replay(
+        trace, extra_engine_args=engine, trace_block_size=4, num_workers=workers, max_sim_time_ms=45.0
+    )
+    completed = {1: 3, 2: 4}[workers]
+    assert (report["num_requests"], report["completed_requests"], report["finished_requests"]) == (5, completed, 0)
+    rows = report.requests
+    assert len(rows["state"]) == 5
+    assert Counter(rows["state"]) == {"running": completed, "waiting": 5 - completed}
+    assert rows["terminal_status"] == [""] * 5
+    assert sum(rows["first_token_ms"] > 0) == completed
+    whole = run_trace_replay(trace, extra_engine_args=engine, trace_block_size=4, num_workers=workers)
+    assert whole["finished_requests"] == 8
+    assert whole.requests["state"] == ["finished"] * 8
+
+
+def test_rows_of_unfinished_requests_are_written(cli: Cli, folder: Path) -> None:
+    trace = write_trace(folder / "t.jsonl", [row(0, 8, 500, [1]), row(1, 8, 2, [2]), row(90_000, 8, 2, [3])])
+    limit = ["--max-sim-time-seconds", "1", "--trace-block-size", "64"]
+    done = cli(trace, *limit, "--extra-engine-args", '{"max_num_seqs": 1}', "--report-jsonl", "rows.jsonl")
+    assert done.returncode == 0
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert [(row["state"], row["terminal_status"]) for row in rows] == [("running", None), ("waiting", None)]
+
+
+def test_every_key_and_column_is_documented(folder: Path) -> None:
+    report = run_synthetic_trace_replay(20, 3, 5, sla_ttft_ms=1.0)
+    text = (Path(__file__).parents[1] / "docs" / "report.md").read_text()
+    documented = {name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
+    statistics = {f"{statistic}_{group}" for statistic in [*STATISTICS, "count"] for group in GROUPS}
+    assert set(report) - statistics <= documented
+    assert set(report.requests) <= documented
+    assert set(GROUPS) <= documented

@@ -50,7 +50,7 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 	}
 	for i := range all {
 		if all[i].arrived && !all[i].terminated {
-			c.Cut(engine.RequestID(i), len(all[i].tokensMs))
+			c.Cut(engine.Stuck{ID: engine.RequestID(i), Generated: len(all[i].tokensMs)})
 		}
 	}
 	return c, all
@@ -154,6 +154,8 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 		}
 		if r.rejected {
 			want["rejected_requests"]++
+		} else if r.terminated {
+			want["finished_requests"]++
 		}
 		if n := len(r.tokensMs); n == 0 || !r.admitted || r.rejected {
 			continue
@@ -235,7 +237,7 @@ func TestEmptyReport(t *testing.T) {
 
 // TestReportKeys fixes names and order.
 func TestReportKeys(t *testing.T) {
-	want := []string{"num_requests", "completed_requests", "rejected_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
+	want := []string{"num_requests", "completed_requests", "rejected_requests", "finished_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
 		"wall_time_ms", "request_throughput_rps", "input_throughput_tok_s", "output_throughput_tok_s", "total_throughput_tok_s",
 		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker", "gpu_hours", "timing_model",
 		"goodput_completed_requests", "goodput_request_throughput_rps", "goodput_output_throughput_tok_s", "processed_tokens",
@@ -258,7 +260,7 @@ func TestReportKeys(t *testing.T) {
 			t.Errorf("with %v: got %v", sla, got)
 		}
 	}
-	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 17, 20)) {
+	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 18, 21)) {
 		t.Errorf("without bounds: got %v", got)
 	}
 }

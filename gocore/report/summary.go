@@ -70,6 +70,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.int("num_requests", c.arrived)
 	s.int("completed_requests", t.requests)
 	s.int("rejected_requests", len(c.rejected))
+	s.int("finished_requests", t.finished)
 	s.int("total_input_tokens", t.input)
 	s.int("total_output_tokens", t.output)
 	s.float("duration_ms", durationMs)
@@ -98,8 +99,9 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	return s.values
 }
 
-// totals are sums over the requests that count.
+// totals are sums over the requests that count, but for finished, which is over all.
 type totals struct {
+	finished                int
 	requests, input, output int
 	reused, firstReused     int
 	good, goodOutput        int
@@ -109,6 +111,9 @@ func (c *Collector) totals(sla SLA) totals {
 	var t totals
 	for i := range c.records {
 		r := &c.records[i]
+		if r.status == Completed {
+			t.finished++
+		}
 		if !r.counts() {
 			continue
 		}

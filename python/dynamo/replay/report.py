@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from dynamo._core import RunResult
 
     Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
-    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason"]
+    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason", "state"]
 
 
 class Requests(Mapping[str, "Column"]):
-    """Per-request columns by name, in row order (trace order).
+    """Per-request columns by name, with a row for every request that arrived, in trace order.
 
     Times are float64 arrays with NaN for none, counts and worker indices int64 arrays with -1 for none, texts lists of
     str. A column is fetched when it is first asked for; pickling and copying fetch them all.
