@@ -76,7 +76,7 @@ def test_the_module_exports_two_functions() -> None:
 
 def test_keys_and_their_order(report: Report) -> None:
     distributions = [f"{statistic}_{group}" for group in GROUPS for statistic in STATISTICS]
-    ours = {"rejected_requests", "finished_requests", *(f"count_{group}" for group in GROUPS)}
+    ours = {"rejected_requests", "finished_requests", "provenance", *(f"count_{group}" for group in GROUPS)}
     assert [key for key in report if key not in ours] == SCALARS + distributions
     assert report["rejected_requests"] == 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md")}
+DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md", "report.md")}
 BLOCK = re.compile(r"^```(jsonl|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -66,15 +66,20 @@ func loadProfile(option string, args engineargs.Args) (timing.Model, error) {
 		}
 		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
 	}
-	folder, name := args.Profile, "."
-	if !info.IsDir() {
-		folder, name = filepath.Dir(args.Profile), filepath.Base(args.Profile)
-	}
+	folder, name := splitProfile(args.Profile, info)
 	grid, err := profile.Load(os.DirFS(folder), name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: planner_profile_data: %s: %w", option, shownPath(args.Profile), err)
 	}
 	return grid, nil
+}
+
+// splitProfile is a path to a profile as a folder of the file system and a name in it.
+func splitProfile(path string, info fs.FileInfo) (folder, name string) {
+	if info.IsDir() {
+		return path, "."
+	}
+	return filepath.Dir(path), filepath.Base(path)
 }
 
 // setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.

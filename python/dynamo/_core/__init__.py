@@ -18,6 +18,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from dynamo._core.version import VERSION
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -55,7 +57,10 @@ class RunResult:
 
     def __init__(self, run_id: int, text: str) -> None:
         outcome = json.loads(text)
-        self.report: dict[str, Any] = outcome["report"]
+        self.report: dict[str, Any] = {
+            **outcome["report"],
+            "provenance": {"version": VERSION, **outcome["provenance"]},
+        }
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 # The files that a run writes and reads: their names in its configuration and on the command line.
-_OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
-_INPUTS = {"router_decisions": "--router-decisions"}
+OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
+_INPUTS = {"router_decisions": "--router-decisions", "from_report": "--from-report"}
 # Lengths that may be drawn from a file.
 _LENGTHS = {"input_tokens": "--input-tokens", "output_tokens": "--output-tokens"}
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
@@ -51,7 +51,7 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
     The command line, which also writes a report, has its options named; Python its parameters.
     """
     by_option = report_json is not None
-    outputs = _named(config, _OUTPUTS, by_option)
+    outputs = _named(config, OUTPUTS, by_option)
     if report_json is not None:
         outputs.insert(0, ("--report-json", report_json))
     for name, path in outputs:

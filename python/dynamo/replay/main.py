@@ -51,8 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = vars(_parser().parse_args(argv))
         report_path = _report_path(options.pop("report_json", None))
-        config = _config(options)
-        _check_outputs(report_path.path, config)
+        repeated = options.pop("from_report", None)
+        config = _config(options) if repeated is None else _repeated(repeated, options)
+        _check_outputs(report_path.path, config if repeated is None else {**config, "from_report": repeated})
         return _run(config, report_path)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
@@ -128,6 +129,19 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
         _check_synthetic(options)
         _refuse(options, _TRACE_OPTIONS, "needs a trace file")
     return {"kind": kind, **options}
+
+
+def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of the run that wrote a report. Only outputs can be chosen anew."""
+    from dynamo.replay.repeat import repeated_config
+
+    trace_files = options.pop("trace_files")
+    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.OUTPUTS]
+    if others:
+        raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
+    config = repeated_config(report, options)
+    _check_texts(config)
+    return config
 
 
 def _gather_aic(options: dict[str, Any]) -> None:
@@ -232,6 +246,7 @@ _RUN: Sequence[Option] = (
     ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
     ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),
     ("--sla-e2e-ms", float, "goodput: bound on the whole request"),
+    ("--from-report", str, "repeat the run that wrote this JSON report; only outputs can be chosen anew"),
 )
 _AIC: Sequence[Option] = (
     ("--aic-backend", str, "engine whose prefill time is predicted: vllm, sglang, trtllm"),
