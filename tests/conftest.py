@@ -24,6 +24,10 @@ WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens
 # Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
+# The width of the terminal in which the tests run.
+os.environ.pop("COLUMNS", None)
+os.environ.pop("LINES", None)
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -14,7 +14,19 @@ from typing import Any
 from dynamo import _core
 from dynamo._core import values
 from dynamo.replay import files, reporting
-from dynamo.replay.console import BAD_INPUT, FAILED, INTERRUPTED, Parser, UsageError, fail, print_text, progress, say
+from dynamo.replay.console import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    Parser,
+    UsageError,
+    draws_boxes,
+    fail,
+    output_width,
+    print_text,
+    progress,
+    say,
+)
 
 # Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
 # of workload; any other value is the one that changes nothing and is let through.
@@ -94,7 +106,7 @@ def _present(report: Mapping[str, Any], target: reporting.ReportPath) -> int:
         path = reporting.save_report(report, target)
     except OSError as error:
         failure = error
-    print_text(reporting.format_report_table(report))
+    print_text(reporting.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")

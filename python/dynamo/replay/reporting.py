@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import numbers
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from dynamo._core import values
-from dynamo.replay import files
+from dynamo.replay import files, table
 
 TITLE = "NVIDIA AIPerf | LLM Metrics"
 _STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
@@ -40,39 +39,28 @@ _FOOTER = {
     "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
     "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
 }
-# Top, header, under the header, body, two unused separators, footer, bottom: rich's notation.
-_BORDERS = "┏━┳┓\n┃ ┃┃\n┡━╇┩\n┃ ┃┃\n├─┼┤\n├─┼┤\n┃ ┃┃\n└━┴┘\n"
-# rich wraps to the width of the terminal, or 80 columns; the table is as wide as its cells.
-_UNLIMITED_WIDTH = 100_000
+# Columns that a narrow terminal does without, in this order; avg stays.
+_EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
 
 
-def format_report_table(report: Mapping[str, Any]) -> str:
+def format_report_table(report: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
     """The report as text: title, table and closing lines, without a final newline.
 
-    The layout does not depend on the terminal. Distributions that the report lacks are left out; statistics over no
-    value are N/A. Goodput has a row if bounds were set, rejected requests if there are any.
+    The table is as wide as its cells. With ``width``, in characters, it drops columns until it fits, std first and avg
+    never. ``ascii_only`` draws it without box characters. Distributions that the report lacks are left out; statistics
+    over no value are N/A. Goodput has a row if bounds were set, rejected requests if there are any.
     """
-    from rich.box import Box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=Box(_BORDERS))
-    for index, heading in enumerate(("Metric", *_STATISTICS)):
-        table.add_column(heading, justify="right" if index else "left", no_wrap=True)
-    for row in _rows(report):
-        table.add_row(*row)
-    # Built at print time and told everything, so that no variable of the environment changes the text.
-    console = Console(
-        file=io.StringIO(), width=_UNLIMITED_WIDTH, color_system=None, force_terminal=False, markup=False, emoji=False
-    )
-    with console.capture() as capture:
-        console.print(table)
+    border = table.ASCII if ascii_only else table.BOXES
+    headings = ["Metric", *_STATISTICS]
+    rows: table.Rows = [headings, *_rows(report)]
+    if width is not None:
+        rows = table.fit(rows, width, [headings.index(name) for name in _EXPENDABLE], border)
     closing = [
         f"{label}: {_number(report[key])}"
         for label, key in _FOOTER.items()
         if key in report and (report[key] is None or _is_number(report[key]))
     ]
-    return "\n".join([TITLE, capture.get().rstrip("\n"), *closing])
+    return "\n".join([TITLE, table.draw(rows, border), *closing])
 
 
 def write_report_json(report: Mapping[str, Any], path: str | os.PathLike[str] | None = None) -> Path:
