@@ -35,7 +35,7 @@ def test_a_run_of_rejected_requests_is_a_failure(cli: Cli) -> None:
         "--input-tokens", "1000", "--output-tokens", "3", "--request-count", "3", *TWO_BLOCKS, "--report-json", "r"
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "error: all 3 requests were rejected"
+    assert done.stderr.splitlines()[-1] == "error: every request was rejected (3 of 3)"
     table = table_of(done.stdout)
     assert table["Time to First Token (ms)"] == ["N/A"] * 7
     assert table["Rejected Requests (requests)"] == ["3.00"] + ["N/A"] * 6

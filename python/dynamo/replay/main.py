@@ -95,7 +95,7 @@ def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
     if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
-        return fail(f"all {rejected} requests were rejected", FAILED)
+        return fail(f"every request was rejected ({rejected} of {rejected})", FAILED)
     return status
 
 
