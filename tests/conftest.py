@@ -30,6 +30,9 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+# The width of the terminal in which the tests run.
+os.environ.pop("COLUMNS", None)
+os.environ.pop("LINES", None)
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -185,9 +185,11 @@ def test_the_operations_of_a_model_are_added_up(
 def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
     """964 blocks of 64 tokens, for each of two ranks, hold a prompt that the default of one rank would not."""
     big = ["--input-tokens", "110000", "--output-tokens", "1", "--request-count", "1"]
-    for dp, rejected in ((1, 1), (2, 0)):
-        report, _ = report_of(cli, folder, *big, *engine(aic_attention_dp_size=dp))
-        assert report["rejected_requests"] == rejected
+    done = cli(*big, *engine(aic_attention_dp_size=1))
+    assert (done.returncode, "every request was rejected (1 of 1)" in done.stderr) == (1, True)
+    report, _ = report_of(cli, folder, *big, *engine(aic_attention_dp_size=2))
+    assert report["rejected_requests"] == 0
+    assert report["provenance"]["estimated_gpu_blocks"] == {"extra_engine_args": 2 * 964}
     report, _ = report_of(cli, folder, *big, *engine(gpu_memory_utilization=1.0, num_gpu_blocks=2000))
     assert report["rejected_requests"] == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import inspect
 import json
 import math
@@ -70,7 +71,8 @@ def report(trace: str) -> Report:
 
 def test_keys_and_their_order(report: Report) -> None:
     distributions = [f"{statistic}_{group}" for group in GROUPS for statistic in STATISTICS]
-    assert [key for key in report if key != "rejected_requests"] == SCALARS + distributions
+    ours = {"rejected_requests", "finished_requests", "provenance", *(f"count_{group}" for group in GROUPS)}
+    assert [key for key in report if key not in ours] == SCALARS + distributions
     assert report["rejected_requests"] == 0
 
 
@@ -355,3 +357,18 @@ def test_default_names(folder: Path, report: Report) -> None:
     assert default_report_path().parent == folder
     assert write_report_json(report).parent == folder
     assert write_report_json(report, folder).parent == folder
+
+
+def test_a_made_up_name_replaces_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda _: "report.json")
+    paths = [write_report_json({"run": run}) for run in range(3)]
+    assert [path.name for path in paths] == ["report.json", "report_2.json", "report_3.json"]
+    assert [json.loads(path.read_text())["run"] for path in paths] == [0, 1, 2]
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert write_report_json({"run": 3}).name == "report_4.json"
+    assert write_report_json({"run": 4}, folder / "report.json") == folder / "report.json"
+    assert sorted(os.listdir(folder)) == ["report.json", "report_2.json", "report_3.json", "report_4.json"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md", "runs.md")}
+DOCS = {name: (PROJECT / "docs" / name).read_text() for name in ("workloads.md", "timing.md", "runs.md", "report.md")}
 BLOCK = re.compile(r"^```(jsonl|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

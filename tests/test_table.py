@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import struct
+import subprocess
+import termios
+from fcntl import ioctl
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Cli, row, write_trace
+from conftest import TINY, Cli, command, row, write_trace
 
 from dynamo.replay.reporting import format_report_table
 
@@ -86,3 +92,75 @@ def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "20", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     assert format_report_table({**PARTIAL, "num_requests": 4}) == PARTIAL_TABLE
+
+
+FULL = {f"{stat}_ttft_ms": 1234.5 for stat in ("mean", "min", "max", "p99", "p90", "p75", "std")}
+FULL |= {"completed_requests": 3, "wall_time_ms": 1.0}
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_a_narrow_table_drops_columns_and_never_wraps(ascii_only: bool) -> None:
+    widest = len(format_report_table(FULL).splitlines()[1])
+    for width in range(28, widest + 3):
+        lines = format_report_table(FULL, width=width, ascii_only=ascii_only).splitlines()[1:-1]
+        assert len({len(line) for line in lines}) == 1
+        assert len(lines[0]) <= width
+        assert "avg" in lines[1]
+        assert len(lines) == 8
+    whole = format_report_table(FULL)
+    assert format_report_table(FULL, width=widest) == whole
+    dropped = format_report_table(FULL, width=widest - 1).splitlines()[2].replace("┃", "").split()
+    assert dropped == ["Metric", "avg", "min", "max", "p99", "p90", "p75"]
+    kept = format_report_table(FULL, width=66).splitlines()[2].replace("┃", "").split()
+    assert kept == ["Metric", "avg", "p99"]
+    short = format_report_table(FULL, width=30).splitlines()[4]
+    assert short == "┃ Time to First…  ┃ 1,234.50 ┃"
+
+
+def test_ascii() -> None:
+    drawn = format_report_table({"completed_requests": 2}, ascii_only=True)
+    assert (
+        drawn
+        == """\
+NVIDIA AIPerf | LLM Metrics
++--------------------------------------+------+-----+-----+-----+-----+-----+-----+
+| Metric                               |  avg | min | max | p99 | p90 | p75 | std |
++======================================+======+=====+=====+=====+=====+=====+=====+
+| Output Token Throughput (tokens/sec) |  N/A | N/A | N/A | N/A | N/A | N/A | N/A |
+| Request Throughput (requests/sec)    |  N/A | N/A | N/A | N/A | N/A | N/A | N/A |
+| Request Count (requests)             | 2.00 | N/A | N/A | N/A | N/A | N/A | N/A |
++--------------------------------------+------+-----+-----+-----+-----+-----+-----+"""
+    )
+
+
+def on_a_terminal(folder: Path, columns: int, **environment: str) -> list[str]:
+    """The lines of the table that the command prints on a terminal of that width."""
+    terminal, end = pty.openpty()
+    ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = {name: value for name, value in os.environ.items() if name != "TERM"} | environment
+    run = subprocess.Popen(command(*TINY), cwd=folder, stdout=end, stderr=subprocess.DEVNULL, env=variables)
+    os.close(end)
+    printed = b""
+    try:
+        while chunk := os.read(terminal, 1 << 16):
+            printed += chunk
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(terminal)
+    assert run.wait(timeout=60) == 0
+    return [line for line in printed.decode().splitlines() if line[0] in "┏┃┡└+|"]
+
+
+def test_the_command_asks_the_terminal(folder: Path, cli: Cli) -> None:
+    xterm = {"TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    assert {len(line) for line in on_a_terminal(folder, 80, **xterm)} <= set(range(60, 81))
+    assert on_a_terminal(folder, 80, **xterm)[0][0] == "┏"
+    assert len(on_a_terminal(folder, 80, COLUMNS="300", **xterm)[0]) > 80
+    assert on_a_terminal(folder, 80, TERM="dumb")[0][0] == "+"
+    full = len(cli(*TINY).stdout.splitlines()[1])
+    assert full > 100
+    assert len(cli(*TINY, env={**os.environ, "COLUMNS": "90"}).stdout.splitlines()[1]) <= 90
+    readline = {**os.environ, "COLUMNS": "80", "LINES": "24"}
+    assert len(cli(*TINY, env=readline).stdout.splitlines()[1]) == full
+    for nonsense in ("0", "-5", "wide"):
+        assert len(cli(*TINY, env={**os.environ, "COLUMNS": nonsense}).stdout.splitlines()[1]) == full

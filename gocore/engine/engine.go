@@ -199,6 +199,9 @@ type Stuck struct {
 	BlocksHeld   int // by a request that is not running
 }
 
+// Preempted reports whether the request ran before and waits to run again.
+func (s *Stuck) Preempted() bool { return s.State == "preempted" || s.State == "retracted" }
+
 // DeadEnd is the error of a run in which time cannot advance although work is left.
 type DeadEnd struct {
 	AtMs      float64

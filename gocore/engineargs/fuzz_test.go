@@ -39,6 +39,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("too many warnings: %q", warnings)
 		}
 		checkArgs(t, args)
+		checkFilled(t, text, args)
 		if args.AIC.Backend == "" && args.GPUsPerWorker > math.MaxInt32 { // a product of two counts, which no single count may hold
 			args.GPUsPerWorker = 1
 		}
@@ -47,6 +48,21 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("got %+v, read again %+v, error %v", args, again, err)
 		}
 	})
+}
+
+// checkFilled: with its defaults spelled out, an object describes the same engine.
+func checkFilled(t *testing.T, text string, args Args) {
+	filled, err := Filled(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := json.Marshal(filled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _, err := Parse(string(whole)); err != nil || again != args {
+		t.Errorf("got %+v, filled in %s, read again %+v, error %v", args, whole, again, err)
+	}
 }
 
 func checkArgs(t *testing.T, a Args) {

@@ -79,6 +79,10 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	origin, err := describe(config, o, d, routing, lengths, m.poll)
+	if err != nil {
+		return nil, err
+	}
 	saved, err := schedule(o, w, d.args.BlockSize, m.poll)
 	if err != nil {
 		return nil, err
@@ -130,7 +134,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
 	}
-	result := &Result{summary: summary, warnings: warnings, saved: saved, rows: outcome.Collector.Rows(w)}
+	result := &Result{summary: summary, warnings: warnings, saved: saved, rows: outcome.Collector.Rows(w), origin: origin}
 	if o.Given("report_jsonl_path") {
 		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
 			return result.rows.WriteJSONL(pollingWriter{file, m.poll})

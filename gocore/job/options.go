@@ -25,10 +25,12 @@ type option struct {
 	strictjson.Field
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
+	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	aside bool
 }
 
 var options = []option{
-	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}},
+	{aside: true, Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}},
 	{Field: strictjson.Field{Name: "extra_engine_args", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "prefill_engine_args", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}}},
@@ -40,19 +42,20 @@ var options = []option{
 	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
 	{Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}}},
-	{Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}}},
+	{aside: true, Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "router_decisions", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "router_decisions_mode", Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"}},
 	{Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0}},
 	{Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0}},
-	{Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}}},
-	{Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
+	{aside: true, Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}}},
+	{aside: true, Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}}}, // as the command line has it
 	{Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_itl_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "sla_e2e_ms", Type: strictjson.Number{}}},
+	{aside: true, Field: strictjson.Field{Name: "expected_inputs", Type: strictjson.Any{}}}, // see checkInputs
 
 	{kind: kindTrace, required: true, Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}}},
 	{kind: kindTrace, Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512}},

@@ -13,16 +13,18 @@ type Result struct {
 	warnings []string
 	saved    *savedTrace // nil if the workload was not saved
 	rows     *report.Rows
+	origin   provenance
 	writeErr error
 }
 
 // JSON is the report and what goes with it:
 //
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
-//	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "..."}
+//	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
+//	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
-// write_error says why the per-request file could not be written, and is "" otherwise.
+// write_error says why the per-request file could not be written, and is "" otherwise. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := report.ColumnNames()
 	rest := struct {
@@ -31,11 +33,14 @@ func (r *Result) JSON() string {
 		Columns    map[string][]string `json:"columns"`
 		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
+		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
 		Rows:     r.rows.Len(),
 		Saved:    r.saved,
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
+
+		Provenance: r.origin,
 	}
 	if r.writeErr != nil {
 		rest.WriteError = r.writeErr.Error()

@@ -58,7 +58,7 @@ func TestResultJSON(t *testing.T) {
 		!slices.Equal(got.Warnings, []string{"arrival_speedup_ratio 2 has no effect with replay_concurrency"}) {
 		t.Errorf("got %+v", got)
 	}
-	if n := len(got.Report); n != 76 { // the reference's 74, rejected_requests and timing_model
+	if n := len(got.Report); n != 83 { // the reference's 74, rejected_requests, finished_requests, timing_model and six counts
 		t.Errorf("got %d keys", n)
 	}
 	for _, name := range got.Columns["float"] {

@@ -69,14 +69,19 @@ func loadProfile(at string) (grid *timing.Grid, isFolder bool, err error) {
 		}
 		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
 	}
-	folder, name := at, "."
-	if !info.IsDir() {
-		folder, name = filepath.Dir(at), filepath.Base(at)
-	}
+	folder, name := splitProfile(at, info)
 	if grid, err = profile.Load(os.DirFS(folder), name); err != nil {
 		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
 	}
 	return grid, info.IsDir(), nil
+}
+
+// splitProfile is a path to a profile as a folder of the file system and a name in it.
+func splitProfile(path string, info fs.FileInfo) (folder, name string) {
+	if info.IsDir() {
+		return path, "."
+	}
+	return filepath.Dir(path), filepath.Base(path)
 }
 
 // setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.

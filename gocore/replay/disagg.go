@@ -377,9 +377,11 @@ func (d *disagg) unblock() (changed bool) {
 
 // cut records what requests have emitted that are not finished when the run ends.
 func (d *disagg) cut() {
-	for i := range d.decode.workers {
-		for _, request := range d.decode.workers[i].Engine.Stuck() {
-			d.collector.Cut(request.ID, request.Generated)
+	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
+		for i := range s.workers {
+			for _, request := range s.workers[i].Engine.Stuck() {
+				d.collector.Cut(request)
+			}
 		}
 	}
 }

@@ -116,7 +116,7 @@ func timeline(t *testing.T, cfg Config, outcome Outcome) string {
 		fmt.Fprintf(&out, "%s.%d on %d  %v %v %v %v  %d->%d reused %d", texts("session_id")[i], ints("turn_index")[i], ints("decode_worker_idx")[i],
 			arrival[i], floats("first_admit_ms")[i], floats("first_token_ms")[i], floats("last_token_ms")[i],
 			ints("input_length")[i], ints("output_length")[i], ints("reused_input_tokens")[i])
-		if status := texts("terminal_status")[i]; status != "completed" {
+		if status := texts("state")[i]; status != "finished" {
 			out.WriteString(" " + status)
 		}
 		out.WriteString("\n")

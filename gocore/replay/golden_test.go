@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -224,5 +225,8 @@ func cells(rows *report.Rows, name string) []string {
 		return cells
 	}
 	texts, _ := rows.Strings(name)
-	return texts
+	for _, text := range texts {
+		cells = append(cells, cmp.Or(text, "-"))
+	}
+	return cells
 }

@@ -216,7 +216,7 @@ func (r *run) cut() {
 			r.settle(i, len(w.Coast))
 		}
 		for _, request := range r.workers[i].Engine.Stuck() {
-			r.collector.Cut(request.ID, request.Generated)
+			r.collector.Cut(request)
 		}
 	}
 }

@@ -44,6 +44,7 @@ type record struct {
 	run                                  run   // the latest one
 	state                                runState
 	status                               Status
+	preempted                            bool // when the run ended
 }
 
 // run is an unbroken series of tokens, at least one in each emitting pass of the worker.
@@ -142,10 +143,12 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	c.finished++
 }
 
-// Cut records that the run ended while a request had emitted only tokens tokens.
-func (c *Collector) Cut(id engine.RequestID, tokens int) {
-	c.records[id].close(int32(tokens))
-	c.settle(id)
+// Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
+func (c *Collector) Cut(left engine.Stuck) {
+	r := &c.records[left.ID]
+	r.close(int32(left.Generated))
+	r.preempted = r.preempted || left.Preempted()
+	c.settle(left.ID)
 }
 
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"dynosim/gocore/engine"
@@ -49,7 +50,7 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 	}
 	for i := range all {
 		if all[i].arrived && !all[i].terminated {
-			c.Cut(engine.RequestID(i), len(all[i].tokensMs))
+			c.Cut(engine.Stuck{ID: engine.RequestID(i), Generated: len(all[i].tokensMs)})
 		}
 	}
 	return c, all
@@ -120,7 +121,7 @@ func TestCollectorAgainstTokenLists(t *testing.T) {
 			got[v.Key] = v.Float + float64(v.Int)
 		}
 		for key, want := range slowReport(all, sla) {
-			if math.Abs(got[key]-want) > 1e-11*max(1, math.Abs(want)) {
+			if !(math.Abs(got[key]-want) <= 1e-11*max(1, math.Abs(want))) && !(math.IsNaN(got[key]) && math.IsNaN(want)) {
 				t.Fatalf("seed %d: %s: got %v, want %v", seed, key, got[key], want)
 			}
 		}
@@ -153,6 +154,8 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 		}
 		if r.rejected {
 			want["rejected_requests"]++
+		} else if r.terminated {
+			want["finished_requests"]++
 		}
 		if n := len(r.tokensMs); n == 0 || !r.admitted || r.rejected {
 			continue
@@ -183,8 +186,12 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 	}
 	for _, group := range []string{"ttft_ms", "ttst_ms", "tpot_ms", "itl_ms", "e2e_latency_ms", "output_token_throughput_per_user"} {
 		for i, v := range naiveStatistics(groups[group]) {
+			if count == 0 {
+				v = math.NaN()
+			}
 			want[fmt.Sprintf("%s_%s", statNames[i], group)] = v
 		}
+		want["count_"+group] = float64(len(groups[group]))
 	}
 	seconds := max(duration/1000, 1e-9)
 	for key, v := range map[string]float64{
@@ -195,14 +202,14 @@ func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 		"goodput_output_throughput_tok_s": goodOutput / seconds,
 		"processed_tokens":                input + output, "processed_tokens_per_s": (input + output) / 7 * 1000,
 		"processed_output_tokens_per_s": output / 7 * 1000,
-		"prefix_cache_reused_ratio":     reused / max(input, 1), "first_admission_prefix_cache_reused_ratio": first / max(input, 1),
+		"prefix_cache_reused_ratio":     reused / input, "first_admission_prefix_cache_reused_ratio": first / input,
 	} {
 		want[key] = v
 	}
 	return want
 }
 
-// TestEmptyReport: a run without a single token still has all keys, and no rate is infinite or undefined.
+// TestEmptyReport: a run without a single token still has all keys. Sums and rates are 0; there are no statistics.
 func TestEmptyReport(t *testing.T) {
 	c := NewCollector(2, 1)
 	c.Arrival(engine.Request{ID: 0, PromptTokens: 4, OutputTokens: 1}, 5)
@@ -214,7 +221,12 @@ func TestEmptyReport(t *testing.T) {
 		if v.Key == "num_requests" || v.Key == "rejected_requests" {
 			want = 1
 		}
-		if v.Float+float64(v.Int) != want {
+		statistic := slices.ContainsFunc(statNames[:], func(name string) bool { return strings.HasPrefix(v.Key, name+"_") })
+		if got := v.Float + float64(v.Int); statistic || strings.HasSuffix(v.Key, "_ratio") {
+			if !math.IsNaN(got) {
+				t.Errorf("%s: got %v, want none", v.Key, v)
+			}
+		} else if got != want {
 			t.Errorf("%s: got %v", v.Key, v)
 		}
 	}
@@ -225,7 +237,7 @@ func TestEmptyReport(t *testing.T) {
 
 // TestReportKeys fixes names and order.
 func TestReportKeys(t *testing.T) {
-	want := []string{"num_requests", "completed_requests", "rejected_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
+	want := []string{"num_requests", "completed_requests", "rejected_requests", "finished_requests", "total_input_tokens", "total_output_tokens", "duration_ms",
 		"wall_time_ms", "request_throughput_rps", "input_throughput_tok_s", "output_throughput_tok_s", "total_throughput_tok_s",
 		"prefill_worker_seconds", "decode_worker_seconds", "prefill_gpus_per_worker", "decode_gpus_per_worker", "gpu_hours", "timing_model",
 		"goodput_completed_requests", "goodput_request_throughput_rps", "goodput_output_throughput_tok_s", "processed_tokens",
@@ -234,6 +246,7 @@ func TestReportKeys(t *testing.T) {
 		for _, stat := range []string{"mean", "min", "max", "median", "p75", "p90", "p95", "p99", "std"} {
 			want = append(want, stat+"_"+group)
 		}
+		want = append(want, "count_"+group)
 	}
 	keys := func(sla SLA) []string {
 		var got []string
@@ -247,7 +260,7 @@ func TestReportKeys(t *testing.T) {
 			t.Errorf("with %v: got %v", sla, got)
 		}
 	}
-	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 17, 20)) {
+	if got := keys(NoSLA()); !slices.Equal(got, slices.Delete(want, 18, 21)) {
 		t.Errorf("without bounds: got %v", got)
 	}
 }

@@ -70,16 +70,17 @@ func TestHandoffRows(t *testing.T) {
 			`"input_length":8,"output_length":3,"reused_input_tokens":4,"prefill_worker_idx":0,"decode_worker_idx":1,` +
 			`"prefill_admit_ms":1.0,"source_held_ms":9.0,"destination_reserved_ms":9.5,"destination_activated_ms":10.0,` +
 			`"decode_admit_ms":11.0,"source_released_ms":10.5,"decode_reused_input_tokens":8,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"completed","rejection_reason":null,"trace_row":0}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"completed","rejection_reason":null,"trace_row":0,"state":"finished"}`,
 		`"first_admit_ms":null,` + none + `"reused_input_tokens":0,"prefill_worker_idx":1,"decode_worker_idx":null,` +
 			`"prefill_admit_ms":null,"source_held_ms":null,"destination_reserved_ms":null,"destination_activated_ms":null,` +
 			`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":null,"terminal_status":"rejected","rejection_reason":"too large","trace_row":1}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":null,"terminal_status":"rejected","rejection_reason":"too large","trace_row":1,"state":"rejected"}`,
 		`"first_admit_ms":1.0,` + none + `"reused_input_tokens":0,"prefill_worker_idx":0,"decode_worker_idx":null,` +
 			`"prefill_admit_ms":1.0,"source_held_ms":9.0,"destination_reserved_ms":null,"destination_activated_ms":null,` +
 			`"decode_admit_ms":null,"source_released_ms":null,"decode_reused_input_tokens":null,` +
-			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"failed","rejection_reason":"no room","trace_row":2}`,
-		`"terminal_status":"canceled","rejection_reason":null,"trace_row":3}`,
+			`"prefill_route_overlap_tokens":4,"decode_route_overlap_tokens":0,"terminal_status":"failed","rejection_reason":"no room","trace_row":2,"state":"failed"}`,
+		`"terminal_status":"canceled","rejection_reason":null,"trace_row":3,"state":"cancelled"}`,
+		`"terminal_status":null,"rejection_reason":null,"trace_row":4,"state":"waiting"}`,
 	}
 	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 	if len(lines) != len(want) {
@@ -96,7 +97,7 @@ func TestHandoffReport(t *testing.T) {
 	c, _ := handoffs(t)
 	used := Resources{PrefillWorkerSeconds: 0.132156046, DecodeWorkerSeconds: 0.19823406900000007, PrefillGPUsPerWorker: 1, DecodeGPUsPerWorker: 2}
 	want := map[string]float64{
-		"num_requests": 5, "completed_requests": 1, "rejected_requests": 2, "total_input_tokens": 8, "duration_ms": 25,
+		"num_requests": 5, "completed_requests": 1, "rejected_requests": 2, "finished_requests": 1, "total_input_tokens": 8, "duration_ms": 25,
 		"prefill_worker_seconds": 0.132156046, "decode_worker_seconds": 0.19823406900000007,
 		"prefill_gpus_per_worker": 1, "decode_gpus_per_worker": 2, "gpu_hours": 0.00014684005111111114,
 		"prefix_cache_reused_ratio":                 1, // the larger of what the two workers found in their caches

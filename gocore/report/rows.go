@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Rows is the per-request table of a run: one row per request that is over, in the order of the workload.
+// Rows is the per-request table of a run: one row per request that arrived, in the order of the workload.
 type Rows struct {
 	c       *Collector
 	w       *workload.Workload
@@ -24,7 +24,7 @@ type Rows struct {
 func (c *Collector) Rows(w *workload.Workload) *Rows {
 	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string)}
 	for i := range c.records {
-		if c.records[i].status != unfinished {
+		if !math.IsNaN(c.records[i].arrivalMs) {
 			rows.turns = append(rows.turns, int32(i))
 		}
 	}
@@ -77,11 +77,27 @@ var columns = []column{
 	{name: "terminal_status", text: func(_ *Rows, _ int32, r *record) string { return r.status.String() }},
 	{name: "rejection_reason", text: func(rows *Rows, turn int32, _ *record) string { return rows.reasons[engine.RequestID(turn)] }},
 	{name: "trace_row", int: func(rows *Rows, turn int32, _ *record) int { return int(rows.w.Turns[turn].Row) }},
+	{name: "state", text: func(_ *Rows, _ int32, r *record) string { return r.lastState() }},
 }
 
-// String returns the word of the rows.
+// String returns the word of the rows, which have none for a request that is not over.
 func (s Status) String() string {
-	return [...]string{"unfinished", "completed", "rejected", "failed", "canceled"}[s]
+	return [...]string{"", "completed", "rejected", "failed", "canceled"}[s]
+}
+
+// lastState says where a request was when the run ended.
+func (r *record) lastState() string {
+	switch {
+	case r.status == Completed:
+		return "finished"
+	case r.status == Canceled:
+		return "cancelled"
+	case r.status != unfinished:
+		return r.status.String()
+	case r.preempted || math.IsNaN(r.firstAdmitMs):
+		return "waiting"
+	}
+	return "running"
 }
 
 // ifTokens is a metric that needs a request with at least n tokens.

@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// threeRows is a run of three requests: one completed, one rejected, one not over, which has no row.
+// threeRows is a run of three requests: one completed, one rejected, and one that waits to run again when the run ends.
 func threeRows(t *testing.T) *Rows {
 	t.Helper()
 	const trace = "\n" + `{"timestamp":0,"session_id":"<a> é","hash_ids":[1],"output_length":2}
@@ -35,7 +35,8 @@ func threeRows(t *testing.T) *Rows {
 	c.Terminal(0, Completed, "")
 	c.Pass(1, &engine.Pass{StartMs: 1, EndMs: 1, Rejected: []engine.Rejection{{ID: 1, Reason: "too \"large\""}}})
 	c.Terminal(1, Rejected, "too \"large\"")
-	c.Cut(2, 0)
+	c.Pass(0, &engine.Pass{StartMs: 20, EndMs: 21, Admitted: []engine.Admission{{ID: 2}}})
+	c.Cut(engine.Stuck{ID: 2, State: "preempted"})
 	return c.Rows(w)
 }
 
@@ -51,12 +52,17 @@ func TestRowsText(t *testing.T) {
 		`"arrival_time_ms":0.5,"first_admit_ms":1.0,"first_token_ms":10.0,"last_token_ms":15.25,"ttft_ms":9.5,"ttst_ms":5.25,` +
 		`"e2e_latency_ms":14.75,"itl_ms":5.25,"input_length":4,"output_length":2,"reused_input_tokens":4,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":0,` + handoff +
-		`"terminal_status":"completed","rejection_reason":null,"trace_row":1}` + "\n" +
+		`"terminal_status":"completed","rejection_reason":null,"trace_row":1,"state":"finished"}` + "\n" +
 		`{"session_id":"request_3","turn_index":0,"uuid":"00000000-0000-4000-8000-000000000002",` +
 		`"arrival_time_ms":0.5,"first_admit_ms":null,"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,` +
 		`"e2e_latency_ms":null,"itl_ms":null,"input_length":4,"output_length":1,"reused_input_tokens":0,` +
 		`"prefill_worker_idx":null,"decode_worker_idx":1,` + handoff +
-		`"terminal_status":"rejected","rejection_reason":"too \"large\"","trace_row":2}` + "\n"
+		`"terminal_status":"rejected","rejection_reason":"too \"large\"","trace_row":2,"state":"rejected"}` + "\n" +
+		`{"session_id":"<a> é","turn_index":1,"uuid":"00000000-0000-4000-8000-000000000003",` +
+		`"arrival_time_ms":0.5,"first_admit_ms":20.0,"first_token_ms":null,"last_token_ms":null,"ttft_ms":null,"ttst_ms":null,` +
+		`"e2e_latency_ms":null,"itl_ms":null,"input_length":4,"output_length":9,"reused_input_tokens":0,` +
+		`"prefill_worker_idx":null,"decode_worker_idx":0,` + handoff +
+		`"terminal_status":null,"rejection_reason":null,"trace_row":3,"state":"waiting"}` + "\n"
 	if text.String() != want {
 		t.Errorf("got\n%swant\n%s", text.String(), want)
 	}
@@ -69,22 +75,22 @@ func TestRowsText(t *testing.T) {
 
 func TestColumns(t *testing.T) {
 	rows := threeRows(t)
-	if rows.Len() != 2 {
+	if rows.Len() != 3 {
 		t.Fatalf("got %d rows", rows.Len())
 	}
-	if got, ok := rows.Strings("session_id"); !ok || !slices.Equal(got, []string{"<a> é", "request_3"}) {
+	if got, ok := rows.Strings("session_id"); !ok || !slices.Equal(got, []string{"<a> é", "request_3", "<a> é"}) {
 		t.Errorf("got %q", got)
 	}
-	if got, ok := rows.Strings("rejection_reason"); !ok || !slices.Equal(got, []string{"", `too "large"`}) {
+	if got, ok := rows.Strings("rejection_reason"); !ok || !slices.Equal(got, []string{"", `too "large"`, ""}) {
 		t.Errorf("got %q", got)
 	}
-	if got, ok := rows.Ints("prefill_worker_idx"); !ok || !slices.Equal(got, []int64{-1, -1}) {
+	if got, ok := rows.Ints("prefill_worker_idx"); !ok || !slices.Equal(got, []int64{-1, -1, -1}) {
 		t.Errorf("got %v", got)
 	}
-	if got, ok := rows.Ints("trace_row"); !ok || !slices.Equal(got, []int64{1, 2}) {
+	if got, ok := rows.Ints("trace_row"); !ok || !slices.Equal(got, []int64{1, 2, 3}) {
 		t.Errorf("got %v", got)
 	}
-	if got, ok := rows.Floats("first_admit_ms"); !ok || len(got) != 2 || got[0] != 1 || !math.IsNaN(got[1]) {
+	if got, ok := rows.Floats("first_admit_ms"); !ok || len(got) != 3 || got[0] != 1 || !math.IsNaN(got[1]) || got[2] != 20 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -172,6 +178,7 @@ func TestEmptySessionNameIsAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := NewCollector(1, 1)
+	c.Arrival(engine.Request{ID: 0, PromptTokens: 4, OutputTokens: 1}, 0)
 	c.Terminal(0, Rejected, "x")
 	var text strings.Builder
 	if err := c.Rows(w).WriteJSONL(&text); err != nil || !strings.HasPrefix(text.String(), `{"session_id":"",`) {

@@ -44,7 +44,8 @@ func (u Resources) gpuHours() float64 {
 	return (prefill + decode) / 3600
 }
 
-// Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float.
+// Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands for
+// a number that does not exist.
 type Value struct {
 	Key   string
 	Float float64
@@ -55,7 +56,9 @@ type Value struct {
 
 // Summarise computes the report, in the order in which its keys are shown.
 //
-// Rates divide by the simulated time from 0 to the last token.
+// Rates divide by the simulated time from 0 to the last token. If no request counts, there are no statistics and no
+// ratios. If requests count, but none has what a distribution is over, all its statistics are 0, as in the reference;
+// its count tells that from a real 0.
 func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	t := c.totals(sla)
 	durationMs := c.DurationMs()
@@ -67,6 +70,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.int("num_requests", c.arrived)
 	s.int("completed_requests", t.requests)
 	s.int("rejected_requests", len(c.rejected))
+	s.int("finished_requests", t.finished)
 	s.int("total_input_tokens", t.input)
 	s.int("total_output_tokens", t.output)
 	s.float("duration_ms", durationMs)
@@ -91,12 +95,13 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s.float("processed_output_tokens_per_s", perSecond(t.output, used.WallMs))
 	s.float("prefix_cache_reused_ratio", ratio(t.reused, t.input))
 	s.float("first_admission_prefix_cache_reused_ratio", ratio(t.firstReused, t.input))
-	c.distributions(s)
+	c.distributions(s, t.requests)
 	return s.values
 }
 
-// totals are sums over the requests that count.
+// totals are sums over the requests that count, but for finished, which is over all.
 type totals struct {
+	finished                int
 	requests, input, output int
 	reused, firstReused     int
 	good, goodOutput        int
@@ -106,6 +111,9 @@ func (c *Collector) totals(sla SLA) totals {
 	var t totals
 	for i := range c.records {
 		r := &c.records[i]
+		if r.status == Completed {
+			t.finished++
+		}
 		if !r.counts() {
 			continue
 		}
@@ -136,16 +144,16 @@ func (c *Collector) DurationMs() float64 {
 // Seconds is the length of a run in seconds, at least a nanosecond, so that rates stay finite.
 func Seconds(durationMs float64) float64 { return max(durationMs/1000, 1e-9) }
 
-func (c *Collector) distributions(s *summary) {
+func (c *Collector) distributions(s *summary, counted int) {
 	several := func(r *record) bool { return r.tokens >= 2 }
 	every := func(*record) bool { return true }
 	gaps := c.tokenGaps()
-	s.distribution("ttft_ms", c.perRequest(every, (*record).ttftMs))
-	s.distribution("ttst_ms", c.perRequest(several, (*record).ttstMs))
-	s.distribution("tpot_ms", c.perRequest(several, (*record).tpotMs))
-	s.distribution("itl_ms", gaps)
-	s.distribution("e2e_latency_ms", c.perRequest(every, (*record).e2eMs))
-	s.distribution("output_token_throughput_per_user", tokenRates(gaps))
+	s.distribution("ttft_ms", c.perRequest(every, (*record).ttftMs), counted)
+	s.distribution("ttst_ms", c.perRequest(several, (*record).ttstMs), counted)
+	s.distribution("tpot_ms", c.perRequest(several, (*record).tpotMs), counted)
+	s.distribution("itl_ms", gaps, counted)
+	s.distribution("e2e_latency_ms", c.perRequest(every, (*record).e2eMs), counted)
+	s.distribution("output_token_throughput_per_user", tokenRates(gaps), counted)
 }
 
 // perRequest lists a metric of the counted requests that have it.
@@ -177,9 +185,10 @@ func perSecond(tokens int, wallMs float64) float64 {
 	return float64(tokens) / wallMs * 1000
 }
 
+// ratio is NaN where there is no whole.
 func ratio(part, whole int) float64 {
 	if whole == 0 {
-		return 0
+		return math.NaN()
 	}
 	return float64(part) / float64(whole)
 }
@@ -195,10 +204,20 @@ func (s *summary) float(key string, v float64) {
 	s.values = append(s.values, Value{Key: key, Float: v})
 }
 
-func (s *summary) distribution(name string, values []weighted) {
+// distribution adds the statistics of values, and how many values they are over. counted is the number of requests that
+// the report is about.
+func (s *summary) distribution(name string, values []weighted, counted int) {
 	for i, v := range statistics(values) {
+		if counted == 0 {
+			v = math.NaN()
+		}
 		s.float(statNames[i]+"_"+name, v)
 	}
+	total := int64(0)
+	for _, v := range values {
+		total += v.weight
+	}
+	s.int("count_"+name, int(total))
 }
 
 // AppendJSON appends values as a JSON object, in their order.

@@ -223,6 +223,17 @@ func FuzzParseConfig(f *testing.F) {
 		if strings.ContainsAny(strings.Join(warnings, ""), "\n\r") {
 			t.Errorf("warning of several lines: %q", warnings)
 		}
+		filled, err := Filled(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := json.Marshal(filled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := ParseConfig(string(whole)); err != nil || again != c {
+			t.Errorf("got %+v, filled in %s, read again %+v, error %v", c, whole, again, err)
+		}
 		for _, x := range []float64{c.OverlapCredit, c.OverlapCreditDecay, c.PrefillLoadScale, c.Temperature, c.QueueThreshold} {
 			if !(x >= 0) || math.IsInf(x, 1) {
 				t.Errorf("accepted %+v", c)

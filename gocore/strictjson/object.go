@@ -103,6 +103,25 @@ func (o *Object) Text(name string) string { return valueOf[string](o, name) }
 // List returns the value of a List, nil when the key is absent or null. The slice belongs to the object: do not change it.
 func (o *Object) List(name string) []string { return valueOf[[]string](o, name) }
 
+// Names lists the fields of the schema in its order.
+func (o *Object) Names() []string {
+	names := make([]string, len(o.fields))
+	for i := range o.fields {
+		names[i] = o.fields[i].Name
+	}
+	return names
+}
+
+// Value returns the value of a field of any type but Nested and Any, as encoding/json takes it: its default when the key is
+// absent or null, nil when there is none.
+func (o *Object) Value(name string) any {
+	m, f := o.lookup(name)
+	if m.value == nil {
+		return f.Default
+	}
+	return m.value
+}
+
 // Object returns the value of a Nested, nil when the key is absent or null.
 func (o *Object) Object(name string) *Object { return valueOf[*Object](o, name) }
 

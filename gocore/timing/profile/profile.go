@@ -25,6 +25,25 @@ func Load(fsys fs.FS, name string) (*timing.Grid, error) {
 	return loadTables(fsys, name)
 }
 
+// Files lists the files that Load reads.
+func Files(fsys fs.FS, name string) ([]string, error) {
+	if info, err := fs.Stat(fsys, name); err != nil || !info.IsDir() {
+		return []string{name}, err
+	}
+	prefill, err := firstOf(fsys, name, prefillFiles...)
+	if err != nil {
+		return nil, err
+	}
+	decode, err := firstOf(fsys, name, decodeFiles...)
+	return []string{prefill, decode}, err
+}
+
+// A folder holds one file of each list; the first that is there counts.
+var (
+	prefillFiles = []string{"selected_prefill_interpolation/raw_data.npz", "prefill_raw_data.json"}
+	decodeFiles  = []string{"selected_decode_interpolation/raw_data.npz", "decode_raw_data.json"}
+)
+
 // layouts explains what a profile can be, to somebody who gave something else.
 const layouts = "want a .npz file with " +
 	"prefill_isl, prefill_ttft_ms, decode_active_kv_tokens, decode_context_length and decode_itl; " +

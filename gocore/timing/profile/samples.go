@@ -29,7 +29,7 @@ type decodeSamples struct {
 }
 
 func readPrefill(fsys fs.FS, folder string) (s prefillSamples, err error) {
-	if s.file, err = firstOf(fsys, folder, "selected_prefill_interpolation/raw_data.npz", "prefill_raw_data.json"); err != nil {
+	if s.file, err = firstOf(fsys, folder, prefillFiles...); err != nil {
 		return s, err
 	}
 	lists, err := readLists(fsys, s.file, "prefill_isl", "prefill_ttft")
@@ -41,7 +41,7 @@ func readPrefill(fsys fs.FS, folder string) (s prefillSamples, err error) {
 }
 
 func readDecode(fsys fs.FS, folder string) (s decodeSamples, err error) {
-	if s.file, err = firstOf(fsys, folder, "selected_decode_interpolation/raw_data.npz", "decode_raw_data.json"); err != nil {
+	if s.file, err = firstOf(fsys, folder, decodeFiles...); err != nil {
 		return s, err
 	}
 	const pool = "max_kv_tokens"

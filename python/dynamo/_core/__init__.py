@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
 from dynamo._core import interrupts, startup
+from dynamo._core.version import VERSION
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,7 +59,10 @@ class RunResult:
 
     def __init__(self, run_id: int, text: str) -> None:
         outcome = json.loads(text)
-        self.report: dict[str, Any] = outcome["report"]
+        self.report: dict[str, Any] = {
+            **outcome["report"],
+            "provenance": {"version": VERSION, **outcome["provenance"]},
+        }
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.

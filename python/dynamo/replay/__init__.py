@@ -1,6 +1,6 @@
 """Replays request traces and synthetic workloads through simulated LLM inference workers, in virtual time."""
 
-import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
+import dynamo._start  # first: Ctrl-C during the other imports prints no traceback
 
 # isort: split
 from typing import TYPE_CHECKING, Any

@@ -118,6 +118,32 @@ def print_text(text: str) -> None:
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
+def output_width() -> int | None:
+    """Characters in a line of standard output: COLUMNS, else the width of the terminal, None without either.
+
+    LINES beside COLUMNS comes from readline, which sets both for all children of an interactive program, and of pytest.
+    That describes a terminal, and is no wish about a pipe or a file.
+    """
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    if terminal or "LINES" not in os.environ:
+        with contextlib.suppress(ValueError):
+            if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+                return columns
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # no terminal, no descriptor
+        return (terminal and os.get_terminal_size(sys.stdout.fileno()).columns) or None
+    return None
+
+
+def draws_boxes() -> bool:
+    """Whether standard output shows box characters: its encoding has them, and it is no dumb terminal."""
+    try:
+        "┏━┳┓┃┡╇┩└┴┘…".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return not (terminal and os.environ.get("TERM", "dumb") in ("", "dumb"))
+
+
 def progress() -> Any:
     """A progress bar on a terminal, nothing otherwise."""
     if sys.stderr is not None and sys.stderr.isatty():

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 # The files that a run writes and reads: their names in its configuration and on the command line.
-_OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
-_INPUTS = {"router_decisions": "--router-decisions"}
+OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
+_INPUTS = {"router_decisions": "--router-decisions", "from_report": "--from-report"}
 # Lengths that may be drawn from a file.
 _LENGTHS = {"input_tokens": "--input-tokens", "output_tokens": "--output-tokens"}
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
@@ -50,7 +51,7 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
     The command line, which also writes a report, has its options named; Python its parameters.
     """
     by_option = report_json is not None
-    outputs = _named(config, _OUTPUTS, by_option)
+    outputs = _named(config, OUTPUTS, by_option)
     if report_json is not None:
         outputs.insert(0, ("--report-json", report_json))
     for name, path in outputs:
@@ -81,7 +82,7 @@ def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
     The trace "-" is standard input. Pipes and devices may serve twice.
     """
     known = [(name, path, _identity("/dev/stdin" if path == "-" else path)) for name, path in named]
-    for (first, path, one), (second, _, other) in combinations(known, 2):
+    for (first, path, one), (second, _, other) in itertools.combinations(known, 2):
         if one is not None and one == other:
             raise ValueError(f"{first}: {os.fspath(path)!r} is the same file as {second}, want another")
 
@@ -123,6 +124,41 @@ def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> N
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, text: str) -> Path:
+    """Writes a file whole under a name that nothing has yet: ``path``, else with ``_2``, ``_3``, ... before the suffix.
+
+    Returns the path that was free. Two writers at the same moment get different ones.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(_draft_name())
+    try:
+        draft.write_text(text, encoding="utf-8")
+        for candidate in _numbered(path):
+            with contextlib.suppress(FileExistsError):
+                _move_to_free_name(draft, candidate)
+                return candidate
+    finally:
+        draft.unlink(missing_ok=True)
+    raise AssertionError("there is always another number")
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    yield path
+    for number in itertools.count(2):
+        yield path.with_stem(f"{path.stem}_{number}")
+
+
+def _move_to_free_name(draft: Path, target: Path) -> None:
+    """Raises FileExistsError if something has the name. A plain rename would replace it."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        draft.replace(target)
 
 
 def _draft_name() -> str:

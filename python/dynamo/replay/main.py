@@ -14,7 +14,19 @@ from typing import Any
 from dynamo import _core
 from dynamo._core import values
 from dynamo.replay import files, reporting, runfile
-from dynamo.replay.console import BAD_INPUT, FAILED, INTERRUPTED, Parser, UsageError, fail, print_text, progress, say
+from dynamo.replay.console import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    Parser,
+    UsageError,
+    draws_boxes,
+    fail,
+    output_width,
+    print_text,
+    progress,
+    say,
+)
 
 # Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
 # of workload; any other value is the one that changes nothing and is let through.
@@ -44,14 +56,16 @@ _SYNTHETIC_OPTIONS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.replay`` with these arguments (those of the process if None) and returns its exit code.
 
-    0: done. 2: bad input, nothing was run. 1: the run failed after it began. 130: interrupted. Messages go to standard
-    error. It may be called from any thread; an OSError of standard output is left to the caller.
+    0: done. 2: bad input, nothing was run. 1: the run failed after it began, or every request was rejected. 130: it was
+    interrupted. Messages go to standard error. It may be called from any thread; an OSError of standard output is left
+    to the caller.
     """
     try:
         options = _given(argv)
         report_path = _report_path(options.pop("report_json", None))
-        config = _config(options)
-        _check_outputs(report_path, config)
+        repeated = options.pop("from_report", None)
+        config = _config(options) if repeated is None else _repeated(repeated, options)
+        _check_outputs(report_path.path, config if repeated is None else {**config, "from_report": repeated})
         return _run(config, report_path)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
@@ -70,7 +84,7 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
         raise UsageError(error) from None
 
 
-def _run(config: Mapping[str, Any], report_path: Path) -> int:
+def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     try:
         with progress() as show:
             result = _core.run(config, show)
@@ -88,24 +102,26 @@ def _run(config: Mapping[str, Any], report_path: Path) -> int:
     status = _present(result.report, report_path)
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
+    if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
+        return fail(f"every request was rejected ({rejected} of {rejected})", FAILED)
     return status
 
 
-def _present(report: Mapping[str, Any], path: Path) -> int:
+def _present(report: Mapping[str, Any], target: reporting.ReportPath) -> int:
     """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
+    path, failure = target.path, None
     try:
-        reporting.write_report_json(report, path)
-        failure = None
+        path = reporting.save_report(report, target)
     except OSError as error:
         failure = error
-    print_text(reporting.format_report_table(report))
+    print_text(reporting.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")
     return 0
 
 
-def _report_path(given: str | None) -> Path:
+def _report_path(given: str | None) -> reporting.ReportPath:
     if given == "":
         raise UsageError('--report-json: got "", want a path')
     try:
@@ -135,6 +151,19 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
         _check_synthetic(options)
         _refuse(options, _TRACE_OPTIONS, "needs a trace file")
     return {"kind": kind, **options}
+
+
+def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of the run that wrote a report. Only outputs can be chosen anew."""
+    from dynamo.replay.repeat import repeated_config
+
+    trace_files = options.pop("trace_files")
+    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.OUTPUTS]
+    if others:
+        raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
+    config = repeated_config(report, options)
+    _check_texts(config)
+    return config
 
 
 def _gather_aic(options: dict[str, Any]) -> None:
@@ -239,6 +268,7 @@ _RUN: Sequence[Option] = (
     ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
     ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),
     ("--sla-e2e-ms", float, "goodput: bound on the whole request"),
+    ("--from-report", str, "repeat the run that wrote this JSON report; only outputs can be chosen anew"),
 )
 _AIC: Sequence[Option] = (
     ("--aic-backend", str, "engine whose prefill time is predicted: vllm, sglang, trtllm"),

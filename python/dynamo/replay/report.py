@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dynamo._core import RunResult
 
     Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
-    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason"]
+    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason", "state"]
 
 
 class Requests(ReadOnlyDict[str, "Column"]):
-    """Per-request columns by name, in row order (trace order).
+    """Per-request columns by name, with a row for every request that arrived, in trace order.
 
     Times are float64 arrays with NaN for none, counts and worker indices int64 arrays with -1 for none, texts lists of
     str with "" for none. A column is fetched when it is first asked for; pickling and copying fetch them all.
@@ -166,7 +166,10 @@ def _same(column: Column, other: object) -> bool:
 
 
 class Report(dict[str, Any]):
-    """The metrics of a run, a dict from key to number, and the rows they were computed from."""
+    """The metrics of a run, a dict from key to number, and the rows they were computed from.
+
+    A statistic over no request at all is None. docs/report.md explains every key and column.
+    """
 
     requests: Requests
     """Per-request columns: ``report.requests["ttft_ms"]``."""

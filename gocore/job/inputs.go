@@ -1,0 +1,140 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"dynosim/gocore/aic"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing/profile"
+	"dynosim/gocore/workload"
+)
+
+// inputFile is a file that a run has read.
+type inputFile struct {
+	Argument string `json:"argument"` // that names it
+	Path     string `json:"path"`     // as given; "-" is standard input
+	// SHA256 is that of the bytes of the file, in hexadecimal, "" if they could be read only once: standard input, a pipe.
+	SHA256 string `json:"sha256"`
+}
+
+// inputFiles lists the files that a run has read, in a fixed order.
+func inputFiles(o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) ([]inputFile, error) {
+	files := []inputFile{}
+	add := func(argument, path string) {
+		files = append(files, inputFile{Argument: argument, Path: path})
+	}
+	if o.Text("kind") == kindTrace {
+		for _, path := range o.List("trace_files") {
+			add("trace_files", path)
+		}
+	}
+	addLengths("input_tokens", l.input, add)
+	addLengths("output_tokens", l.output, add)
+	if o.Given("router_decisions") {
+		add("router_decisions", o.Text("router_decisions"))
+	}
+	for _, name := range []string{"extra_engine_args", "prefill_engine_args", "decode_engine_args"} {
+		if args, used := d.pools()[name]; used {
+			if err := addProfile(name, args.Profile, add); err != nil {
+				return nil, err
+			}
+			addModel(name, args.AIC, add)
+		}
+	}
+	addModel("aic_perf_config", r.session, add)
+	for i := range files {
+		var err error
+		if files[i].SHA256, err = hashFile(files[i].Path, poll); err != nil {
+			return nil, fmt.Errorf("%s: %w", files[i].Argument, err)
+		}
+	}
+	return files, nil
+}
+
+// addLengths adds the file of an empirical distribution.
+func addLengths(argument string, l *workload.Lengths, add func(argument, path string)) {
+	if l == nil {
+		return
+	}
+	if path, drawn := l.File(); drawn {
+		add(argument, path)
+	}
+}
+
+// addProfile adds the files with measured durations.
+func addProfile(argument, path string, add func(argument, path string)) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	folder, name := splitProfile(path, info)
+	names, err := profile.Files(os.DirFS(folder), name)
+	for _, name := range names {
+		add(argument+".planner_profile_data", filepath.Join(folder, name))
+	}
+	return err
+}
+
+// addModel adds the description of a model, if the AIC SDK reads it from a folder.
+func addModel(argument string, session aic.Config, add func(argument, path string)) {
+	if path := filepath.Join(session.Model, "config.json"); session.Backend != "" && isFile(path) {
+		add(argument+".aic_model_path", path)
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// hashFile reads a file once more. What cannot be read twice has no hash.
+func hashFile(path string, poll func() error) (string, error) {
+	if path == "-" || !isFile(path) {
+		return "", nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.CopyBuffer(pollingWriter{hash, poll}, file, make([]byte, 1<<20)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// checkInputs refuses to repeat a run on other input than expected, a JSON list of inputFile; nothing is expected of a run
+// that repeats none.
+func checkInputs(expected json.RawMessage, read []inputFile) error {
+	if expected == nil {
+		return nil
+	}
+	var want []inputFile
+	if err := json.Unmarshal(expected, &want); err != nil {
+		return &strictjson.FieldError{Field: "expected_inputs", Got: "something else", Want: "a list of objects with argument, path and sha256"}
+	}
+	for _, file := range read {
+		i := slices.IndexFunc(want, func(w inputFile) bool { return w.Argument == file.Argument && w.Path == file.Path })
+		switch {
+		case i < 0:
+			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, shownPath(file.Path))
+		case file.SHA256 == "" || want[i].SHA256 == "":
+			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, shownPath(file.Path))
+		case file.SHA256 != want[i].SHA256:
+			return fmt.Errorf("%s: %s has changed since the report: its SHA-256 begins with %.12s, want %.12s",
+				file.Argument, shownPath(file.Path), file.SHA256, want[i].SHA256)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// provenance says what was run, so that a report tells it and the run can be repeated. Nothing in it depends on the clock or
+// on the machine.
+type provenance struct {
+	Function string `json:"function"` // of the Python package
+	// Arguments are those of the function, after defaults. Outputs are not among them.
+	Arguments map[string]any `json:"arguments"`
+	// Estimated is the size of KV pools that the AIC SDK was asked for, by argument.
+	Estimated map[string]int `json:"estimated_gpu_blocks,omitempty"`
+	Inputs    []inputFile    `json:"inputs"`
+}
+
+// functions are the Python functions that carry out each kind of run.
+var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
+
+// describe says what config asks for, once all its input has been read. It fails if config expects other input files.
+func describe(config string, o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) (provenance, error) {
+	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}, Estimated: map[string]int{}}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(config), &given); err != nil {
+		return p, err
+	}
+	for _, known := range options {
+		if !known.aside && (known.kind == "" || known.kind == o.Text("kind")) && (o.Given(known.Name) || defaultApplies(o, d, known)) {
+			p.Arguments[known.Name] = o.Value(known.Name)
+		}
+	}
+	for _, name := range []string{"input_tokens", "output_tokens", "aic_perf_config"} {
+		if o.Given(name) {
+			p.Arguments[name] = plain(given[name])
+		}
+	}
+	if o.Given("max_sim_time_seconds") { // an option of the command line only
+		delete(p.Arguments, "max_sim_time_seconds")
+		p.Arguments["max_sim_time_ms"] = runConfig(o).MaxSimTimeMs
+	}
+	if err := p.describeDeployment(o, d); err != nil {
+		return p, err
+	}
+	var err error
+	if p.Inputs, err = inputFiles(o, d, r, l, poll); err != nil {
+		return p, err
+	}
+	return p, checkInputs(given["expected_inputs"], p.Inputs)
+}
+
+// plain is a JSON value, or the value inside a JSON text that a string holds.
+func plain(raw json.RawMessage) any {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return raw
+}
+
+// defaultApplies reports whether a run without the option has its default. Where another option or the trace itself says
+// the same, it has not.
+func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
+	switch known.Name {
+	case "num_workers":
+		return !d.disaggregated
+	case "num_prefill_workers", "num_decode_workers":
+		return d.disaggregated
+	case "arrival_interval_ms":
+		return !o.Given("request_rate")
+	case "trace_block_size":
+		return traceFormat(o) != workload.Dynamo
+	case "router_decisions_mode":
+		return o.Given("router_decisions")
+	}
+	return known.Default != nil
+}
+
+// describeDeployment adds the engine arguments of each pool and the configuration of the router, whole.
+func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) error {
+	for name, args := range d.pools() {
+		filled, err := engineargs.Filled(textOr(o, name, "{}"))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		p.Arguments[name] = filled
+		if _, known := filled["num_gpu_blocks"]; !known {
+			p.Estimated[name] = args.NumGPUBlocks
+		}
+	}
+	delete(p.Arguments, "router_config")
+	if o.Text("router_mode") == roundRobin {
+		return nil
+	}
+	filled, err := router.Filled(textOr(o, "router_config", "{}"))
+	if err != nil {
+		return fmt.Errorf("router_config: %w", err)
+	}
+	p.Arguments["router_config"] = filled
+	return nil
+}
+
+// pools are the engine arguments of a run, by the name of the argument that holds them.
+func (d deployment) pools() map[string]engineargs.Args {
+	if d.disaggregated {
+		return map[string]engineargs.Args{"prefill_engine_args": d.prefill, "decode_engine_args": d.args}
+	}
+	return map[string]engineargs.Args{"extra_engine_args": d.args}
+}
+
+func textOr(o *strictjson.Object, name, byDefault string) string {
+	if o.Given(name) {
+		return o.Text(name)
+	}
+	return byDefault
+}
