@@ -1,22 +1,40 @@
 package radix
 
-import "dynosim/gocore/kvcache"
+import (
+	"iter"
+	"slices"
+
+	"dynosim/gocore/kvcache"
+)
 
 type page = kvcache.BlockID
 
 // recorder keeps the events of a pool. A page is announced from the moment its first copy is complete, wherever that
-// is, until its last copy is gone: requests announce pages they have computed before the tree adopts them.
+// is, until its last copy is gone: requests announce pages they have computed before the tree adopts them. Pages that
+// only one request can have are left out, as nobody could look for them.
 type recorder struct {
-	copies map[page]int
+	copies copies
 	events []kvcache.Event
 	// withdrawn are pages of the tree whose slots were over-returned: the tree's copy does not count any more.
 	withdrawn map[page]bool
-	leaked    []page // pages of leaked slots, which still count
+	leaked    []stretch // pages of leaked slots, which still count
+	evicted   []stretch // scratch
+}
+
+// stretch is pages from to end-1 of the sequence that key names.
+type stretch struct {
+	key       Key
+	from, end int
+}
+
+// runs yields the pages of the stretch that others may have, as runs of consecutive ids.
+func (s *stretch) runs() iter.Seq2[page, int] {
+	return s.key.Prompt.Runs(s.from, min(s.end, s.key.Shareable))
 }
 
 // Record makes the pool keep its events until TakeEvents fetches them. It must be called while the pool is unused.
 func (p *Pool) Record() {
-	p.recorder = &recorder{copies: make(map[page]int), withdrawn: make(map[page]bool)}
+	p.recorder = &recorder{withdrawn: make(map[page]bool)}
 }
 
 // Recording tells whether Record was called.
@@ -36,10 +54,38 @@ func (p *Pool) TakeEvents() []kvcache.Event {
 // tells of it and of all that follow.
 func (p *Pool) announce(h *Holding, firstNew int) {
 	rec := p.recorder
-	shared, complete := h.hit/p.pageSize, h.tokens/p.pageSize
+	at, complete := firstNew/p.pageSize, min(h.tokens/p.pageSize, h.Key.Shareable)
+	if len(rec.withdrawn) > 0 {
+		p.announceEach(h, at, complete)
+		return
+	}
+	at = max(at, h.announced)
+	if at >= complete {
+		return
+	}
+	h.announced = complete
+	firstUnknown, found := at, false
+	for first, n := range h.Key.Prompt.Runs(at, complete) {
+		known := rec.copies.add(first, n)
+		if !found {
+			firstUnknown += known
+			found = known < n
+		}
+	}
+	if found {
+		blocks := make([]page, 0, complete-firstUnknown)
+		rec.store(h, firstUnknown, h.Key.Prompt.AppendBlocks(blocks, firstUnknown, complete))
+	}
+}
+
+// announceEach is announce page by page, from page at to page complete-1, when some that h shares were withdrawn: those
+// are announced again.
+func (p *Pool) announceEach(h *Holding, at, complete int) {
+	rec := p.recorder
+	shared := h.hit / p.pageSize
+	firstUnknown := at
 	var announced []page
-	parent := -1
-	for i := firstNew / p.pageSize; i < complete; i++ {
+	for i := at; i < complete; i++ {
 		id := h.Key.Page(i)
 		if i < h.announced && !(i < shared && rec.withdrawn[id]) {
 			continue
@@ -47,77 +93,84 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 		if i < shared {
 			delete(rec.withdrawn, id)
 		}
-		rec.copies[id]++
-		if announced == nil && rec.copies[id] > 1 {
+		if rec.copies.add(id, 1) == 1 && announced == nil {
 			continue
 		}
 		if announced == nil {
-			parent = i - 1
+			firstUnknown = i
 		}
 		announced = append(announced, id)
 	}
 	h.announced = max(h.announced, complete)
-	if announced == nil {
-		return
+	if announced != nil {
+		rec.store(h, firstUnknown, announced)
 	}
-	e := kvcache.Event{Kind: kvcache.Stored, Blocks: announced}
-	if parent >= 0 {
-		e.Parent, e.HasParent = h.Key.Page(parent), true
+}
+
+// store notes an event of pages of h, the first of which is page at.
+func (rec *recorder) store(h *Holding, at int, pages []page) {
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: pages}
+	if at > 0 {
+		e.Parent, e.HasParent = h.Key.Page(at-1), true
 	}
 	rec.events = append(rec.events, e)
 }
 
 // withdraw takes one copy of each page off the record, and tells of those that had no other.
-func (p *Pool) withdraw(pages []page) {
+func (rec *recorder) withdraw(pages ...stretch) {
 	var gone []page
-	for _, id := range pages {
-		p.recorder.copies[id]--
-		if p.recorder.copies[id] == 0 {
-			delete(p.recorder.copies, id)
-			gone = append(gone, id)
+	for i := range pages {
+		for first, n := range pages[i].runs() {
+			gone = rec.copies.remove(first, n, slices.Grow(gone, n))
 		}
 	}
-	if gone != nil {
-		p.recorder.events = append(p.recorder.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
+	rec.tellGone(gone)
+}
+
+func (rec *recorder) tellGone(pages []page) {
+	if len(pages) > 0 {
+		rec.events = append(rec.events, kvcache.Event{Kind: kvcache.Removed, Blocks: pages})
 	}
 }
 
 // withdrawEvicted withdraws pages that left the tree.
-func (p *Pool) withdrawEvicted(pages []page) {
-	counted := pages[:0]
-	for _, id := range pages {
-		if p.recorder.withdrawn[id] {
-			delete(p.recorder.withdrawn, id)
-			continue
-		}
-		counted = append(counted, id)
+func (rec *recorder) withdrawEvicted(pages []stretch) {
+	if len(rec.withdrawn) == 0 {
+		rec.withdraw(pages...)
+		return
 	}
-	p.withdraw(counted)
+	var gone []page
+	for i := range pages {
+		for first, n := range pages[i].runs() {
+			for id := first; id < first+page(n); id++ {
+				if rec.withdrawn[id] {
+					delete(rec.withdrawn, id)
+					continue
+				}
+				gone = rec.copies.remove(id, 1, gone)
+			}
+		}
+	}
+	rec.tellGone(gone)
 }
 
 // noteQuirks is the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
 // are taken off it.
-func (p *Pool) noteQuirks(h *Holding) {
-	rec := p.recorder
+func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	rec.leaked = append(rec.leaked, h.duplicatePages...)
 	h.duplicatePages = nil
 	if h.cached >= h.hit {
 		return
 	}
-	var returned []page
-	for _, id := range h.appendPages(nil, 0, h.hit/p.pageSize) {
-		if !rec.withdrawn[id] {
-			rec.withdrawn[id] = true
-			returned = append(returned, id)
+	var gone []page
+	shared := stretch{h.Key, 0, h.hit / pageSize}
+	for first, n := range shared.runs() {
+		for id := first; id < first+page(n); id++ {
+			if !rec.withdrawn[id] {
+				rec.withdrawn[id] = true
+				gone = rec.copies.remove(id, 1, gone)
+			}
 		}
 	}
-	p.withdraw(returned)
-}
-
-// appendPages appends the ids of pages from..to-1 of h to dst.
-func (h *Holding) appendPages(dst []page, from, to int) []page {
-	for i := from; i < to; i++ {
-		dst = append(dst, h.Key.Page(i))
-	}
-	return dst
+	rec.tellGone(gone)
 }
