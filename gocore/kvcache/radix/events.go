@@ -18,7 +18,9 @@ type recorder struct {
 	// withdrawn are pages of the tree whose slots were over-returned: the tree's copy does not count any more.
 	withdrawn map[page]bool
 	leaked    []stretch // pages of leaked slots, which still count
-	evicted   []stretch // scratch
+
+	pages   []page    // room for the pages of all events
+	evicted []stretch // scratch
 }
 
 // stretch is pages from to end-1 of the sequence that key names.
@@ -40,13 +42,14 @@ func (p *Pool) Record() {
 // Recording tells whether Record was called.
 func (p *Pool) Recording() bool { return p.recorder != nil }
 
-// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again.
+// TakeEvents returns the events since the last call, in order. They are valid until the pool changes again.
 func (p *Pool) TakeEvents() []kvcache.Event {
 	if p.recorder == nil {
 		return nil
 	}
-	events := p.recorder.events
-	p.recorder.events = events[:0]
+	rec := p.recorder
+	events := rec.events
+	rec.events, rec.pages = events[:0], rec.pages[:0]
 	return events
 }
 
@@ -73,8 +76,9 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 		}
 	}
 	if found {
-		blocks := make([]page, 0, complete-firstUnknown)
-		rec.store(h, firstUnknown, h.Key.Prompt.AppendBlocks(blocks, firstUnknown, complete))
+		begin := len(rec.pages)
+		rec.pages = h.Key.Prompt.AppendBlocks(rec.pages, firstUnknown, complete)
+		rec.store(h, firstUnknown, begin)
 	}
 }
 
@@ -83,8 +87,7 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 func (p *Pool) announceEach(h *Holding, at, complete int) {
 	rec := p.recorder
 	shared := h.hit / p.pageSize
-	firstUnknown := at
-	var announced []page
+	firstUnknown, begin := at, len(rec.pages)
 	for i := at; i < complete; i++ {
 		id := h.Key.Page(i)
 		if i < h.announced && !(i < shared && rec.withdrawn[id]) {
@@ -93,23 +96,24 @@ func (p *Pool) announceEach(h *Holding, at, complete int) {
 		if i < shared {
 			delete(rec.withdrawn, id)
 		}
-		if rec.copies.add(id, 1) == 1 && announced == nil {
-			continue
-		}
-		if announced == nil {
+		known := rec.copies.add(id, 1) == 1
+		if len(rec.pages) == begin {
+			if known {
+				continue
+			}
 			firstUnknown = i
 		}
-		announced = append(announced, id)
+		rec.pages = append(rec.pages, id)
 	}
 	h.announced = max(h.announced, complete)
-	if announced != nil {
-		rec.store(h, firstUnknown, announced)
+	if len(rec.pages) > begin {
+		rec.store(h, firstUnknown, begin)
 	}
 }
 
-// store notes an event of pages of h, the first of which is page at.
-func (rec *recorder) store(h *Holding, at int, pages []page) {
-	e := kvcache.Event{Kind: kvcache.Stored, Blocks: pages}
+// store notes an event of pages of h, which are those of rec.pages from begin on. The first of them is page at of h.
+func (rec *recorder) store(h *Holding, at, begin int) {
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: slices.Clip(rec.pages[begin:])}
 	if at > 0 {
 		e.Parent, e.HasParent = h.Key.Page(at-1), true
 	}
@@ -118,18 +122,19 @@ func (rec *recorder) store(h *Holding, at int, pages []page) {
 
 // withdraw takes one copy of each page off the record, and tells of those that had no other.
 func (rec *recorder) withdraw(pages ...stretch) {
-	var gone []page
+	begin := len(rec.pages)
 	for i := range pages {
 		for first, n := range pages[i].runs() {
-			gone = rec.copies.remove(first, n, slices.Grow(gone, n))
+			rec.pages = rec.copies.remove(first, n, rec.pages)
 		}
 	}
-	rec.tellGone(gone)
+	rec.tellGone(begin)
 }
 
-func (rec *recorder) tellGone(pages []page) {
-	if len(pages) > 0 {
-		rec.events = append(rec.events, kvcache.Event{Kind: kvcache.Removed, Blocks: pages})
+// tellGone notes an event of the pages of rec.pages from begin on, if there are any.
+func (rec *recorder) tellGone(begin int) {
+	if gone := slices.Clip(rec.pages[begin:]); len(gone) > 0 {
+		rec.events = append(rec.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
 	}
 }
 
@@ -139,7 +144,7 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 		rec.withdraw(pages...)
 		return
 	}
-	var gone []page
+	begin := len(rec.pages)
 	for i := range pages {
 		for first, n := range pages[i].runs() {
 			for id := first; id < first+page(n); id++ {
@@ -147,11 +152,11 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 					delete(rec.withdrawn, id)
 					continue
 				}
-				gone = rec.copies.remove(id, 1, gone)
+				rec.pages = rec.copies.remove(id, 1, rec.pages)
 			}
 		}
 	}
-	rec.tellGone(gone)
+	rec.tellGone(begin)
 }
 
 // noteQuirks is the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
@@ -162,15 +167,15 @@ func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	if h.cached >= h.hit {
 		return
 	}
-	var gone []page
+	begin := len(rec.pages)
 	shared := stretch{h.Key, 0, h.hit / pageSize}
 	for first, n := range shared.runs() {
 		for id := first; id < first+page(n); id++ {
 			if !rec.withdrawn[id] {
 				rec.withdrawn[id] = true
-				gone = rec.copies.remove(id, 1, gone)
+				rec.pages = rec.copies.remove(id, 1, rec.pages)
 			}
 		}
 	}
-	rec.tellGone(gone)
+	rec.tellGone(begin)
 }
