@@ -9,8 +9,7 @@ func (s *Scheduler) decode() {
 	if len(s.running) == 0 {
 		return
 	}
-	s.retractUntilFits()
-	slots, _ := s.demand()
+	slots := s.retractUntilFits()
 	if !s.pool.Take(slots) {
 		if !s.out.Idle() {
 			s.rescue.stalled(s.running[0])
@@ -23,9 +22,9 @@ func (s *Scheduler) decode() {
 	s.out.Scheduled += len(s.running)
 	s.emissions++
 	s.uses = 0
-	s.load.emit()
 	s.rescue.emitted()
 	if s.drafts == nil {
+		s.load.emit()
 		s.storeTokens()
 	} else {
 		s.emitBursts(slots)

@@ -61,7 +61,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		drafts:   setup.Drafts,
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
 		ratio:    newRatio(args.SGLang.Conservativeness),
-		load:     newLoad(args.BlockSize),
+		load:     newLoad(args.BlockSize, setup.Drafts != nil),
 		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 		sources:  sources{},

@@ -70,6 +70,9 @@ func (p *Pool) Version() int { return p.version }
 // Tokens is the number of tokens that have a slot.
 func (h *Holding) Tokens() int { return h.tokens }
 
+// Cached is the number of tokens that are in the tree, whole pages, since h was cached last; 0 if it never was.
+func (h *Holding) Cached() int { return h.cached }
+
 // Own is the number of slots that only h has, its duplicates included.
 func (h *Holding) Own() int { return h.tokens - max(h.cached, h.hit) + h.duplicates }
 
