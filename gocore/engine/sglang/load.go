@@ -9,7 +9,7 @@ type load struct {
 	pages    int // started ones
 
 	emitted int // passes so far
-	full     int // requests that fill their last page exactly: the next token starts one
+	full    int // requests that fill their last page exactly: the next token starts one
 	// phases counts requests by tokens - emitted, modulo the page size. That never changes while a request runs, and
 	// tells how many of them are full. Nil if requests emit bursts.
 	phases []int32
