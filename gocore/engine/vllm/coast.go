@@ -63,7 +63,10 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 // merelyDecodes reports whether the next pass gives everybody on the calendar a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
 	c := &s.calendar
-	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role != engine.Aggregated {
+	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
+		return false
+	}
+	if s.mayReserve() { // at the end of the pass
 		return false
 	}
 	if s.trace != nil { // whose lines should come in the order of time
