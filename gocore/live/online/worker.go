@@ -147,7 +147,10 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),
 		Signals: slices.Clone(pass.Signals),
 	}}
-	cache := cloneEvents(pass.KVEvents)
+	cache := slices.Clone(pass.KVEvents)
+	for i := range cache {
+		cache[i] = cache[i].Clone()
+	}
 	if pass.KVEventsAtMs < pass.EndMs && len(cache) > 0 {
 		if !w.tell(message{cache: cache}) {
 			return 0, false
@@ -162,15 +165,6 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 		return pass.EndMs, w.clock.SleepUntil(pass.EndMs)
 	}
 	return pass.EndMs, w.clock.SleepUntil(pass.EndMs) && w.tell(m)
-}
-
-// cloneEvents copies events of an engine, so that they outlive its next pass.
-func cloneEvents(events []kvcache.Event) []kvcache.Event {
-	cloned := slices.Clone(events)
-	for i := range cloned {
-		cloned[i].Blocks = slices.Clone(cloned[i].Blocks)
-	}
-	return cloned
 }
 
 // giveUp takes the oldest request away from an engine that nothing else can help.
