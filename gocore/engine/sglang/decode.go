@@ -99,6 +99,13 @@ func (s *Scheduler) catchUp(r *sequence, emission int) {
 	}
 }
 
+// settle brings all requests that have emitted up to date.
+func (s *Scheduler) settle() {
+	for _, r := range s.running[:s.joined] {
+		s.catchUp(r, s.emissions)
+	}
+}
+
 // finishDue completes the requests that have just got their last token, in running order.
 func (s *Scheduler) finishDue() {
 	kept := s.running[:0]
