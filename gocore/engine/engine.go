@@ -103,13 +103,14 @@ type Coaster interface {
 	Engine
 
 	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends and
-	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the pass before emit
-	// a token at its end. The next pass may be of any kind. There are none if the next pass is not of this kind or the
-	// engine cannot tell. Nothing has happened yet: see Settle. The slice is valid until the next call.
+	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the pass before
+	// emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
+	// There are none if the next pass is not of this kind or the engine cannot tell. Nothing has happened yet: see Settle.
+	// The slice is valid until the next call.
 	Coast(nowMs, untilMs float64) (endsMs []float64)
 
-	// Settle carries out the first passes passes of the last Coast. Nothing may have been called in between but Add and
-	// Requests.
+	// Settle carries out the first passes passes of the last Coast. Nothing may have been called in between but Add, Requests
+	// and Reserve.
 	Settle(passes int)
 }
 

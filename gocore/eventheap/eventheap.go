@@ -1,17 +1,24 @@
 // Package eventheap is a queue of things that happen at an instant of simulated time, with a total order: earlier time
-// first, then lower sequence number. Two events must not agree in both.
+// first, then those that began earlier, if that is known, then lower sequence number. Two events must not agree in all.
 package eventheap
 
 // Event is a value that is due at AtMs.
 type Event[T any] struct {
-	AtMs  float64
-	Seq   int64
-	Value T
+	AtMs    float64
+	SinceMs float64 // when it began, 0 if that does not matter
+	Seq     int64
+	Value   T
 }
 
 // Before reports whether e comes first.
 func (e Event[T]) Before(other Event[T]) bool {
-	return e.AtMs < other.AtMs || e.AtMs == other.AtMs && e.Seq < other.Seq
+	switch {
+	case e.AtMs != other.AtMs:
+		return e.AtMs < other.AtMs
+	case e.SinceMs != other.SinceMs:
+		return e.SinceMs < other.SinceMs
+	}
+	return e.Seq < other.Seq
 }
 
 // Heap is a binary min-heap of events. The zero value is empty and ready. It exists beside container/heap because that
@@ -33,7 +40,11 @@ func (h *Heap[T]) Top() (Event[T], bool) {
 
 // Push adds an event.
 func (h *Heap[T]) Push(atMs float64, seq int64, value T) {
-	e := Event[T]{AtMs: atMs, Seq: seq, Value: value}
+	h.Add(Event[T]{AtMs: atMs, Seq: seq, Value: value})
+}
+
+// Add adds an event that may have begun at some time.
+func (h *Heap[T]) Add(e Event[T]) {
 	h.events = append(h.events, e)
 	i := len(h.events) - 1
 	for i > 0 {

@@ -1,5 +1,7 @@
 package kvcache
 
+import "iter"
+
 // BlockID names a distinct full block together with everything before it. Equal ids mean equal prefixes.
 type BlockID uint64
 
@@ -31,6 +33,26 @@ func (p Prompt) AppendBlocks(dst []BlockID, from, to int) []BlockID {
 		}
 	}
 	return dst
+}
+
+// Runs yields full blocks from..to-1 as runs of consecutive ids: the first id of each, and their number.
+func (p Prompt) Runs(from, to int) iter.Seq2[BlockID, int] {
+	return func(yield func(BlockID, int) bool) {
+		for from < to {
+			s := from / p.PerSegment
+			first := p.Block(from)
+			end := (s + 1) * p.PerSegment
+			for end < to && p.Segments[s+1] == p.Segments[s]+1 {
+				s++
+				end += p.PerSegment
+			}
+			end = min(end, to)
+			if !yield(first, end-from) {
+				return
+			}
+			from = end
+		}
+	}
 }
 
 func (p Prompt) segmentStart(s int) BlockID {

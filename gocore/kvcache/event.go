@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // EventKind tells a block that became available for reuse from one that is gone.
 type EventKind uint8
 
@@ -16,4 +18,10 @@ type Event struct {
 	Blocks    []BlockID
 	Parent    BlockID
 	HasParent bool
+}
+
+// Clone is a copy with blocks of its own. Pools use the room of their events again.
+func (e Event) Clone() Event {
+	e.Blocks = slices.Clone(e.Blocks)
+	return e
 }

@@ -110,3 +110,27 @@ func TestPromptBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestRuns: the runs of a prompt are its blocks, and no run could be longer.
+func TestRuns(t *testing.T) {
+	for _, perSegment := range []int{1, 3, 8} {
+		p := Prompt{Segments: []uint32{4, 5, 6, 2, 3, 3, 4, 9, 8}, PerSegment: perSegment}
+		blocks := len(p.Segments) * perSegment
+		for from := range blocks + 1 {
+			for to := from; to <= blocks; to++ {
+				var got []BlockID
+				for first, n := range p.Runs(from, to) {
+					if len(got) > 0 && got[len(got)-1]+1 == first {
+						t.Errorf("%d..%d: a run begins with %d, right behind the one before", from, to, first)
+					}
+					for i := range n {
+						got = append(got, first+BlockID(i))
+					}
+				}
+				if want := p.AppendBlocks(nil, from, to); !slices.Equal(got, want) {
+					t.Errorf("%d..%d: got %v, want %v", from, to, got, want)
+				}
+			}
+		}
+	}
+}

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/router"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/workload"
 )
 
@@ -68,6 +71,69 @@ func BenchmarkReplay(b *testing.B) {
 				b.Fatal(err)
 			}
 			benchmarkRun(b, Config{Args: parseArgs(b, "{}"), Workers: 2, Workload: w, MaxSimTimeMs: math.Inf(1)})
+		})
+	}
+}
+
+// BenchmarkCorners is kinds of runs that have been much slower than others once: SGLang behind the router with a page for
+// each token, speculative decoding, hand-offs between pools, requests that wait in the router, and many workers.
+func BenchmarkCorners(b *testing.B) {
+	kv := func(b *testing.B, cfg Config, config string) Config {
+		parsed, _, err := router.ParseConfig(config)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cfg.Router = &router.Options{
+			Config: parsed, Workers: cfg.Workers, BlockSize: cfg.Args.BlockSize, MaxNumBatchedTokens: cfg.Args.MaxNumBatchedTokens,
+			Rand: rand.New(rand.NewPCG(1, 0)),
+		}
+		return cfg
+	}
+	synthetic := func(b *testing.B, args string, requests int, intervalMs float64, workers int) Config {
+		parsed := parseArgs(b, args)
+		w, err := workload.Synthetic(workload.SyntheticSpec{
+			InputTokens: 2000, OutputTokens: 200, RequestCount: requests, ArrivalIntervalMs: intervalMs, TurnsPerSession: 1,
+			EngineBlockSize: parsed.BlockSize,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return Config{Args: parsed, Workers: workers, Workload: w, MaxSimTimeMs: math.Inf(1)}
+	}
+	for _, pageSize := range []int{1, 64} {
+		b.Run(fmt.Sprintf("sglang_kv_page_%d", pageSize), func(b *testing.B) {
+			args := parseArgs(b, fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d}`, pageSize, 1<<20/pageSize))
+			spec := workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: pageSize}
+			w, err := workload.LoadMooncake(strings.NewReader(conversations(1000)), "t", spec)
+			if err != nil {
+				b.Fatal(err)
+			}
+			benchmarkRun(b, kv(b, Config{Args: args, Workers: 4, Workload: w, MaxSimTimeMs: math.Inf(1)}, "{}"))
+		})
+	}
+	for _, engineType := range []string{"sglang", "vllm"} {
+		b.Run("speculation_"+engineType, func(b *testing.B) {
+			cfg := synthetic(b, fmt.Sprintf(`{"engine_type":%q,"block_size":16}`, engineType), 2000, 40, 4)
+			cfg.Setup = func(_ engine.Role, worker int) engine.Setup {
+				return engine.Setup{Drafts: speculation.New([]float64{0.85, 0.6, 0.3}, uint64(worker))}
+			}
+			benchmarkRun(b, cfg)
+		})
+	}
+	b.Run("conversations_2p4d", func(b *testing.B) {
+		cfg := config(b, `{"block_size":64}`, conversations(5000), 1, 0)
+		cfg.Disagg = &DisaggConfig{
+			Prefill: cfg.Args, Decode: cfg.Args, PrefillWorkers: 2, DecodeWorkers: 4,
+			Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
+		}
+		benchmarkRun(b, cfg)
+	})
+	b.Run("router_queue", func(b *testing.B) {
+		benchmarkRun(b, kv(b, synthetic(b, `{"block_size":64}`, 10_000, 0, 4), `{"router_queue_threshold":0.5}`))
+	})
+	for _, workers := range []int{4, 1024} { // the cost of a request should not grow much
+		b.Run(fmt.Sprintf("kv_%dw", workers), func(b *testing.B) {
+			benchmarkRun(b, kv(b, synthetic(b, `{"block_size":64}`, 40*workers, 100/float64(workers), workers), "{}"))
 		})
 	}
 }

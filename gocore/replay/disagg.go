@@ -34,14 +34,19 @@ type disagg struct {
 	actions         deque.Deque[nextAction] // of all hand-offs, first asked for first
 	unfinished      int                     // hand-offs and outputs of requests that have arrived
 
-	events eventheap.Heap[event] // things that end; arrivals are in the driver
+	events eventheap.Heap[event] // things that end; arrivals are in the driver; see topEvent
 	pushed int64                 // the sequence number of the next event
+
+	// What coasting needs; see disaggcoast.go.
+	coasting []int // decode workers that coast
+	stepwise bool  // no worker may coast
 }
 
 // event is the end of something.
 type event struct {
 	kind  eventKind
-	index int // of the worker or the request
+	index int   // of the worker or the request
+	seq   int64 // of the end of a pass; see topEvent
 }
 
 type eventKind uint8
@@ -67,9 +72,8 @@ type stageWorker struct {
 	source      engine.Source
 	destination engine.Destination
 	deferred    []nextAction // that wait for the end of its pass
+	coast       coast
 }
-
-func (w *stageWorker) busy() bool { return w.Pass != nil }
 
 func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, router StageRouter) stage {
 	s := stage{router: router, workers: make([]stageWorker, workers), ready: newWorkerSet(workers)}
@@ -95,7 +99,7 @@ func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, 
 
 // noteReady updates whether worker i can start a pass.
 func (s *stage) noteReady(i int) {
-	if w := &s.workers[i]; !w.busy() && w.Engine.Requests() > 0 {
+	if w := &s.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		s.ready.add(i)
 	} else {
 		s.ready.remove(i)
@@ -126,12 +130,12 @@ func (d *disagg) loop() error {
 		if err := d.settle(); err != nil {
 			return err
 		}
-		if d.events.Len() == 0 && d.driver.Unreleased() == 0 && d.unfinished == 0 {
-			return nil
-		}
 		next, ok := d.nextMs()
 		switch {
+		case !ok && d.driver.Unreleased() == 0 && d.unfinished == 0:
+			return nil
 		case ok && next > d.MaxSimTimeMs:
+			d.passBoundaries(d.afterLimit())
 			return nil
 		case ok:
 			d.advance(next)
@@ -153,6 +157,7 @@ func (d *disagg) settle() error {
 			changed = changed || did
 		}
 		if !changed {
+			d.noteWaiting()
 			return nil
 		}
 	}
@@ -160,14 +165,22 @@ func (d *disagg) settle() error {
 
 func (d *disagg) nextMs() (float64, bool) {
 	arrival, hasArrival := d.driver.NextMs()
-	end, hasEnd := d.events.Top()
+	end, hasEnd := d.topEvent()
 	if hasEnd && (!hasArrival || end.AtMs < arrival) {
 		return end.AtMs, true
 	}
 	return arrival, hasArrival
 }
 
+// advance goes to the next instant.
 func (d *disagg) advance(toMs float64) {
+	d.passBoundaries(toMs)
+	d.elapse(toMs)
+	d.cutBoundaries(toMs)
+}
+
+// elapse lets time pass in which nothing happens.
+func (d *disagg) elapse(toMs float64) {
 	if elapsed := toMs - d.nowMs; elapsed > 0 {
 		for _, s := range [...]*stage{&d.prefill, &d.decode} {
 			s.seconds += float64(float64(len(s.workers))*elapsed) / 1000
@@ -177,14 +190,14 @@ func (d *disagg) advance(toMs float64) {
 }
 
 func (d *disagg) push(atMs float64, e event) {
-	d.events.Push(atMs, d.pushed, e)
+	d.events.Add(eventheap.Event[event]{AtMs: atMs, SinceMs: d.nowMs, Seq: d.pushed, Value: e})
 	d.pushed++
 }
 
 // endsNow is the first event, if it is due now. An event of one kind hides those of the other behind it until its own turn
 // comes, even if they are due at the same time.
 func (d *disagg) endsNow() (event, bool) {
-	top, ok := d.events.Top()
+	top, ok := d.topEvent()
 	return top.Value, ok && top.AtMs == d.nowMs
 }
 
@@ -248,6 +261,11 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		if err := d.poll(); err != nil {
 			return changed, err
 		}
+		if kind == decodePass && d.tryCoast(i) {
+			changed = true
+			i, ok = s.ready.next(0)
+			continue
+		}
 		pass, alive := w.Engine.RunPass(d.nowMs)
 		d.passStarted(kind, i, pass)
 		switch {
@@ -257,7 +275,8 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		case pass.EndMs > d.nowMs:
 			w.Pass = pass
 			s.ready.remove(i)
-			d.push(pass.EndMs, event{kind, i})
+			w.coast.due = d.pushed
+			d.push(pass.EndMs, event{kind: kind, index: i, seq: d.pushed})
 		default:
 			w.Pass = pass
 			if err := end(i); err != nil {
@@ -342,6 +361,9 @@ func (d *disagg) leave(id engine.RequestID, status report.Status, reason string)
 func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	w := &s.workers[i]
 	pass := w.Pass
+	if pass == nil {
+		pass = d.settleCoast(i)
+	}
 	w.Pass = nil
 	s.noteReady(i)
 	for _, a := range w.deferred {
@@ -377,6 +399,11 @@ func (d *disagg) unblock() (changed bool) {
 
 // cut records what requests have emitted that are not finished when the run ends.
 func (d *disagg) cut() {
+	for i := range d.decode.workers {
+		if len(d.decode.workers[i].Coast) > 0 {
+			d.settleCoast(i)
+		}
+	}
 	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
 		for i := range s.workers {
 			for _, request := range s.workers[i].Engine.Stuck() {

@@ -65,13 +65,14 @@ func (d *disagg) carryOut(a nextAction) error {
 	case handoff.StartTransfer:
 		d.startTransfer(a.id)
 	case handoff.Activate:
-		if w := &d.decode.workers[h.decode]; w.busy() {
+		if w := &d.decode.workers[h.decode]; w.Busy() {
 			w.deferred = append(w.deferred, a)
+			d.haltCoast(int(h.decode))
 		} else {
 			d.activate(a.id, int(h.decode))
 		}
 	case handoff.Release:
-		if w := &d.prefill.workers[h.prefill]; w.busy() {
+		if w := &d.prefill.workers[h.prefill]; w.Busy() {
 			w.deferred = append(w.deferred, a)
 		} else {
 			d.release(a.id, int(h.prefill))
@@ -109,7 +110,9 @@ func (d *disagg) reserve(admitted []Admission, err error) error {
 		}
 		d.handoffs[a.ID].decode = int32(a.Worker)
 		d.collector.Worker(a.ID, a.Worker)
-		if !w.busy() {
+		if w.Busy() {
+			d.haltCoast(a.Worker)
+		} else {
 			d.tryReserve(a.Worker)
 		}
 	}
@@ -133,7 +136,7 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 	promptTokens := d.driver.Turn(int32(id)).InputTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if delayMs > 0 {
-		d.push(d.nowMs+delayMs, event{transfer, int(id)})
+		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
 		return
 	}
 	d.tell(id, handoff.Transferred)
@@ -162,7 +165,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return d.dispatch(d.prefill.router.Cancel(a.id, d.nowMs))
 	}
 	w := &d.prefill.workers[i]
-	if w.busy() {
+	if w.Busy() {
 		w.deferred = append(w.deferred, a)
 		return nil
 	}
@@ -180,8 +183,9 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return d.reserve(d.decode.router.Cancel(a.id, d.nowMs))
 	}
 	w := &d.decode.workers[i]
-	if w.busy() {
+	if w.Busy() {
 		w.deferred = append(w.deferred, a)
+		d.haltCoast(int(i))
 		return nil
 	}
 	w.destination.CancelDestination(a.id)

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/router"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )
 
@@ -26,8 +27,15 @@ func (d drawnRun) config(t testing.TB) Config {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(d.seed, 2))
 	args := d.engineArgs(rng)
+	kind := rand.New(rand.NewPCG(d.seed, 5))
+	drafts := func(int) *speculation.Drafts { return nil }
 	if d.own {
 		args = ownEngineArgs(rng)
+	} else {
+		if kind.IntN(4) == 0 {
+			args = d.sglangArgs(kind)
+		}
+		drafts = d.drafts(kind)
 	}
 	workers := 1 + rng.IntN(5)
 	cfg := config(t, args, d.rows(rng, parseArgs(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
@@ -38,8 +46,24 @@ func (d drawnRun) config(t testing.TB) Config {
 		cfg.Router = d.router(t, rng, cfg.Args, workers)
 	}
 	model := d.model(t, rng)
-	cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Model: model, Stepwise: d.stepwise} }
+	cfg.Setup = func(_ engine.Role, worker int) engine.Setup {
+		return engine.Setup{Model: model, Stepwise: d.stepwise, Drafts: drafts(worker)}
+	}
 	return cfg
+}
+
+// drafts makes the draws of each worker, every third time.
+func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
+	if rng.IntN(3) > 0 {
+		return func(int) *speculation.Drafts { return nil }
+	}
+	rates := [][]float64{{0.85, 0.3}, {0.5}, {1, 1}, {0.9, 0.8, 0.7, 0.6, 0.5}}[rng.IntN(4)]
+	return func(worker int) *speculation.Drafts { return speculation.New(rates, d.seed+uint64(worker)) }
+}
+
+func (d drawnRun) sglangArgs(rng *rand.Rand) string {
+	return fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
+		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
 }
 
 func (d drawnRun) engineArgs(rng *rand.Rand) string {

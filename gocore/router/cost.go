@@ -17,6 +17,7 @@ type candidates struct {
 	tied          int     // workers that cost exactly that
 
 	weights []float64 // room for weigh
+	special []int32   // room for pickRanked
 }
 
 func newCandidates(workers int) candidates {
@@ -38,26 +39,13 @@ func newCandidates(workers int) candidates {
 // newBlocks is how many blocks the prompt adds to a worker that shares none of them. k is 1 without decay or without
 // tracking of prefill tokens. Operations run in the order written, each rounded: ties are decided by exact equality.
 func (c *candidates) price(config *Config, blockSize, promptTokens, newBlocks int) {
-	decays := config.TrackPrefillTokens && config.OverlapCreditDecay > 0
-	var least int64
-	if decays {
-		least = slices.Min(c.prefillTokens)
+	p := pricing{config: config, blockSize: blockSize, promptTokens: promptTokens, newBlocks: newBlocks}
+	if p.decays() {
+		p.least = slices.Min(c.prefillTokens)
 	}
-	size, promptBlocks := float64(blockSize), float64(ceilDiv(promptTokens, blockSize))
 	c.cheapest, c.tied = math.Inf(1), 0
 	for w := range c.cost {
-		raw, credit := 0.0, config.OverlapCredit
-		if config.TrackPrefillTokens {
-			raw = float64(c.prefillTokens[w]+int64(promptTokens)) / size
-		}
-		if decays {
-			excess := float64(c.prefillTokens[w]-least) / size
-			k := 1 / (1 + float64(config.OverlapCreditDecay*(excess/promptBlocks)))
-			credit = float64(credit * k)
-		}
-		adj := max(raw-float64(credit*float64(c.cached[w])), 0)
-		decode := c.activeBlocks[w] + int64(newBlocks) - int64(c.shared[w])
-		cost := float64(config.PrefillLoadScale*adj) + float64(decode)
+		cost := p.cost(c, w)
 		c.cost[w] = cost
 		switch {
 		case cost < c.cheapest:
@@ -66,6 +54,33 @@ func (c *candidates) price(config *Config, blockSize, promptTokens, newBlocks in
 			c.tied++
 		}
 	}
+}
+
+// pricing is what the costs of all workers for a prompt have in common.
+type pricing struct {
+	config                             *Config
+	blockSize, promptTokens, newBlocks int
+	least                              int64 // prefill tokens of all workers, if decays
+}
+
+func (p *pricing) decays() bool {
+	return p.config.TrackPrefillTokens && p.config.OverlapCreditDecay > 0
+}
+
+// cost is the cost of worker w.
+func (p *pricing) cost(c *candidates, w int) float64 {
+	size, raw, credit := float64(p.blockSize), 0.0, p.config.OverlapCredit
+	if p.config.TrackPrefillTokens {
+		raw = float64(c.prefillTokens[w]+int64(p.promptTokens)) / size
+	}
+	if p.decays() {
+		excess := float64(c.prefillTokens[w]-p.least) / size
+		k := 1 / (1 + float64(p.config.OverlapCreditDecay*(excess/float64(ceilDiv(p.promptTokens, p.blockSize)))))
+		credit = float64(credit * k)
+	}
+	adj := max(raw-float64(credit*float64(c.cached[w])), 0)
+	decode := c.activeBlocks[w] + int64(p.newBlocks) - int64(c.shared[w])
+	return float64(p.config.PrefillLoadScale*adj) + float64(decode)
 }
 
 // pickCheapest chooses one of the cheapest workers, each with the same probability. It draws only if there are several.

@@ -37,8 +37,9 @@
 //   - What a worker has cached is exactly what it stored and has not removed since, whatever became of parent blocks.
 //   - Same calls and same generator, same answers. Workers are visited by ascending id, and a decision draws at most one
 //     number: none when one worker alone is the cheapest, and none for a pinned request.
-//   - A decision costs the units of 64 blocks that its prompt touches, times the workers that share them, plus a few
-//     nanoseconds for each worker. What is cached besides does not count.
+//   - A decision costs the units of 64 blocks that its prompt touches, times the workers that share them. What is cached
+//     besides does not count. Up to 16 workers are priced one by one; of more, only those that have blocks of the prompt,
+//     and a ranking by load finds the cheapest of the others (ranked.go says when that is exact).
 //
 // # Departures from the reference
 //
@@ -47,7 +48,7 @@
 // before its descendants, and then fails the run. An engine that removes what it does not have is counted, not fatal. A
 // temperature too low for the softmax to be a number counts as 0.
 //
-// Read kv.go first, then cost.go, then tracker.go and index.go; both stand on units.go. queue.go orders who waits,
+// Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders who waits,
 // decision.go has the log of decisions and pinned choices, prefillload.go the decay of prefill load over time, and
 // fields.go every field of the configuration.
 package router

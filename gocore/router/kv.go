@@ -96,6 +96,9 @@ func New(o Options) *KV {
 		candidates: newCandidates(o.Workers),
 	}
 	k.candidates.activeBlocks = k.tracker.activeBlocks
+	if o.rankable() {
+		k.tracker.ranking, k.tracker.blockSize = newRanking(o.Workers), int64(o.BlockSize)
+	}
 	return k
 }
 
@@ -198,7 +201,6 @@ func (k *KV) drain(nowMs float64) ([]Admission, error) {
 // overlaps those of its arrival.
 func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error {
 	blocks := r.PromptTokens / k.blockSize
-	newBlocks := k.tracker.newBlocks(blocks)
 	shared := k.tracker.shared(&k.shared, k.stretches)
 	c := &k.candidates
 	c.prefillTokens = k.tracker.tokensAt(nowMs)
@@ -206,15 +208,9 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 	scatter(c.shared, shared)
 	defer clearMatches(c.cached, overlaps)
 	defer clearMatches(c.shared, shared)
-	c.price(&k.config, k.blockSize, r.PromptTokens, newBlocks)
-
-	worker, pinned, err := k.choose(r.ID, nowMs)
+	worker, err := k.decide(r, overlaps, shared, waitMs, nowMs)
 	if err != nil {
 		return err
-	}
-	if k.log != nil {
-		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: worker, Tied: c.tied, Pinned: pinned, WaitMs: waitMs}
-		k.report(d, newBlocks)
 	}
 	overlap := int(c.cached[worker])
 	k.admitted = append(k.admitted, Admission{
@@ -233,6 +229,27 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 		stretches: k.stretches,
 		blocks:    blocks,
 	}, nowMs)
+}
+
+// decide chooses a worker, by a ranking of the loads or by the costs of all workers, and logs the decision.
+func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) (worker int, err error) {
+	newBlocks := k.tracker.newBlocks(r.PromptTokens / k.blockSize)
+	if k.tracker.ranking != nil {
+		if worker, ok := k.pickRanked(r.PromptTokens, newBlocks, overlaps, shared); ok {
+			return worker, nil
+		}
+	}
+	k.candidates.price(&k.config, k.blockSize, r.PromptTokens, newBlocks)
+	worker, pinned, err := k.choose(r.ID, nowMs)
+	if err != nil {
+		return 0, err
+	}
+	if k.log != nil {
+		tied := k.candidates.tied
+		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: worker, Tied: tied, Pinned: pinned, WaitMs: waitMs}
+		k.report(d, newBlocks)
+	}
+	return worker, nil
 }
 
 // bestCached is the most tokens of a prompt that a worker has cached.

@@ -23,6 +23,9 @@ type tracker struct {
 	prefillTokens []int64  // per worker, booked and not completed
 	numBusy       int      // workers whose prefillTokens exceed busyAbove
 
+	ranking   *ranking // of the workers by their load; nil if nobody asks
+	blockSize int64    // for its keys
+
 	units    unitTable // blocks of active requests, one holder per unit, worker and mask
 	prefill  []prefillList
 	requests []tracked
@@ -82,6 +85,7 @@ func (t *tracker) add(b booking, nowMs float64) error {
 		t.prefill[b.worker].push(t.requests, place, t.nanos(nowMs))
 		t.changePrefill(b.worker, int64(b.uncached))
 	}
+	t.rank(b.worker)
 	return nil
 }
 
@@ -102,6 +106,7 @@ func (t *tracker) prefillCompleted(id int32, nowMs float64) error {
 		return fmt.Errorf("the prefill of request %d is done, but no such request is active", id)
 	}
 	t.endPrefill(place, nowMs)
+	t.rank(t.requests[place].worker)
 	return nil
 }
 
@@ -128,6 +133,7 @@ func (t *tracker) free(id int32, nowMs float64, room []stretch) ([]stretch, bool
 		room = appendStretches(room[:0], r.prompt, int(r.blocks))
 		t.removeBlocks(r.worker, room, int(r.blocks))
 	}
+	t.rank(r.worker)
 	*r = tracked{} // lets go of the prompt
 	delete(t.places, id)
 	t.spare = append(t.spare, place)

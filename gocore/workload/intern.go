@@ -22,16 +22,10 @@ type interner struct {
 
 	base     *interner // looked up first and not changed; nil for most
 	chunks   uint64    // handed out, those of base included
-	numbers  map[prefix]uint32
+	numbers  prefixTable
 	contents map[string]uint64 // numbers for engine blocks of several runs, from mixedContent on
 
 	scratch history
-}
-
-// prefix is what makes a chunk: its content and everything before it.
-type prefix struct {
-	parent  uint64 // id of the block before, or noParent
-	content uint64 // the token, if all tokens are equal; or a number from contents
 }
 
 const (
@@ -45,12 +39,12 @@ func newInterner(traceBlock, engineBlock int) *interner {
 		traceBlock:  traceBlock,
 		engineBlock: engineBlock,
 		perSegment:  1,
-		numbers:     make(map[prefix]uint32),
 		contents:    make(map[string]uint64),
 	}
 	if traceBlock%engineBlock == 0 {
 		n.perSegment = traceBlock / engineBlock
 	}
+	n.numbers = newPrefixTable(n.perSegment, 0)
 	return n
 }
 
@@ -58,6 +52,7 @@ func newInterner(traceBlock, engineBlock int) *interner {
 func onTopOf(base *interner) *interner {
 	n := newInterner(base.traceBlock, base.engineBlock)
 	n.base, n.chunks = base, base.chunks
+	n.numbers = newPrefixTable(n.perSegment, n.chunks)
 	return n
 }
 
@@ -81,14 +76,14 @@ func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
 // chunk finds or makes the chunk of p.
 func (n *interner) chunk(p prefix) uint32 {
 	if n.base != nil {
-		if chunk, known := n.base.numbers[p]; known {
+		if chunk, known := n.base.numbers.find(p); known {
 			return chunk
 		}
 	}
-	chunk, known := n.numbers[p]
+	chunk, known := n.numbers.find(p)
 	if !known {
 		chunk = n.fresh()
-		n.numbers[p] = chunk
+		n.numbers.add(p, chunk)
 	}
 	return chunk
 }

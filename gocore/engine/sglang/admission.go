@@ -117,6 +117,7 @@ func (s *Scheduler) run(r *sequence) {
 	if len(s.running) == 0 || r.finishAt < s.nextFinish {
 		s.nextFinish = r.finishAt
 	}
+	r.pagesEnd = s.roundUp(s.tokens(r))
 	s.running = append(s.running, r)
 	s.count(r, +1)
 }

@@ -5,44 +5,61 @@ import "dynosim/gocore/engine"
 // demandOfBursts is demand if all drafts are accepted.
 func (s *Scheduler) demandOfBursts() (slots, growth int) {
 	for _, r := range s.running {
-		burst, tokens := min(s.drafts.MaxBurst(), s.remaining(r)), s.tokens(r)
+		burst := min(s.drafts.MaxBurst(), s.remaining(r))
 		slots += burst
-		growth += s.roundUp(tokens+burst) - s.roundUp(tokens)
+		growth += s.roundUp(max(0, s.tokens(r)+burst-r.pagesEnd))
 	}
 	return slots, growth
 }
 
-// emitBursts adds to the one token of every running request what it draws, and gives it all of them, in running order; of
-// the slots taken for that, the others go back. A request draws even if it has only one token left. Who emits bursts is
-// not in step with the others, so that nobody is left behind here to be brought up to date later.
+// ampleForBursts reports whether there is room for the largest bursts of all running requests even if each of them starts
+// as many pages as it may, and tells how many slots to take. It does not look at every request, but knows only if none is
+// about to finish.
+func (s *Scheduler) ampleForBursts() (slots int, ok bool) {
+	burst := s.drafts.MaxBurst()
+	if s.nextFinish-s.emissions < burst {
+		return 0, false
+	}
+	slots = len(s.running) * burst
+	available := s.pool.Available()
+	return slots, available >= slots && available-s.load.overhead() >= len(s.running)*s.roundUp(burst)
+}
+
+// emitBursts gives every running request the burst that it draws, in running order; of the slots taken for that, the others
+// go back. A request draws even if it has only one token left. Requests that emit bursts are not in step, so each of them
+// is looked at in each pass.
 func (s *Scheduler) emitBursts(slots int) {
-	for _, r := range s.running {
-		if more := min(s.drafts.Burst()-1, s.remaining(r)); more > 0 {
-			s.hasten(r, more)
+	for i, r := range s.running {
+		more := min(s.drafts.Burst()-1, s.remaining(r))
+		if more > 0 {
+			r.finishAt -= more
+			s.nextFinish = min(s.nextFinish, r.finishAt)
 			s.out.Tokens += more
 			s.out.Bursts = append(s.out.Bursts, engine.Burst{ID: r.id, Tokens: 1 + more})
 		}
-		s.storeBurst(r)
+		s.load.tokens += 1 + more
+		s.storeBurst(r, i >= s.joined)
 	}
 	s.pool.GiveBack(slots - s.out.Tokens)
 }
 
-// hasten brings the end of r nearer by tokens emitting passes.
-func (s *Scheduler) hasten(r *sequence, tokens int) {
-	length := s.tokens(r)
-	r.finishAt -= tokens
-	s.nextFinish = min(s.nextFinish, r.finishAt)
-	s.load.count(length, -1)
-	s.load.count(length+tokens, +1)
-}
-
-// storeBurst caches after each token. The last one of r is left to finishDue.
-func (s *Scheduler) storeBurst(r *sequence) {
+// storeBurst caches what the burst of r has completed. The last token of r is left to finishDue. One that has just joined,
+// or whose pages others may look for, caches after each token. Others give their holding tokens only when they fill a page.
+func (s *Scheduler) storeBurst(r *sequence, joined bool) {
 	tokens := s.tokens(r)
+	for ; r.pagesEnd < tokens; r.pagesEnd += s.pageSize {
+		s.load.pages++
+	}
 	if r.finishAt <= s.emissions {
 		tokens--
 	}
-	for r.holding.Tokens() < tokens {
-		s.pool.DecodeOne(&r.holding, r.tokenTime(s.emissions))
+	now := r.tokenTime(s.emissions)
+	switch {
+	case joined || r.named:
+		for r.holding.Tokens() < tokens {
+			s.pool.DecodeOne(&r.holding, now)
+		}
+	case tokens >= r.holding.Cached()+s.pageSize:
+		s.pool.Decode(&r.holding, tokens-r.holding.Tokens(), now)
 	}
 }

@@ -9,8 +9,7 @@ func (s *Scheduler) decode() {
 	if len(s.running) == 0 {
 		return
 	}
-	s.retractUntilFits()
-	slots, _ := s.demand()
+	slots := s.retractUntilFits()
 	if !s.pool.Take(slots) {
 		if !s.out.Idle() {
 			s.rescue.stalled(s.running[0])
@@ -23,9 +22,9 @@ func (s *Scheduler) decode() {
 	s.out.Scheduled += len(s.running)
 	s.emissions++
 	s.uses = 0
-	s.load.emit()
 	s.rescue.emitted()
 	if s.drafts == nil {
+		s.load.emit()
 		s.storeTokens()
 	} else {
 		s.emitBursts(slots)
@@ -64,11 +63,11 @@ func (s *Scheduler) startJoined() {
 }
 
 // storeTokens gives the tokens of this pass to the requests that must have them at once: those that have just begun to run,
-// as that puts their prompts into the cache, and the urgent ones of the others. The last token of a request is left to
+// as that puts their prompts into the cache, and to others whose pages have names. The last token of a request is left to
 // finishDue.
 func (s *Scheduler) storeTokens() {
-	if s.pool.Recording() || s.named > 0 {
-		s.catchUpUrgent()
+	if s.named > 0 {
+		s.catchUpNamed()
 	}
 	for _, r := range s.running[s.joined:] {
 		if r.finishAt > s.emissions {
@@ -77,11 +76,10 @@ func (s *Scheduler) storeTokens() {
 	}
 }
 
-// catchUpUrgent brings those of the requests that have run before up to date that must not wait: others may look for
-// their pages, or, if events are recorded, every event has to be on record in the pass it belongs to.
-func (s *Scheduler) catchUpUrgent() {
+// catchUpNamed brings those of the requests that have run before up to date for whose pages others may look.
+func (s *Scheduler) catchUpNamed() {
 	for _, r := range s.running[:s.joined] {
-		if (r.named || s.pool.Recording()) && r.finishAt > s.emissions {
+		if r.named && r.finishAt > s.emissions {
 			s.catchUp(r, s.emissions)
 		}
 	}
@@ -98,6 +96,13 @@ func (s *Scheduler) catchUp(r *sequence, emission int) {
 		s.pool.DecodeOne(&r.holding, r.tokenTime(emission))
 	default:
 		s.pool.Decode(&r.holding, missed, r.tokenTime(emission-tokens%s.pageSize))
+	}
+}
+
+// settle brings all requests that have emitted up to date.
+func (s *Scheduler) settle() {
+	for _, r := range s.running[:s.joined] {
+		s.catchUp(r, s.emissions)
 	}
 }
 

@@ -1,19 +1,26 @@
 package sglang
 
-// load is what the running requests add up to. Each emitting pass adds a token to every one of them.
+// load is what the running requests add up to. Each emitting pass adds a token to every one of them; those that emit bursts
+// add their tokens and pages by themselves (emitBursts), and the rest of the fields is not used then.
 type load struct {
 	pageSize int
 	requests int
 	tokens   int
 	pages    int // started ones
-	emitted  int // passes so far
-	full     int // requests that fill their last page exactly: the next token starts one
+
+	emitted int // passes so far
+	full    int // requests that fill their last page exactly: the next token starts one
 	// phases counts requests by tokens - emitted, modulo the page size. That never changes while a request runs, and
-	// tells how many of them are full.
+	// tells how many of them are full. Nil if requests emit bursts.
 	phases []int32
 }
 
-func newLoad(pageSize int) load { return load{pageSize: pageSize, phases: make([]int32, pageSize)} }
+func newLoad(pageSize int, bursts bool) load {
+	if bursts {
+		return load{pageSize: pageSize}
+	}
+	return load{pageSize: pageSize, phases: make([]int32, pageSize)}
+}
 
 // overhead is the number of slots that the last pages of all requests have left.
 func (l *load) overhead() int { return l.pages*l.pageSize - l.tokens }
@@ -31,6 +38,9 @@ func (l *load) count(tokens, sign int) {
 	l.requests += sign
 	l.tokens += sign * tokens
 	l.pages += sign * ceilDiv(tokens, l.pageSize)
+	if l.phases == nil {
+		return
+	}
 	if tokens%l.pageSize == 0 {
 		l.full += sign
 	}

@@ -261,7 +261,7 @@ func (p *pair) transfer() (changed bool, err error) {
 // checkEnd checks that nothing is left, and that every request has had its tokens.
 func (p *pair) checkEnd() error {
 	for _, s := range []*Scheduler{p.source, p.target} {
-		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 || slices.Max(s.load.phases) != 0 {
+		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 || s.load.requests != 0 || s.load.pages != 0 || slices.ContainsFunc(s.load.phases, func(n int32) bool { return n != 0 }) {
 			return fmt.Errorf("%v: at the end %d tokens are protected, the load is %+v, %+v left", s.role, s.pool.Protected(), s.load, s.Stuck())
 		}
 		if l := p.ledgers[s]; l != nil {

@@ -4,12 +4,18 @@ import "slices"
 
 // retractUntilFits retracts running requests until there are slots for what the others may emit, and pages where that
 // starts some. The two are counted separately: the slots that are left in last pages do not count as room for new pages.
-func (s *Scheduler) retractUntilFits() {
-	for len(s.running) > 1 {
+// One request is left in any case. The slots that the others may need are returned.
+func (s *Scheduler) retractUntilFits() (slots int) {
+	if s.drafts != nil {
+		if slots, ok := s.ampleForBursts(); ok {
+			return slots
+		}
+	}
+	for {
 		actual := s.pool.Available()
 		slots, growth := s.demand()
-		if actual >= slots && max(0, actual-s.load.overhead()) >= growth {
-			return
+		if len(s.running) == 1 || actual >= slots && max(0, actual-s.load.overhead()) >= growth {
+			return slots
 		}
 		s.retract(s.victim())
 	}

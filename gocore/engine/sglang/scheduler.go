@@ -20,6 +20,7 @@ type Scheduler struct {
 	pageSize int
 	clock    timing.Clock
 	drafts   *speculation.Drafts // nil: one token for each request and pass
+	stepwise bool                // bring every request up to date after each pass
 	pool     *radix.Pool
 	ratio    newTokenRatio
 
@@ -59,9 +60,10 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pageSize: args.BlockSize,
 		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		drafts:   setup.Drafts,
+		stepwise: setup.Stepwise,
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
 		ratio:    newRatio(args.SGLang.Conservativeness),
-		load:     newLoad(args.BlockSize),
+		load:     newLoad(args.BlockSize, setup.Drafts != nil),
 		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 		sources:  sources{},
@@ -153,6 +155,9 @@ func (s *Scheduler) pass(nowMs float64) {
 	s.out.EndMs = nowMs + s.prefillMs()
 	s.decode()
 	s.requeueRetracted()
+	if s.stepwise {
+		s.settle()
+	}
 	if s.observed {
 		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
 	}

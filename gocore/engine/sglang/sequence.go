@@ -27,7 +27,8 @@ func (s status) String() string {
 // All running requests get a token in the same passes. So a running one is not touched at all by most of them:
 // finishAt, the emitting pass that will be its last, says how far it is, and its holding is brought up to date when
 // somebody looks (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the tree
-// at once, and may be there already. With speculative decoding every running request is touched by every pass.
+// at once, and may be there already. With speculative decoding every running request is touched by every pass, and its
+// holding when a page is full.
 type sequence struct {
 	id           engine.RequestID
 	order        int // of arrival in this engine
@@ -39,6 +40,7 @@ type sequence struct {
 	generated    int // tokens, while it waits; they survive retraction
 	finishAt     int // while it runs: the emitting pass that is its last if it gets one token in each
 	place        int // in running order
+	pagesEnd     int // with speculative decoding, while it runs: the tokens for which the started pages have room
 	holding      radix.Holding
 }
 

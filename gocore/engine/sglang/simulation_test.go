@@ -154,13 +154,6 @@ func (m *simulation) step(runPass func(nowMs float64) (*engine.Pass, bool)) (*en
 	return pass, nil
 }
 
-// settle brings all running requests up to date, which must not change what follows.
-func (s *Scheduler) settle() {
-	for _, r := range s.running[:s.joined] {
-		s.catchUp(r, s.emissions)
-	}
-}
-
 func parseArgs(t testing.TB, text string) engineargs.Args {
 	t.Helper()
 	args, _, err := engineargs.Parse(text)

@@ -39,12 +39,26 @@ func (s *Scheduler) blocksOfBursts() (blocks int) {
 // emitBurst draws even if r has only one token left. Of all tokens but the last the KV is computed.
 func (s *Scheduler) emitBurst(r *sequence) {
 	burst := min(s.drafts.Burst(), r.maxOutput-r.generated)
-	for range burst {
-		s.emitToken(r)
+	if s.goesUnnoticed(r, burst) {
+		r.generated += burst
+		r.lastTokenPass = s.emittingPasses
+		s.out.Tokens += burst
+		s.progressed(r)
+	} else {
+		for range burst {
+			s.emitToken(r)
+		}
 	}
 	r.computed = r.tokens() - 1
 	r.allocated = max(r.allocated, r.computed)
 	if burst > 1 {
 		s.out.Bursts = append(s.out.Bursts, engine.Burst{ID: r.id, Tokens: burst})
 	}
+}
+
+// goesUnnoticed reports whether the next tokens tokens of r only make it longer: they open no block, none of them is its
+// last, and it emitted in the emitting pass before.
+func (s *Scheduler) goesUnnoticed(r *sequence, tokens int) bool {
+	inBlock := r.tokens() & (s.blockSize - 1) // 0: the next token opens one
+	return inBlock > 0 && inBlock+tokens <= s.blockSize && r.generated+tokens < r.maxOutput && r.lastTokenPass == s.emittingPasses-1
 }

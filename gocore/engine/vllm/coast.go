@@ -24,6 +24,9 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	}
 	c := &s.calendar
 	active, context, available := s.pool.Active()-s.pool.Aside(), c.context, s.pool.Available()
+	if s.observed { // evictions are to be told
+		available = s.pool.Free()
+	}
 	decodeMs := 0.0
 	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
 		opening := 0
@@ -31,7 +34,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
 			passes = min(passes, left-1)
 			opening++
-			if s.observed || r.full < min(r.listed, r.shareable) { // it announces a block, or may find it in the cache
+			if r.full < min(r.listed, r.shareable) { // it announces a block that others may have, or finds it in the cache
 				passes = 0
 			}
 		}
@@ -60,7 +63,10 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 // merelyDecodes reports whether the next pass gives everybody on the calendar a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
 	c := &s.calendar
-	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role != engine.Aggregated {
+	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
+		return false
+	}
+	if s.mayReserve() { // at the end of the pass
 		return false
 	}
 	if s.trace != nil { // whose lines should come in the order of time
@@ -86,5 +92,8 @@ func (s *Scheduler) Settle(passes int) {
 		s.emitByCalendar()
 		s.emittingPasses++
 		s.updateCalendar()
+	}
+	if s.observed { // of blocks that only one request can have
+		s.pool.TakeEvents()
 	}
 }

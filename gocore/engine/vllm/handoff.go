@@ -77,7 +77,7 @@ func (s *Scheduler) Reserve(req engine.Request) error {
 // TryReserve implements [engine.Destination].
 func (s *Scheduler) TryReserve() (engine.Reservation, bool) {
 	d := &s.destinations
-	if d.pending.Len() == 0 || d.probed == d.generation {
+	if !s.mayReserve() {
 		return engine.Reservation{}, false
 	}
 	r := d.pending.Front()
@@ -90,6 +90,12 @@ func (s *Scheduler) TryReserve() (engine.Reservation, bool) {
 	d.reserved[r.id] = r
 	s.lookAgain()
 	return engine.Reservation{ID: r.id, MissingTokens: r.reservation.Missing() << s.blockShift}, true
+}
+
+// mayReserve reports whether there may be room for the request at the head of those that wait for it.
+func (s *Scheduler) mayReserve() bool {
+	d := &s.destinations
+	return d.pending.Len() > 0 && d.probed != d.generation
 }
 
 // reserveBlocks takes room for the prompt of r. Like an admission it must leave the blocks that are kept back.

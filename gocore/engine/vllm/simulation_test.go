@@ -268,6 +268,9 @@ type passRecord struct {
 
 func record(s *Scheduler, p *engine.Pass) passRecord {
 	c := passRecord{Pass: *p, Active: s.pool.Active(), Free: s.pool.Free(), Events: copyOf(s.pool.TakeEvents())}
+	for i := range c.Events {
+		c.Events[i].Event = c.Events[i].Event.Clone()
+	}
 	c.Admitted = copyOf(p.Admitted)
 	c.Started = copyOf(p.Started)
 	c.Bursts = copyOf(p.Bursts)

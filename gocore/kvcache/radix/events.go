@@ -1,34 +1,55 @@
 package radix
 
-import "dynosim/gocore/kvcache"
+import (
+	"iter"
+	"slices"
+
+	"dynosim/gocore/kvcache"
+)
 
 type page = kvcache.BlockID
 
 // recorder keeps the events of a pool. A page is announced from the moment its first copy is complete, wherever that
-// is, until its last copy is gone: requests announce pages they have computed before the tree adopts them.
+// is, until its last copy is gone: requests announce pages they have computed before the tree adopts them. Pages that
+// only one request can have are left out, as nobody could look for them.
 type recorder struct {
-	copies map[page]int
+	copies copies
 	events []kvcache.Event
 	// withdrawn are pages of the tree whose slots were over-returned: the tree's copy does not count any more.
 	withdrawn map[page]bool
-	leaked    []page // pages of leaked slots, which still count
+	leaked    []stretch // pages of leaked slots, which still count
+
+	pages   []page    // room for the pages of all events
+	evicted []stretch // scratch
+}
+
+// stretch is pages from to end-1 of the sequence that key names.
+type stretch struct {
+	key       Key
+	from, end int
+}
+
+// runs yields the pages of the stretch that others may have, as runs of consecutive ids.
+func (s *stretch) runs() iter.Seq2[page, int] {
+	return s.key.Prompt.Runs(s.from, min(s.end, s.key.Shareable))
 }
 
 // Record makes the pool keep its events until TakeEvents fetches them. It must be called while the pool is unused.
 func (p *Pool) Record() {
-	p.recorder = &recorder{copies: make(map[page]int), withdrawn: make(map[page]bool)}
+	p.recorder = &recorder{withdrawn: make(map[page]bool)}
 }
 
 // Recording tells whether Record was called.
 func (p *Pool) Recording() bool { return p.recorder != nil }
 
-// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again.
+// TakeEvents returns the events since the last call, in order. They are valid until the pool changes again.
 func (p *Pool) TakeEvents() []kvcache.Event {
 	if p.recorder == nil {
 		return nil
 	}
-	events := p.recorder.events
-	p.recorder.events = events[:0]
+	rec := p.recorder
+	events := rec.events
+	rec.events, rec.pages = events[:0], rec.pages[:0]
 	return events
 }
 
@@ -36,10 +57,38 @@ func (p *Pool) TakeEvents() []kvcache.Event {
 // tells of it and of all that follow.
 func (p *Pool) announce(h *Holding, firstNew int) {
 	rec := p.recorder
-	shared, complete := h.hit/p.pageSize, h.tokens/p.pageSize
-	var announced []page
-	parent := -1
-	for i := firstNew / p.pageSize; i < complete; i++ {
+	at, complete := firstNew/p.pageSize, min(h.tokens/p.pageSize, h.Key.Shareable)
+	if len(rec.withdrawn) > 0 {
+		p.announceEach(h, at, complete)
+		return
+	}
+	at = max(at, h.announced)
+	if at >= complete {
+		return
+	}
+	h.announced = complete
+	firstUnknown, found := at, false
+	for first, n := range h.Key.Prompt.Runs(at, complete) {
+		known := rec.copies.add(first, n)
+		if !found {
+			firstUnknown += known
+			found = known < n
+		}
+	}
+	if found {
+		begin := len(rec.pages)
+		rec.pages = h.Key.Prompt.AppendBlocks(rec.pages, firstUnknown, complete)
+		rec.store(h, firstUnknown, begin)
+	}
+}
+
+// announceEach is announce page by page, from page at to page complete-1, when some that h shares were withdrawn: those
+// are announced again.
+func (p *Pool) announceEach(h *Holding, at, complete int) {
+	rec := p.recorder
+	shared := h.hit / p.pageSize
+	firstUnknown, begin := at, len(rec.pages)
+	for i := at; i < complete; i++ {
 		id := h.Key.Page(i)
 		if i < h.announced && !(i < shared && rec.withdrawn[id]) {
 			continue
@@ -47,77 +96,86 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 		if i < shared {
 			delete(rec.withdrawn, id)
 		}
-		rec.copies[id]++
-		if announced == nil && rec.copies[id] > 1 {
-			continue
+		known := rec.copies.add(id, 1) == 1
+		if len(rec.pages) == begin {
+			if known {
+				continue
+			}
+			firstUnknown = i
 		}
-		if announced == nil {
-			parent = i - 1
-		}
-		announced = append(announced, id)
+		rec.pages = append(rec.pages, id)
 	}
 	h.announced = max(h.announced, complete)
-	if announced == nil {
-		return
+	if len(rec.pages) > begin {
+		rec.store(h, firstUnknown, begin)
 	}
-	e := kvcache.Event{Kind: kvcache.Stored, Blocks: announced}
-	if parent >= 0 {
-		e.Parent, e.HasParent = h.Key.Page(parent), true
+}
+
+// store notes an event of pages of h, which are those of rec.pages from begin on. The first of them is page at of h.
+func (rec *recorder) store(h *Holding, at, begin int) {
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: slices.Clip(rec.pages[begin:])}
+	if at > 0 {
+		e.Parent, e.HasParent = h.Key.Page(at-1), true
 	}
 	rec.events = append(rec.events, e)
 }
 
 // withdraw takes one copy of each page off the record, and tells of those that had no other.
-func (p *Pool) withdraw(pages []page) {
-	var gone []page
-	for _, id := range pages {
-		p.recorder.copies[id]--
-		if p.recorder.copies[id] == 0 {
-			delete(p.recorder.copies, id)
-			gone = append(gone, id)
+func (rec *recorder) withdraw(pages ...stretch) {
+	begin := len(rec.pages)
+	for i := range pages {
+		for first, n := range pages[i].runs() {
+			rec.pages = rec.copies.remove(first, n, rec.pages)
 		}
 	}
-	if gone != nil {
-		p.recorder.events = append(p.recorder.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
+	rec.tellGone(begin)
+}
+
+// tellGone notes an event of the pages of rec.pages from begin on, if there are any.
+func (rec *recorder) tellGone(begin int) {
+	if gone := slices.Clip(rec.pages[begin:]); len(gone) > 0 {
+		rec.events = append(rec.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
 	}
 }
 
 // withdrawEvicted withdraws pages that left the tree.
-func (p *Pool) withdrawEvicted(pages []page) {
-	counted := pages[:0]
-	for _, id := range pages {
-		if p.recorder.withdrawn[id] {
-			delete(p.recorder.withdrawn, id)
-			continue
-		}
-		counted = append(counted, id)
+func (rec *recorder) withdrawEvicted(pages []stretch) {
+	if len(rec.withdrawn) == 0 {
+		rec.withdraw(pages...)
+		return
 	}
-	p.withdraw(counted)
+	begin := len(rec.pages)
+	for i := range pages {
+		for first, n := range pages[i].runs() {
+			for id := first; id < first+page(n); id++ {
+				if rec.withdrawn[id] {
+					delete(rec.withdrawn, id)
+					continue
+				}
+				rec.pages = rec.copies.remove(id, 1, rec.pages)
+			}
+		}
+	}
+	rec.tellGone(begin)
 }
 
 // noteQuirks is the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
 // are taken off it.
-func (p *Pool) noteQuirks(h *Holding) {
-	rec := p.recorder
+func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	rec.leaked = append(rec.leaked, h.duplicatePages...)
 	h.duplicatePages = nil
 	if h.cached >= h.hit {
 		return
 	}
-	var returned []page
-	for _, id := range h.appendPages(nil, 0, h.hit/p.pageSize) {
-		if !rec.withdrawn[id] {
-			rec.withdrawn[id] = true
-			returned = append(returned, id)
+	begin := len(rec.pages)
+	shared := stretch{h.Key, 0, h.hit / pageSize}
+	for first, n := range shared.runs() {
+		for id := first; id < first+page(n); id++ {
+			if !rec.withdrawn[id] {
+				rec.withdrawn[id] = true
+				rec.pages = rec.copies.remove(id, 1, rec.pages)
+			}
 		}
 	}
-	p.withdraw(returned)
-}
-
-// appendPages appends the ids of pages from..to-1 of h to dst.
-func (h *Holding) appendPages(dst []page, from, to int) []page {
-	for i := from; i < to; i++ {
-		dst = append(dst, h.Key.Page(i))
-	}
-	return dst
+	rec.tellGone(begin)
 }

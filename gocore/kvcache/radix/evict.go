@@ -1,11 +1,9 @@
 package radix
 
-import "dynosim/gocore/kvcache"
-
 // evict removes unlocked leaves, the one unused for longest first, until they make up at least tokens tokens or none is
 // left. It returns how many tokens they had, which can be more than asked for. Unless evicted is nil it appends the
-// removed pages to it.
-func (t *tree) evict(tokens int, evicted *[]kvcache.BlockID) (freed int) {
+// removed pages that others may have had to it, node by node.
+func (t *tree) evict(tokens int, evicted *[]stretch) (freed int) {
 	for freed < tokens {
 		at, ok := t.oldest()
 		if !ok {
@@ -16,8 +14,8 @@ func (t *tree) evict(tokens int, evicted *[]kvcache.BlockID) (freed int) {
 		if n.chain { // each of its pages is a node of its own, and all were last used together
 			pages = min(pages, (tokens-freed+t.pageSize-1)/t.pageSize)
 		}
-		if evicted != nil {
-			*evicted = n.appendLast(*evicted, pages)
+		if evicted != nil && !n.chain {
+			*evicted = append(*evicted, stretch{n.key, int(n.end()) - pages, int(n.end())})
 		}
 		freed += pages * t.pageSize
 		n.pages -= int32(pages)
@@ -32,18 +30,6 @@ func (t *tree) evict(tokens int, evicted *[]kvcache.BlockID) (freed int) {
 		t.version++
 	}
 	return freed
-}
-
-// appendLast appends the last pages pages of n in the order in which they are evicted.
-func (n *node) appendLast(dst []kvcache.BlockID, pages int) []kvcache.BlockID {
-	for i := range pages {
-		if n.chain {
-			dst = append(dst, n.key.Page(int(n.end())-1-i))
-		} else {
-			dst = append(dst, n.key.Page(int(n.end())-pages+i))
-		}
-	}
-	return dst
 }
 
 // remove takes an empty leaf out of the tree.

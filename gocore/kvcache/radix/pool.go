@@ -30,8 +30,8 @@ type Holding struct {
 	duplicates int
 
 	// While recording.
-	announced      int // leading pages whose slots are on record
-	duplicatePages []page
+	announced      int // leading pages whose slots are on record, of those that others may have
+	duplicatePages []stretch
 }
 
 // New returns a pool of total free slots, whole pages. quirks keeps the reference's errors in the accounting of
@@ -69,6 +69,9 @@ func (p *Pool) Version() int { return p.version }
 
 // Tokens is the number of tokens that have a slot.
 func (h *Holding) Tokens() int { return h.tokens }
+
+// Cached is the number of tokens that are in the tree, whole pages, since h was cached last; 0 if it never was.
+func (h *Holding) Cached() int { return h.cached }
 
 // Own is the number of slots that only h has, its duplicates included.
 func (h *Holding) Own() int { return h.tokens - max(h.cached, h.hit) + h.duplicates }
@@ -155,8 +158,8 @@ func (p *Pool) adopt(h *Holding, tokens int, now Time) ref {
 	end, added := p.insert(h.node, &h.Key, tokens/p.pageSize, now)
 	duplicates := tokens - known - added*p.pageSize
 	h.duplicates += duplicates
-	if p.recorder != nil {
-		h.duplicatePages = h.appendPages(h.duplicatePages, known/p.pageSize, (known+duplicates)/p.pageSize)
+	if p.recorder != nil && duplicates > 0 {
+		h.duplicatePages = append(h.duplicatePages, stretch{h.Key, known / p.pageSize, (known + duplicates) / p.pageSize})
 	}
 	return end
 }
@@ -220,7 +223,7 @@ func (p *Pool) Finish(h *Holding, now Time) {
 func (p *Pool) Release(h *Holding) {
 	p.free += h.tokens - max(h.cached, h.hit)
 	if p.recorder != nil {
-		p.withdraw(h.appendPages(nil, max(h.cached, h.hit)/p.pageSize, h.announced))
+		p.recorder.withdraw(stretch{h.Key, max(h.cached, h.hit) / p.pageSize, h.announced})
 	}
 	p.ReturnDuplicates(h)
 	p.unlock(h.node)
@@ -239,7 +242,7 @@ func (p *Pool) Retract(h *Holding) {
 			p.overReturned += h.hit
 		}
 		if p.recorder != nil {
-			p.noteQuirks(h)
+			p.recorder.noteQuirks(h, p.pageSize)
 		}
 	}
 	p.Release(h)
@@ -252,7 +255,7 @@ func (p *Pool) ReturnDuplicates(h *Holding) int {
 	p.free += returned
 	h.duplicates = 0
 	if p.recorder != nil {
-		p.withdraw(h.duplicatePages)
+		p.recorder.withdraw(h.duplicatePages...)
 		h.duplicatePages = nil
 	}
 	return returned
@@ -264,7 +267,7 @@ func (p *Pool) ReturnLeaked() int {
 	p.free += returned
 	p.leaked = 0
 	if p.recorder != nil {
-		p.withdraw(p.recorder.leaked)
+		p.recorder.withdraw(p.recorder.leaked...)
 		p.recorder.leaked = nil
 	}
 	return returned
@@ -279,9 +282,10 @@ func (p *Pool) makeRoom(slots int) {
 		p.free += p.evict(slots-p.free, nil)
 		return
 	}
-	var evicted []page
-	p.free += p.evict(slots-p.free, &evicted)
-	p.withdrawEvicted(evicted)
+	rec := p.recorder
+	rec.evicted = rec.evicted[:0]
+	p.free += p.evict(slots-p.free, &rec.evicted)
+	rec.withdrawEvicted(rec.evicted)
 }
 
 // clear leaves a holding without anything, of the same sequence.

@@ -218,38 +218,48 @@ func TestLeafHeap(t *testing.T) {
 }
 
 // BenchmarkPool measures the life of a request with a prompt of 8192 tokens, 4096 of them shared with others, and 256
-// generated ones, in a pool that holds some ten of them.
+// generated ones, in a pool that holds some ten of them, with and without events for a router.
 func BenchmarkPool(b *testing.B) {
 	for _, pageSize := range []int{1, 64} {
-		b.Run(fmt.Sprintf("page=%d", pageSize), func(b *testing.B) {
-			p := New(1<<17, pageSize, true)
-			const perSegment = 512
-			segments := make([]uint32, 16)
-			var now Time
-			b.ReportAllocs()
-			for b.Loop() {
-				for i := range segments {
-					segments[i] = uint32(i)
-					if i >= 8 {
-						segments[i] = uint32(int(now)*16 + i)
-					}
+		for _, recording := range []bool{false, true} {
+			b.Run(fmt.Sprintf("page=%d,recording=%t", pageSize, recording), func(b *testing.B) {
+				p := New(1<<17, pageSize, true)
+				if recording {
+					p.Record()
 				}
-				now++
-				h := Holding{Key: Key{
-					Prompt:    kvcache.Prompt{Segments: slices.Clone(segments), PerSegment: perSegment / pageSize},
-					Shareable: 8192 / pageSize,
-					Private:   kvcache.PrivateIDs + kvcache.BlockID(now)*10000,
-				}}
-				p.Prefill(&h, 8192, now)
-				now++
-				p.Take(257)
-				p.DecodeOne(&h, now)
-				now++
-				p.Decode(&h, 255, now)
-				now++
-				p.LastDecode(&h)
-				p.Finish(&h, now)
+				benchmarkPool(b, p)
+			})
+		}
+	}
+}
+
+func benchmarkPool(b *testing.B, p *Pool) {
+	const perSegment = 512
+	segments := make([]uint32, 16)
+	var now Time
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range segments {
+			segments[i] = uint32(i)
+			if i >= 8 {
+				segments[i] = uint32(int(now)*16 + i)
 			}
-		})
+		}
+		now++
+		h := Holding{Key: Key{
+			Prompt:    kvcache.Prompt{Segments: slices.Clone(segments), PerSegment: perSegment / p.pageSize},
+			Shareable: 8192 / p.pageSize,
+			Private:   kvcache.PrivateIDs + kvcache.BlockID(now)*10000,
+		}}
+		p.Prefill(&h, 8192, now)
+		now++
+		p.Take(257)
+		p.DecodeOne(&h, now)
+		now++
+		p.Decode(&h, 255, now)
+		now++
+		p.LastDecode(&h)
+		p.Finish(&h, now)
+		p.TakeEvents()
 	}
 }

@@ -148,6 +148,9 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 		Signals: slices.Clone(pass.Signals),
 	}}
 	cache := slices.Clone(pass.KVEvents)
+	for i := range cache {
+		cache[i] = cache[i].Clone()
+	}
 	if pass.KVEventsAtMs < pass.EndMs && len(cache) > 0 {
 		if !w.tell(message{cache: cache}) {
 			return 0, false

@@ -1,0 +1,146 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/eventheap"
+)
+
+// Decode workers of a disaggregated run coast, too (coast.go). Prefill workers do not: each of their passes computes some
+// prompt.
+//
+//	decode worker 0   ---|---|---|---|---|---|---|      ends planned; only the last one is an event
+//	                          ^ room is asked for
+//	decode worker 0   ---|---|---|                      at the end of the pass it is looked for
+//
+// The results are those of stepping through every pass, to the last bit:
+//
+//   - An end in a coast does nothing that could be seen. No request finishes, and there is no room to be looked for, or the
+//     engine does not coast. A request for room, and an action that has to wait for the end of the pass, cut the coast
+//     short after the pass that has begun.
+//   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end is an event like others. So
+//     ends that are passed over lie between instants.
+//   - Events at one instant take place in the order in which they began. The last pass of a coast began between instants,
+//     together at most with passes of other decode workers, and those begin by ascending number.
+//   - The seconds of workers add up from end to end, as the sum of floating-point numbers depends on the terms.
+//   - While a worker has work but cannot go on, it is tried again at every instant. So none coasts then.
+
+// coast is what a decode worker's loop knows of its coast, besides the ends.
+type coast struct {
+	sinceMs float64 // when it began
+	seq     int64   // of the event if the first pass is the last one
+	passed  int     // ends that the loop has passed over
+	due     int64   // the number of the event that is its end, or that of the pass; others are out of date
+}
+
+// mostCoasting is up to how many decode workers coasting pays: every passed end looks at all that coast.
+const mostCoasting = 32
+
+// topEvent is the first event. Ends of coasts that were cut short since do not count.
+func (d *disagg) topEvent() (eventheap.Event[event], bool) {
+	for {
+		top, ok := d.events.Top()
+		if !ok || top.Value.kind != decodePass {
+			return top, ok
+		}
+		if top.Value.seq == d.decode.workers[top.Value.index].coast.due {
+			return top, ok
+		}
+		d.events.Pop()
+	}
+}
+
+// tryCoast makes idle decode worker i coast if it can.
+func (d *disagg) tryCoast(i int) bool {
+	w := &d.decode.workers[i]
+	if d.stepwise || len(d.decode.workers) > mostCoasting || !w.TryCoast(d.nowMs, d.afterLimit()) {
+		return false
+	}
+	d.decode.ready.remove(i)
+	d.coasting = append(d.coasting, i)
+	w.coast = coast{sinceMs: d.nowMs, seq: d.pushed}
+	d.pushed++
+	d.pushCoastEnd(i)
+	return true
+}
+
+// pushCoastEnd makes the last end of a coast an event.
+func (d *disagg) pushCoastEnd(i int) {
+	w := &d.decode.workers[i]
+	last := len(w.Coast) - 1
+	w.coast.due = d.pushed
+	d.pushed++
+	e := eventheap.Event[event]{AtMs: w.Coast[last], Value: event{kind: decodePass, index: i, seq: w.coast.due}}
+	if last == 0 {
+		e.SinceMs, e.Seq = w.coast.sinceMs, w.coast.seq
+	} else {
+		e.SinceMs, e.Seq = w.Coast[last-1], int64(i)
+	}
+	d.events.Add(e)
+}
+
+// haltCoast cuts the coast of decode worker i short, if it coasts, after the pass that has begun.
+func (d *disagg) haltCoast(i int) {
+	w := &d.decode.workers[i]
+	if begun := w.coast.passed + 1; begun < len(w.Coast) {
+		w.Coast = w.Coast[:begun]
+		d.pushCoastEnd(i)
+	}
+}
+
+// settleCoast carries out the passes of a coast that has ended. It returns what is left to be made visible at its end,
+// which is nothing.
+func (d *disagg) settleCoast(i int) *engine.Pass {
+	w := &d.decode.workers[i]
+	d.coasting = slices.DeleteFunc(d.coasting, func(worker int) bool { return worker == i })
+	d.collector.Coast(i, w.Settle(len(w.Coast)))
+	return &engine.Pass{}
+}
+
+// noteWaiting ends an instant: if any worker that has work could not begin a pass, no other may coast.
+func (d *disagg) noteWaiting() {
+	d.stepwise = !d.prefill.ready.empty() || !d.decode.ready.empty()
+	if d.stepwise {
+		for _, i := range d.coasting {
+			d.haltCoast(i)
+		}
+	}
+}
+
+// passBoundaries passes over the ends in coasts that come before untilMs.
+func (d *disagg) passBoundaries(untilMs float64) {
+	for {
+		next := math.Inf(1)
+		for _, i := range d.coasting {
+			next = min(next, d.decode.workers[i].nextBoundary())
+		}
+		if next >= untilMs {
+			return
+		}
+		d.elapse(next)
+		for _, i := range d.coasting {
+			if w := &d.decode.workers[i]; w.nextBoundary() == next {
+				w.coast.passed++
+			}
+		}
+	}
+}
+
+// cutBoundaries makes events of the ends in coasts that are due now.
+func (d *disagg) cutBoundaries(nowMs float64) {
+	for _, i := range d.coasting {
+		if d.decode.workers[i].nextBoundary() == nowMs {
+			d.haltCoast(i)
+		}
+	}
+}
+
+// nextBoundary is the first end in a coast, other than the last one, that was not passed over; +Inf if there is none.
+func (w *stageWorker) nextBoundary() float64 {
+	if w.coast.passed+1 >= len(w.Coast) {
+		return math.Inf(1)
+	}
+	return w.Coast[w.coast.passed]
+}
