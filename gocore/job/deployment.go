@@ -15,6 +15,11 @@ type deployment struct {
 	workers, prefillWorkers int // in the pool that emits tokens, in the other
 }
 
+// anyPool reports whether the engine arguments of a pool have a property.
+func (d deployment) anyPool(has func(engineargs.Args) bool) bool {
+	return has(d.args) || has(d.prefill)
+}
+
 // parseDeployment reads the engine arguments and how many workers they are for.
 func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
 	if !o.Given("prefill_engine_args") && !o.Given("decode_engine_args") {

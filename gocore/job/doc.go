@@ -1,6 +1,6 @@
 // Package job is the shell around offline replay: it runs one request of a user from its JSON description to its result.
 //
-//	config JSON --decode--> options --check--> workload + engine args --replay.Run--> Result (report, warnings, rows)
+//	JSON --Parse--> Spec --load--> run --check, simulate, report--> Result (report, warnings, rows)
 //
 // Everything that touches the outside world on the Go side is here: opening traces, the wall clock, writing the
 // per-request file, progress and cancellation. Errors have a Kind, which decides the exception and the exit code that a
@@ -8,6 +8,7 @@
 //
 // A run may need the AIC SDK, which only Python has: it asks through Monitor.Ask and waits (aic.go).
 //
-// options.go has the keys of the description, refused.go those whose feature is not built yet, load.go opens traces,
-// job.go runs, result.go is what Python reads.
+// options.go has the keys of the description, refused.go those whose feature is not built yet. spec.go turns the description
+// into a typed Spec, which all later stages read: load.go opens traces, job.go runs, ineffective.go warns, result.go is
+// what Python reads.
 package job

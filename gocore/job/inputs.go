@@ -25,30 +25,28 @@ type inputFile struct {
 }
 
 // inputFiles lists the files that a run has read, in a fixed order.
-func inputFiles(o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) ([]inputFile, error) {
+func inputFiles(s *Spec, poll func() error) ([]inputFile, error) {
 	files := []inputFile{}
 	add := func(argument, path string) {
 		files = append(files, inputFile{Argument: argument, Path: path})
 	}
-	if o.Text("kind") == kindTrace {
-		for _, path := range o.List("trace_files") {
-			add("trace_files", path)
-		}
+	for _, path := range s.trace.files {
+		add("trace_files", path)
 	}
-	addLengths("input_tokens", l.input, add)
-	addLengths("output_tokens", l.output, add)
-	if o.Given("router_decisions") {
-		add("router_decisions", o.Text("router_decisions"))
+	addLengths("input_tokens", s.generated.InputLengths, add)
+	addLengths("output_tokens", s.generated.OutputLengths, add)
+	if s.routing.decisions != "" {
+		add("router_decisions", s.routing.decisions)
 	}
 	for _, name := range []string{"extra_engine_args", "prefill_engine_args", "decode_engine_args"} {
-		if args, used := d.pools()[name]; used {
+		if args, used := s.deployment.pools()[name]; used {
 			if err := addProfile(name, args.Profile, add); err != nil {
 				return nil, err
 			}
 			addModel(name, args.AIC, add)
 		}
 	}
-	addModel("aic_perf_config", r.session, add)
+	addModel("aic_perf_config", s.routing.session, add)
 	for i := range files {
 		var err error
 		if files[i].SHA256, err = hashFile(files[i].Path, poll); err != nil {
@@ -114,16 +112,23 @@ func hashFile(path string, poll func() error) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// checkInputs refuses to repeat a run on other input than expected, a JSON list of inputFile; nothing is expected of a run
-// that repeats none.
-func checkInputs(expected json.RawMessage, read []inputFile) error {
-	if expected == nil {
-		return nil
+// parseRepeats reads which input files a run is expected to have, a JSON list of inputFile; nil if it repeats no other run.
+func parseRepeats(config string) ([]inputFile, error) {
+	var given struct {
+		Expected json.RawMessage `json:"expected_inputs"`
 	}
-	var want []inputFile
-	if err := json.Unmarshal(expected, &want); err != nil {
-		return &strictjson.FieldError{Field: "expected_inputs", Got: "something else", Want: "a list of objects with argument, path and sha256"}
+	if err := json.Unmarshal([]byte(config), &given); err != nil || given.Expected == nil {
+		return nil, err
 	}
+	expected := []inputFile{}
+	if err := json.Unmarshal(given.Expected, &expected); err != nil {
+		return nil, &strictjson.FieldError{Field: "expected_inputs", Got: "something else", Want: "a list of objects with argument, path and sha256"}
+	}
+	return expected, nil
+}
+
+// checkInputs refuses to repeat a run with other input files than it had.
+func checkInputs(want, read []inputFile) error {
 	for _, file := range read {
 		i := slices.IndexFunc(want, func(w inputFile) bool { return w.Argument == file.Argument && w.Path == file.Path })
 		switch {

@@ -7,7 +7,6 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/tracestats"
-	"dynosim/gocore/workload"
 )
 
 // inspection has the options of a run that say how to read a trace, and the block size of the engine.
@@ -38,9 +37,7 @@ func Inspect(config string, m *Monitor) (result string, err error) {
 		return "", err
 	}
 	m.bound()
-	w, err := loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
-		TraceBlockSize: traceBlockSize(o), EngineBlockSize: o.Int("block_size"), Poll: m.poll,
-	})
+	w, err := loadTrace(parseTrace(o), o.Int("block_size"), m.poll)
 	if err != nil {
 		return "", err
 	}

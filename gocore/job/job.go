@@ -2,19 +2,14 @@ package job
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"dynosim/gocore/cachetrace"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
-	"dynosim/gocore/strictjson"
+	"dynosim/gocore/router"
 	"dynosim/gocore/workload"
 )
 
@@ -38,232 +33,165 @@ func Kind(err error) string {
 	return "usage"
 }
 
-// Run carries out the request described by config, a JSON object with the key "kind" ("trace" or "synthetic") and the
-// parameters of the Python functions of that kind. All input is checked before anything is simulated.
+// Run carries out the run that config describes, see [Parse]. All input is checked before anything is simulated.
 func Run(config string, m *Monitor) (_ *Result, err error) {
-	o, lengths, err := decode(config)
+	spec, err := Parse(config)
 	if err != nil {
 		return nil, err
 	}
-	d, warnings, err := parseDeployment(o)
+	r, err := load(spec, m)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOnline(o, d); err != nil {
-		return nil, err
-	}
-	routing, routerWarnings, err := parseRouting(o, d)
+	defer r.saved.settle(&err)
+	warnings := r.check()
+	outcome, err := r.simulate()
 	if err != nil {
 		return nil, err
 	}
-	spec, err := parseWorkload(o, lengths)
-	if err != nil {
-		return nil, err
-	}
-	sdk := newSDK(m)
-	if d, err = sdk.sizePools(d); err != nil {
-		return nil, err
-	}
-	timing, err := loadModels(d, sdk)
-	if err != nil {
-		return nil, err
-	}
-	if err := routing.estimate(sdk); err != nil {
-		return nil, err
-	}
-	w, err := loadWithin(m.bound(), o, spec, d, m.poll)
-	if err != nil {
-		return nil, err
-	}
-	unpinned, err := routing.pin(o, w)
-	if err != nil {
-		return nil, err
-	}
-	origin, err := describe(config, o, d, routing, lengths, m.poll)
-	if err != nil {
-		return nil, err
-	}
-	saved, err := schedule(o, w, d.args.BlockSize, m.poll)
-	if err != nil {
-		return nil, err
-	}
-	defer saved.settle(&err)
-	warnings = slices.Concat(warnings, routerWarnings, unpinned, sdk.sessions.Warnings())
-	warnings = append(warnings, ineffective(o, d, w)...)
-	warnings = append(warnings, ineffectiveDraws(o, spec)...)
+	return r.report(outcome, warnings)
+}
 
-	m.total.Store(int64(len(w.Turns)))
-	if err := m.enter(running); err != nil {
+// run is a Spec with everything that it asks for loaded.
+type run struct {
+	*Spec
+	monitor    *Monitor
+	sdk        *sdk
+	deployment deployment // with the sizes of KV pools that the AIC SDK has estimated
+	models     models
+	stages     []*router.Options // the routers of one pool, or of prefill and decode workers; none to go by turns
+	workload   *workload.Workload
+	unpinned   []string // warnings of the file with decisions to repeat
+	origin     provenance
+	saved      *savedTrace // nil if the workload is not saved
+}
+
+// load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, and decisions to repeat.
+func load(s *Spec, m *Monitor) (*run, error) {
+	r := &run{Spec: s, monitor: m, sdk: newSDK(m)}
+	var err error
+	if r.deployment, err = r.sdk.sizePools(s.deployment); err != nil {
 		return nil, err
 	}
-	cfg := runConfig(o)
-	cfg.Workload, cfg.Each, cfg.Setup = w, inParallel, timing.setup(d)
-	cfg.Poll = m.pollRun
-	if o.Text("replay_mode") == offlineMode { // on the clock, whoever asks looks
-		cfg.Poll = func(nowMs float64, finished int) error {
-			if err := sdk.err(); err != nil {
-				return err
-			}
-			return m.pollRun(nowMs, finished)
-		}
+	if r.models, err = loadModels(r.deployment, r.sdk); err != nil {
+		return nil, err
 	}
-	outcome, wall, err := simulate(o.Text("replay_mode"), cfg, d, routing, o.Text("router_log"))
+	if r.stages, err = s.routing.open(s.deployment, r.sdk); err != nil {
+		return nil, err
+	}
+	if r.workload, err = loadWithin(m.bound(), s, r.deployment, m.poll); err != nil {
+		return nil, err
+	}
+	if r.unpinned, err = s.routing.pin(r.stages, r.workload); err != nil {
+		return nil, err
+	}
+	if r.origin, err = describe(s, r.deployment, m.poll); err != nil {
+		return nil, err
+	}
+	r.saved, err = schedule(s, r.workload, r.deployment.args.BlockSize, m.poll)
+	return r, err
+}
+
+// check returns the warnings of a run that is about to begin.
+func (r *run) check() []string {
+	return slices.Concat(r.warnings, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
+}
+
+// ended is what a simulation leaves.
+type ended struct {
+	replay.Outcome
+	wall time.Duration
+}
+
+// simulate carries out the run and measures how long that takes.
+func (r *run) simulate() (ended, error) {
+	r.monitor.total.Store(int64(len(r.workload.Turns)))
+	if err := r.monitor.enter(running); err != nil {
+		return ended{}, err
+	}
+	e, err := r.logged()
 	if err == nil {
-		err = sdk.err() // of the last few passes
+		err = r.sdk.err() // of the last few passes
 	}
 	if err != nil {
-		return nil, runError{err}
+		return ended{}, runError{err}
 	}
+	r.monitor.done.Store(int64(e.Collector.Ended())) // the last requests end after the last poll
+	return e, nil
+}
 
-	m.done.Store(int64(outcome.Collector.Ended())) // the last requests end after the last poll
-	if err := m.enter(reporting); err != nil {
+// config is what the replay itself has to know.
+func (r *run) config() replay.Config {
+	return deploy(replay.Config{
+		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
+		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
+	}, r.deployment, r.stages)
+}
+
+// poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.
+func (r *run) poll(nowMs float64, finished int) error {
+	if !r.online {
+		if err := r.sdk.err(); err != nil {
+			return err
+		}
+	}
+	return r.monitor.pollRun(nowMs, finished)
+}
+
+// logged simulates, and writes the decisions of the routers to the file that is meant for them, if there is one.
+func (r *run) logged() (e ended, err error) {
+	if r.outputs.routerLog == "" {
+		return r.timed()
+	}
+	err = writeWhole(r.outputs.routerLog, func(file io.Writer) error {
+		log := newDecisionLog(file, r.workload)
+		for _, stage := range r.stages {
+			stage.Log = log.add
+		}
+		var err error
+		e, err = r.timed()
+		return errors.Join(err, log.flush())
+	})
+	return e, err
+}
+
+func (r *run) timed() (ended, error) {
+	started := time.Now()
+	outcome, err := r.replay(r.config())
+	return ended{outcome, time.Since(started)}, err
+}
+
+// report sums up the run and writes the file with its requests.
+func (r *run) report(e ended, warnings []string) (*Result, error) {
+	if err := r.monitor.enter(reporting); err != nil {
 		return nil, err
 	}
-	summary := outcome.Collector.Summarise(report.Resources{
-		PrefillWorkerSeconds: outcome.PrefillWorkerSeconds,
-		DecodeWorkerSeconds:  outcome.WorkerSeconds,
-		PrefillGPUsPerWorker: d.prefill.GPUsPerWorker,
-		DecodeGPUsPerWorker:  gpusPerWorker(o, d),
-		TimingModel:          timing.name,
-		WallMs:               float64(wall.Nanoseconds()) / 1e6,
-	}, sla(o))
-	warnings = append(warnings, sdk.finalWarnings()...)
-	if line := cutWarning(d.args, w); line != "" {
-		warnings = append(warnings, line)
+	summary := e.Collector.Summarise(r.resources(e), r.sla)
+	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, rows: e.Collector.Rows(r.workload), origin: r.origin}
+	if r.outputs.rows == "" {
+		return result, nil
 	}
-	if line := rejectionWarning(outcome.Collector, w); line != "" {
-		warnings = append(warnings, line)
-	}
-	result := &Result{summary: summary, warnings: warnings, saved: saved, rows: outcome.Collector.Rows(w), origin: origin}
-	if o.Given("report_jsonl_path") {
-		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
-			return result.rows.WriteJSONL(pollingWriter{file, m.poll})
-		})
-		if errors.Is(result.writeErr, ErrCancelled) {
-			return nil, ErrCancelled
-		}
+	result.writeErr = writeWhole(r.outputs.rows, func(file io.Writer) error {
+		return result.rows.WriteJSONL(pollingWriter{file, r.monitor.poll})
+	})
+	if errors.Is(result.writeErr, ErrCancelled) {
+		return nil, ErrCancelled
 	}
 	return result, nil
 }
 
-// gpusPerWorker is 0 on the clock, where no worker seconds are counted either.
-func gpusPerWorker(o *strictjson.Object, d deployment) int {
-	if o.Text("replay_mode") == onlineMode {
-		return 0
+// resources is what the run used. An online run counts neither worker seconds nor GPUs.
+func (r *run) resources(e ended) report.Resources {
+	resources := report.Resources{
+		PrefillWorkerSeconds: e.PrefillWorkerSeconds,
+		DecodeWorkerSeconds:  e.WorkerSeconds,
+		PrefillGPUsPerWorker: r.deployment.prefill.GPUsPerWorker,
+		TimingModel:          r.models.name,
+		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
 	}
-	return d.args.GPUsPerWorker
-}
-
-// simulate carries out the run and tells how long that took. If there is a path, the router's decisions go there.
-func simulate(mode string, cfg replay.Config, d deployment, r routing, logPath string) (outcome replay.Outcome, wall time.Duration, err error) {
-	started := time.Now()
-	if logPath == "" {
-		outcome, err = replayIn(mode, r.deploy(cfg, d))
-		return outcome, time.Since(started), err
+	if !r.online {
+		resources.DecodeGPUsPerWorker = r.deployment.args.GPUsPerWorker
 	}
-	err = writeWhole(logPath, func(file io.Writer) error {
-		log := newDecisionLog(file, cfg.Workload)
-		for _, stage := range r.stages {
-			stage.Log = log.add
-		}
-		outcome, err = replayIn(mode, r.deploy(cfg, d))
-		wall = time.Since(started)
-		return errors.Join(err, log.flush())
-	})
-	return outcome, wall, err
-}
-
-// ineffective warns of input that is valid but changes nothing in this run.
-func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []string {
-	args := d.args
-	var warnings []string
-	warn := func(name, because string) {
-		if !o.AtDefault(name) {
-			warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", name, o.Shown(name), because))
-		}
-	}
-	if o.Given("replay_concurrency") {
-		warn("arrival_speedup_ratio", "with replay_concurrency")
-		for _, name := range []string{"arrival_interval_ms", "arrival_process", "request_rate", "arrival_cv"} {
-			warn(name, "with replay_concurrency")
-		}
-	}
-	// It selects a profile of a router policy file, and runs with one are refused.
-	warn("model_name", "without router_policy_config")
-	if o.Int("turns_per_session") == 1 {
-		warn("inter_turn_delay_ms", "with one turn per session")
-	}
-	if o.Float("shared_prefix_ratio") == 0 {
-		warn("num_prefix_groups", "with shared_prefix_ratio 0")
-	}
-	if w.Format != workload.AppliedCompute {
-		for _, name := range []string{"trace_shared_prefix_ratio", "trace_num_prefix_groups"} {
-			warn(name, "with trace_format "+w.Format.String())
-		}
-	}
-	if o.Int("num_prefix_groups") == 0 {
-		warn("shared_prefix_ratio", "without num_prefix_groups")
-	}
-	if !args.PrefixCaching && args.Eviction == engineargs.LRU {
-		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
-	}
-	if o.Text("router_mode") == roundRobin {
-		warn("router_config", "with router_mode round_robin")
-		pools := []engineargs.Args{args, d.prefill}
-		if slices.ContainsFunc(pools, func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
-			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
-		}
-		if w.RouterHints {
-			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
-		}
-		if slices.ContainsFunc(pools, func(a engineargs.Args) bool {
-			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
-		}) {
-			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
-		}
-	}
-	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
-		warnings = append(warnings, text)
-	}
-	for _, text := range w.Notes.Texts(len(w.Turns)) {
-		warnings = append(warnings, w.File+": "+text)
-	}
-	for _, hints := range w.Hints {
-		if hints.PolicyClass != "" {
-			warnings = append(warnings, w.File+": policy_class has no effect without a router policy file")
-			break
-		}
-	}
-	return warnings
-}
-
-// ineffectiveDraws warns of a seed from which nothing is drawn.
-func ineffectiveDraws(o *strictjson.Object, spec workload.SyntheticSpec) []string {
-	routed := o.Text("router_mode") == kvRouter
-	if routed || spec.Draws() || spec.Arrivals.Draws() && !o.Given("replay_concurrency") || o.AtDefault("seed") {
-		return nil
-	}
-	because := "with router_mode round_robin"
-	if o.Text("kind") == kindSynthetic {
-		because += " and a workload in which nothing is drawn"
-	}
-	return []string{fmt.Sprintf("seed %s has no effect %s", o.Shown("seed"), because)}
-}
-
-// rejectionWarning names the requests that could never run, on one line.
-func rejectionWarning(c *report.Collector, w *workload.Workload) string {
-	const shown = 5
-	rejected := c.Rejected()
-	if len(rejected) == 0 {
-		return ""
-	}
-	var names []string
-	for i, r := range rejected {
-		if i == shown {
-			names = append(names, fmt.Sprintf("and %d more", len(rejected)-shown))
-			break
-		}
-		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
-	}
-	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), len(w.Turns), strings.Join(names, "; "))
+	return resources
 }

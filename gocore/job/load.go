@@ -9,46 +9,28 @@ import (
 	"strings"
 	"unicode"
 
-	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
-// loadWorkload reads or generates what the description asks for. spec describes a generated workload.
-func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, blockSize int, poll func() error) (*workload.Workload, error) {
-	if o.Text("kind") == kindSynthetic {
-		return generate(spec, blockSize, poll)
+// loadWorkload reads or generates the workload for engines with this block size.
+func loadWorkload(s *Spec, blockSize int, poll func() error) (*workload.Workload, error) {
+	if s.synthetic {
+		return generate(s.generated, blockSize, poll)
 	}
-	return loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
-		TraceBlockSize:    traceBlockSize(o),
-		EngineBlockSize:   blockSize,
-		SharedPrefixRatio: o.Float("trace_shared_prefix_ratio"),
-		NumPrefixGroups:   o.Int("trace_num_prefix_groups"),
-		Poll:              poll,
-	})
-}
-
-// traceFormat is the format that was asked for. It is one of those known.
-func traceFormat(o *strictjson.Object) workload.Format {
-	format, _ := workload.ParseFormat(o.Text("trace_format"))
-	return format
-}
-
-// traceBlockSize is 0 if the trace may say it itself.
-func traceBlockSize(o *strictjson.Object) int {
-	if !o.Given("trace_block_size") {
-		return 0
-	}
-	return o.Int("trace_block_size")
+	return loadTrace(s.trace, blockSize, poll)
 }
 
 // loadTrace reads trace files; the path "-" stands for standard input.
-func loadTrace(paths []string, format workload.Format, spec workload.TraceSpec) (*workload.Workload, error) {
-	sources, release, err := openSources("trace_files", paths)
+func loadTrace(t traceSpec, blockSize int, poll func() error) (*workload.Workload, error) {
+	sources, release, err := openSources("trace_files", t.files)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
-	return workload.Load(format, sources, spec)
+	return workload.Load(t.format, sources, workload.TraceSpec{
+		TraceBlockSize: t.blockSize, EngineBlockSize: blockSize,
+		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Poll: poll,
+	})
 }
 
 // openSources opens the files of an option; release closes them, also after an error.

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"dynosim/gocore/memory"
-	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
@@ -60,13 +59,13 @@ func (b budget) shown() string {
 }
 
 // loadWithin loads a workload, before and after which it estimates what the run needs.
-func loadWithin(b budget, o *strictjson.Object, spec workload.SyntheticSpec, d deployment, poll func() error) (*workload.Workload, error) {
-	if o.Text("kind") == kindSynthetic {
-		if err := b.admitSynthetic(spec, d.args.BlockSize); err != nil {
+func loadWithin(b budget, s *Spec, d deployment, poll func() error) (*workload.Workload, error) {
+	if s.synthetic {
+		if err := b.admitSynthetic(s.generated, d.args.BlockSize); err != nil {
 			return nil, err
 		}
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, poll)
+	w, err := loadWorkload(s, d.args.BlockSize, poll)
 	if err != nil {
 		return nil, err
 	}

@@ -30,9 +30,9 @@ func checkOnline(o *strictjson.Object, d deployment) error {
 	return nil
 }
 
-// replayIn carries out a run in the mode that was asked for. What happens on the clock has no worker seconds.
-func replayIn(mode string, cfg replay.Config) (replay.Outcome, error) {
-	if mode != onlineMode {
+// replay carries out the run in virtual time or in real time. A run in real time counts no worker seconds.
+func (r *run) replay(cfg replay.Config) (replay.Outcome, error) {
+	if !r.online {
 		return replay.Run(cfg)
 	}
 	collector, err := online.Run(cfg)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"dynosim/gocore/replay"
-	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -135,30 +133,4 @@ func checkTraceFiles(o *strictjson.Object) error {
 		return fmt.Errorf("trace_files: got %d files, want exactly one for trace_format %s", len(files), o.Text("trace_format"))
 	}
 	return nil
-}
-
-// sla is the service level that requests are measured against.
-func sla(o *strictjson.Object) report.SLA {
-	bound := func(name string) float64 {
-		if !o.Given(name) {
-			return math.NaN()
-		}
-		return o.Float(name)
-	}
-	return report.SLA{TTFTMs: bound("sla_ttft_ms"), ITLMs: bound("sla_itl_ms"), E2EMs: bound("sla_e2e_ms")}
-}
-
-// runConfig takes over what the replay itself needs to know.
-func runConfig(o *strictjson.Object) replay.Config {
-	cfg := replay.Config{
-		Concurrency:  o.Int("replay_concurrency"),
-		MaxSimTimeMs: math.Inf(1),
-	}
-	if o.Given("max_sim_time_ms") {
-		cfg.MaxSimTimeMs = o.Float("max_sim_time_ms")
-	}
-	if o.Given("max_sim_time_seconds") {
-		cfg.MaxSimTimeMs = o.Float("max_sim_time_seconds") * 1000
-	}
-	return cfg
 }

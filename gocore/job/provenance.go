@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
@@ -24,9 +25,26 @@ type provenance struct {
 // functions are the Python functions that carry out each kind of run.
 var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
 
-// describe says what config asks for, once all its input has been read. It fails if config expects other input files.
-func describe(config string, o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) (provenance, error) {
-	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}, Estimated: map[string]int{}}
+// describe completes what the description says of a run with what its input files are. It fails if they are others than
+// those of the run that is to be repeated.
+func describe(s *Spec, sized deployment, poll func() error) (provenance, error) {
+	p := s.origin
+	p.Estimated = map[string]int{}
+	for name, args := range sized.pools() {
+		if s.deployment.pools()[name].Capacity != (aic.Capacity{}) {
+			p.Estimated[name] = args.NumGPUBlocks
+		}
+	}
+	var err error
+	if p.Inputs, err = inputFiles(s, poll); err != nil || s.repeats == nil {
+		return p, err
+	}
+	return p, checkInputs(s.repeats, p.Inputs)
+}
+
+// parseOrigin says what config asks for.
+func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance, error) {
+	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(config), &given); err != nil {
 		return p, err
@@ -43,16 +61,9 @@ func describe(config string, o *strictjson.Object, d deployment, r routing, l le
 	}
 	if o.Given("max_sim_time_seconds") { // an option of the command line only
 		delete(p.Arguments, "max_sim_time_seconds")
-		p.Arguments["max_sim_time_ms"] = runConfig(o).MaxSimTimeMs
+		p.Arguments["max_sim_time_ms"] = maxSimTimeMs(o)
 	}
-	if err := p.describeDeployment(o, d); err != nil {
-		return p, err
-	}
-	var err error
-	if p.Inputs, err = inputFiles(o, d, r, l, poll); err != nil {
-		return p, err
-	}
-	return p, checkInputs(given["expected_inputs"], p.Inputs)
+	return p, p.describeDeployment(o, d)
 }
 
 // plain is a JSON value, or the value inside a JSON text that a string holds.
@@ -84,15 +95,12 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 
 // describeDeployment adds the engine arguments of each pool and the configuration of the router, whole.
 func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) error {
-	for name, args := range d.pools() {
+	for name := range d.pools() {
 		filled, err := engineargs.Filled(textOr(o, name, "{}"))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		p.Arguments[name] = filled
-		if _, known := filled["num_gpu_blocks"]; !known {
-			p.Estimated[name] = args.NumGPUBlocks
-		}
 	}
 	delete(p.Arguments, "router_config")
 	if o.Text("router_mode") == roundRobin {

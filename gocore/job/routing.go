@@ -25,10 +25,13 @@ const (
 	decodeRouterStream
 )
 
-// routing is how a run gives requests to workers: by the routers of its stages, or in turn if there are none.
+// routing is how a run gives requests to workers.
 type routing struct {
-	stages  []*router.Options // of one pool; or of prefill and decode workers
-	session aic.Config        // that predicts how long prompts take, without a Backend if nobody does
+	mode      string
+	config    router.Config // of a mode that has one
+	session   aic.Config    // that predicts how long prompts take, without a Backend if nothing does
+	decisions string        // path of a file with decisions to repeat, "" for none
+	force     bool          // repeat them even where another worker is cheaper
 }
 
 // parseRouting reads what concerns the router. Decisions to repeat need the workload: see pin.
@@ -41,30 +44,26 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if err != nil {
 		return routing{}, nil, fmt.Errorf("router_config: %w", err)
 	}
-	if o.Text("router_mode") == roundRobin {
-		return routing{}, nil, refuseWithoutRouter(o)
+	r := routing{mode: o.Text("router_mode"), config: config, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
+	if r.mode == roundRobin {
+		return r, nil, refuseWithoutRouter(o)
 	}
-	session, more, err := parseEstimator(o, config)
-	if err != nil {
+	var more []string
+	if r.session, more, err = parseEstimator(o, config); err != nil {
 		return routing{}, nil, err
 	}
-	warnings = append(warnings, more...)
 	if !config.Seeded {
-		config.Seed = o.Uint("seed")
+		r.config.Seed = o.Uint("seed")
 	}
-	if d.disaggregated {
-		prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
-		prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
-		decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
-		decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
-		return routing{session: session, stages: []*router.Options{prefill, decode}}, warnings, nil
-	}
-	if d.workers < 2 && o.Text("replay_mode") == offlineMode {
+	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
 		}
 	}
-	return routing{session: session, stages: []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}}, warnings, nil
+	if r.decisions == "" && o.Given("router_decisions_mode") {
+		return routing{}, nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
+	}
+	return r, append(warnings, more...), nil
 }
 
 // parseEstimator reads who tells the router how long prompts take. Configuration and description need each other.
@@ -90,16 +89,33 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 	return session, warnings, nil
 }
 
-// estimate has the router learn how long prompts take, that of prefill workers if there are two.
-func (r routing) estimate(s *sdk) error {
+// open describes the routers of all stages: of one pool, or of prefill and decode workers. In a mode without routers there
+// are none. The first router learns from the AIC SDK how long prompts take, if that is asked for.
+func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
+	if r.mode == roundRobin {
+		return nil, nil
+	}
+	stages := stageOptions(r.config, d)
 	if r.session.Backend == "" {
-		return nil
+		return stages, nil
 	}
 	e, err := s.routerEstimator("aic_perf_config", r.session)
 	if err == nil {
-		r.stages[0].Estimate = e.estimate
+		stages[0].Estimate = e.estimate
 	}
-	return err
+	return stages, err
+}
+
+// stageOptions describes the routers of all stages.
+func stageOptions(config router.Config, d deployment) []*router.Options {
+	if !d.disaggregated {
+		return []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}
+	}
+	prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
+	prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
+	decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
+	decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
+	return []*router.Options{prefill, decode}
 }
 
 // stageRouter is the router of one pool. A queue policy among the engine's arguments goes before that of the router.
@@ -126,40 +142,36 @@ func refuseWithoutRouter(o *strictjson.Object) error {
 	return nil
 }
 
-// pin takes over the decisions that the run must repeat, and warns if some are missing.
-func (r routing) pin(o *strictjson.Object, w *workload.Workload) ([]string, error) {
-	if !o.Given("router_decisions") {
-		if o.Given("router_decisions_mode") {
-			return nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
-		}
+// pin has the routers repeat the decisions of a file, and warns if some are missing from it.
+func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, error) {
+	if r.decisions == "" {
 		return nil, nil
 	}
-	path := o.Text("router_decisions")
-	pins, free, err := loadDecisions(path, w, r.stages)
+	pins, free, err := loadDecisions(r.decisions, w, stages)
 	if err != nil {
 		return nil, fmt.Errorf("router_decisions: %w", err)
 	}
-	for i, stage := range r.stages {
+	for i, stage := range stages {
 		stage.Pin = func(turn int32) (int, bool) {
 			worker, pinned := pins[i][turn]
 			return worker, pinned
 		}
-		if o.Text("router_decisions_mode") == "force" {
+		if r.force {
 			stage.PinMode = router.Forced
 		}
 	}
 	if free > 0 {
-		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", shownPath(path), free)}, nil
+		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", shownPath(r.decisions), free)}, nil
 	}
 	return nil, nil
 }
 
 // deploy adds the workers of a run and their routers to its configuration.
-func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
+func deploy(cfg replay.Config, d deployment, stages []*router.Options) replay.Config {
 	if !d.disaggregated {
 		cfg.Args, cfg.Workers = d.args, d.workers
-		if len(r.stages) > 0 {
-			cfg.Router = r.stages[0]
+		if len(stages) > 0 {
+			cfg.Router = stages[0]
 		}
 		return cfg
 	}
@@ -173,9 +185,9 @@ func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
 		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
 		Transfer: transfer,
 	}
-	if len(r.stages) > 0 {
-		cfg.Disagg.PrefillRouter = replay.NewKVStage(*r.stages[0], cfg.Workload)
-		cfg.Disagg.DecodeRouter = replay.NewKVStage(*r.stages[1], cfg.Workload)
+	if len(stages) > 0 {
+		cfg.Disagg.PrefillRouter = replay.NewKVStage(*stages[0], cfg.Workload)
+		cfg.Disagg.DecodeRouter = replay.NewKVStage(*stages[1], cfg.Workload)
 	}
 	return cfg
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 
-	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
@@ -31,12 +30,12 @@ func (s *savedTrace) settle(outcome *error) {
 
 // schedule prepares the times of a workload for the mode of the run. If asked to, it first saves the workload with its
 // own times, so that the options that change them can be given again; the file stays a draft until settle.
-func schedule(o *strictjson.Object, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
-	prepare := func() error { return w.Schedule(o.Given("replay_concurrency"), o.Float("arrival_speedup_ratio")) }
-	if !o.Given("save_trace") {
+func schedule(s *Spec, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
+	prepare := func() error { return w.Schedule(s.concurrency > 0, s.speedup) }
+	path := s.outputs.trace
+	if path == "" {
 		return nil, prepare()
 	}
-	path := o.Text("save_trace")
 	var saved workload.Saved
 	d, err := draftProduced("save_trace", path, poll, func(file io.Writer) (err error) {
 		if saved, err = w.Save(file, blockSize); err != nil {

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"dynosim/gocore/cachetrace"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/report"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// unusedOptions warns of options that are valid but change nothing in this run.
+func unusedOptions(o *strictjson.Object, s *Spec) []string {
+	var warnings []string
+	warn := func(name, because string) {
+		if !o.AtDefault(name) {
+			warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", name, o.Shown(name), because))
+		}
+	}
+	if s.concurrency > 0 {
+		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "arrival_cv"} {
+			warn(name, "with replay_concurrency")
+		}
+	}
+	// It selects a profile of a router policy file, and runs with one are refused.
+	warn("model_name", "without router_policy_config")
+	if o.Int("turns_per_session") == 1 {
+		warn("inter_turn_delay_ms", "with one turn per session")
+	}
+	if o.Float("shared_prefix_ratio") == 0 {
+		warn("num_prefix_groups", "with shared_prefix_ratio 0")
+	}
+	if s.trace.format != workload.AppliedCompute {
+		for _, name := range []string{"trace_shared_prefix_ratio", "trace_num_prefix_groups"} {
+			warn(name, "with trace_format "+s.trace.format.String())
+		}
+	}
+	if o.Int("num_prefix_groups") == 0 {
+		warn("shared_prefix_ratio", "without num_prefix_groups")
+	}
+	if args := s.deployment.args; !args.PrefixCaching && args.Eviction == engineargs.LRU {
+		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
+	}
+	if s.routing.mode == roundRobin {
+		warn("router_config", "with router_mode round_robin")
+		if s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
+			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
+		}
+	}
+	return warnings
+}
+
+// unusedSeed is a warning of a seed from which nothing is drawn, "" for none.
+func unusedSeed(o *strictjson.Object, s *Spec) string {
+	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
+	if s.routing.mode == kvRouter || drawn || o.AtDefault("seed") {
+		return ""
+	}
+	because := "with router_mode round_robin"
+	if s.synthetic {
+		because += " and a workload in which nothing is drawn"
+	}
+	return fmt.Sprintf("seed %s has no effect %s", o.Shown("seed"), because)
+}
+
+// ineffective warns of input that is valid but changes nothing in this run.
+func (r *run) ineffective() []string {
+	warnings := slices.Clone(r.unused)
+	w, args := r.workload, r.deployment.args
+	if r.routing.mode == roundRobin {
+		if w.RouterHints {
+			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
+		}
+		if r.deployment.anyPool(func(a engineargs.Args) bool {
+			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
+		}) {
+			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
+		}
+	}
+	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
+		warnings = append(warnings, text)
+	}
+	for _, text := range w.Notes.Texts(len(w.Turns)) {
+		warnings = append(warnings, w.File+": "+text)
+	}
+	for _, hints := range w.Hints {
+		if hints.PolicyClass != "" {
+			warnings = append(warnings, w.File+": policy_class has no effect without a router policy file")
+			break
+		}
+	}
+	if r.unusedSeed != "" {
+		warnings = append(warnings, r.unusedSeed)
+	}
+	return warnings
+}
+
+// outcomeWarnings names the requests that did not end as they asked to.
+func (r *run) outcomeWarnings(c *report.Collector) []string {
+	lines := []string{cutWarning(r.deployment.args, r.workload), rejectionWarning(c, r.workload)}
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+}
+
+// rejectionWarning names the requests that could never run, on one line.
+func rejectionWarning(c *report.Collector, w *workload.Workload) string {
+	const shown = 5
+	rejected := c.Rejected()
+	if len(rejected) == 0 {
+		return ""
+	}
+	var names []string
+	for i, r := range rejected {
+		if i == shown {
+			names = append(names, fmt.Sprintf("and %d more", len(rejected)-shown))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
+	}
+	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), len(w.Turns), strings.Join(names, "; "))
+}
