@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -31,8 +32,17 @@ var runs border.Registry[*run]
 func Open() (id int64) {
 	defer border.Quiet()
 	r := &run{Call: border.NewCall(patience)}
-	r.monitor.Ask = r.Ask
+	r.monitor.Ask = r.ask
 	return runs.Add(r)
+}
+
+// ask puts a question of the run to Python.
+func (r *run) ask(question string) (answer string, err error) {
+	answer, err = r.Call.Ask(question)
+	if errors.Is(err, border.ErrCancelled) {
+		err = job.ErrCancelled
+	}
+	return answer, err
 }
 
 // Run carries out the request in config, a JSON object (see job.Run), and blocks until it has ended. It returns the

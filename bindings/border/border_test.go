@@ -59,3 +59,22 @@ func TestTextIsSafeForC(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestNoImports: what the facades share knows none of the packages that they make available.
+func TestNoImports(t *testing.T) {
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			if strings.Contains(imported.Path.Value, "dynosim/") {
+				t.Errorf("%s imports %s", path, imported.Path.Value)
+			}
+		}
+	}
+}

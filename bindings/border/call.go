@@ -1,11 +1,10 @@
 package border
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"dynosim/gocore/job"
 )
 
 // Enquiry stands before a question where a result is expected.
@@ -16,6 +15,9 @@ const (
 	Cancelled = "cancelled"
 	Internal  = "internal"
 )
+
+// ErrCancelled is what Ask returns when no answer will come any more.
+var ErrCancelled = errors.New("cancelled")
 
 // A Call is work that is done once for Python, and can ask questions and be cancelled meanwhile.
 type Call struct {
@@ -109,23 +111,23 @@ func (c *Call) wait() (string, error) {
 	}
 }
 
-// Ask is what the work itself calls: it passes a question on to whoever waits for the call, and waits for the
-// answer. It fails with job.ErrCancelled if nobody waits any more.
+// Ask is what the work itself calls: it has Start or Answer return a question, and waits for the answer. It fails with
+// [ErrCancelled] once the call is cancelled.
 func (c *Call) Ask(question string) (string, error) {
 	select {
 	case c.questions <- Clean(question):
 	case <-c.stopped:
-		return "", job.ErrCancelled
+		return "", ErrCancelled
 	}
 	select {
 	case answer := <-c.answers:
 		return answer, nil
 	case <-c.stopped:
-		return "", job.ErrCancelled
+		return "", ErrCancelled
 	}
 }
 
-// Cancel lets go of whoever waits for the call.
+// Cancel ends the wait of Start or Answer.
 func (c *Call) Cancel() { c.cancel.Do(func() { close(c.stopped) }) }
 
 // Over reports whether the work has ended, whether or not the call that waits for it has returned: it cannot while Python
