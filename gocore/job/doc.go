@@ -8,7 +8,7 @@
 //
 // A run may need the AIC SDK, which only Python has: it asks through Monitor.Ask and waits (aic.go).
 //
-// options.go has the keys of the description, refused.go those whose feature is not built yet. spec.go turns the description
+// table.go has all options, from which the Python shell is generated, too. spec.go turns the description
 // into a typed Spec, which all later stages read: load.go opens traces, job.go runs, ineffective.go warns, result.go is
 // what Python reads.
 package job

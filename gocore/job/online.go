@@ -22,9 +22,9 @@ func checkOnline(o *strictjson.Object, d deployment) error {
 	if d.disaggregated {
 		return fmt.Errorf("replay_mode: got %s, want offline with prefill and decode workers", o.Shown("replay_mode"))
 	}
-	for _, name := range []string{"max_sim_time_ms", "max_sim_time_seconds"} {
-		if o.Given(name) {
-			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "replay_mode offline with it: an online replay runs to its end"}
+	for _, known := range options {
+		if known.offline && !o.AtDefault(known.Name) {
+			return &strictjson.FieldError{Field: known.Name, Got: o.Shown(known.Name), Want: "replay_mode offline with it: an online replay runs to its end"}
 		}
 	}
 	return nil

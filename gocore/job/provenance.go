@@ -50,7 +50,7 @@ func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance,
 		return p, err
 	}
 	for _, known := range options {
-		if !known.aside && (known.kind == "" || known.kind == o.Text("kind")) && (o.Given(known.Name) || defaultApplies(o, d, known)) {
+		if !known.aside && !known.shell && known.feature == "" && (known.kind == "" || known.kind == o.Text("kind")) && (o.Given(known.Name) || defaultApplies(o, d, known)) {
 			p.Arguments[known.Name] = o.Value(known.Name)
 		}
 	}

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from dynamo._core import values
+from dynamo._shell.tables import table
 from dynamo.mocker.draft_rates import accept_rates
-from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse, table
+from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
 from dynamo.mocker.unpack import Unpack
 
 if TYPE_CHECKING:

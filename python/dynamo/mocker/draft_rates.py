@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from dynamo.mocker.fields import table
+from dynamo._shell.tables import table
 
 
 def accept_rates(text: str | None, drafts: int) -> str:

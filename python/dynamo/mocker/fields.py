@@ -10,11 +10,10 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_type_hints
 
-from dynamo import _core
 from dynamo._core import spelling, values
+from dynamo._shell.tables import table
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -63,18 +62,10 @@ Fields = Mapping[str, Field]
 
 
 @cache
-def table(name: str = "engine_args") -> Mapping[str, Any]:
-    """A generated table, as JSON has it."""
-    path = Path(_core.__file__).with_name(f"{name}.json")
-    content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
-
-
-@cache
 def fields_of(nested: str | None, of: str = "engine_args") -> Fields:
     """The fields of the whole object (None) or of one of its nested objects."""
     rows = table(of)["fields"] if nested is None else table(of)["nested"][nested]
-    return {row["name"]: Field(**row) for row in rows}
+    return {row["name"]: Field(**{key: row[key] for key in Field._fields if key in row}) for row in rows}
 
 
 class FieldSet:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
 from dynamo._core import Progress, values
+from dynamo._shell.options import run_options
 from dynamo.mocker import AicFields, AicPerfConfig, EngineFields, KvRouterConfig, MockEngineArgs, RouterFields
 from dynamo.mocker.fields import PATHS, FieldSet
 from dynamo.replay import files
@@ -35,9 +36,8 @@ RouterConfig: TypeAlias = KvRouterConfig | RouterFields | Mapping[str, Any]
 AicConfig: TypeAlias = AicPerfConfig | AicFields | Mapping[str, Any]
 OnProgress: TypeAlias = Callable[[Progress], object]
 
-ReplayMode: TypeAlias = Literal["offline", "online"]
-RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
-RouterDecisionsMode: TypeAlias = Literal["check", "force"]
+# Generated from gocore/job/table.go: go generate ./gocore/job
+
 TraceFormat: TypeAlias = Literal[
     "mooncake",
     "mooncake-delta",
@@ -48,41 +48,44 @@ TraceFormat: TypeAlias = Literal[
     "dynamo",
 ]
 ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
+RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
+RouterDecisionsMode: TypeAlias = Literal["check", "force"]
+ReplayMode: TypeAlias = Literal["offline", "online"]
 
 
 def run_trace_replay(
     trace_files: Path | Sequence[Path],
     *,
-    extra_engine_args: EngineArgs | None = None,
-    prefill_engine_args: EngineArgs | None = None,
-    decode_engine_args: EngineArgs | None = None,
-    router_config: RouterConfig | None = None,
-    aic_perf_config: AicConfig | None = None,
+    trace_format: TraceFormat | None = None,
+    trace_block_size: int | None = None,
+    trace_shared_prefix_ratio: float | None = None,
+    trace_num_prefix_groups: int | None = None,
     num_workers: int | None = None,
     num_prefill_workers: int | None = None,
     num_decode_workers: int | None = None,
-    replay_concurrency: int | None = None,
-    replay_mode: ReplayMode | None = None,
+    extra_engine_args: EngineArgs | None = None,
+    prefill_engine_args: EngineArgs | None = None,
+    decode_engine_args: EngineArgs | None = None,
     router_mode: RouterMode | None = None,
+    router_config: RouterConfig | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
-    seed: int | None = None,
-    arrival_speedup_ratio: float | None = None,
-    save_trace: Path | None = None,
-    trace_block_size: int | None = None,
-    trace_format: TraceFormat | None = None,
-    trace_shared_prefix_ratio: float | None = None,
-    trace_num_prefix_groups: int | None = None,
-    report_jsonl_path: Path | None = None,
-    max_sim_time_ms: float | None = None,
-    model_name: str | None = None,
     router_policy_config: Path | None = None,
+    model_name: str | None = None,
+    planner_config: Mapping[str, Any] | Path | None = None,
+    benchmark_granularity: int | None = None,
+    replay_mode: ReplayMode | None = None,
+    replay_concurrency: int | None = None,
+    arrival_speedup_ratio: float | None = None,
+    seed: int | None = None,
+    max_sim_time_ms: float | None = None,
     sla_ttft_ms: float | None = None,
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
-    planner_config: Mapping[str, Any] | Path | None = None,
-    benchmark_granularity: int | None = None,
+    aic_perf_config: AicConfig | None = None,
+    report_jsonl_path: Path | None = None,
+    save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Replays a request trace through simulated workers, in virtual time.
@@ -92,46 +95,46 @@ def run_trace_replay(
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
             ``trace_format="dynamo"``.
+        trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
+            ``"applied_compute_agentic"`` or ``"dynamo"``.
+        trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
+        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
+            which sessions share, 0 (default) to 1.
+        trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
+        num_workers: Simulated workers of one pool; 1 if not given.
+        num_prefill_workers: Prefill workers of two pools; 1 if not given.
+        num_decode_workers: Decode workers of two pools; 1 if not given.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
         prefill_engine_args: The engine of prefill workers, which compute prompts. Together with decode_engine_args it
             makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
             default then.
         decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
-        router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
-        aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
-            take: an AicPerfConfig or a dict of its fields.
-        num_workers: Simulated workers of one pool; 1 if not given.
-        num_prefill_workers: Prefill workers of two pools; 1 if not given.
-        num_decode_workers: Decode workers of two pools; 1 if not given.
-        replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
-        replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
         router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
+        router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
         router_decisions_mode: With ``"check"`` (default) a repeated decision that is not among the cheapest is an
             error, with ``"force"`` it is carried out.
+        router_policy_config: A router policy file. Not built yet: refused.
+        model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
+        planner_config: A planner. Not built yet: refused.
+        benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
+        replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
+        replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
+        arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
         seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
             give equal runs; 0 if not given.
-        arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
-        save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
-            says with which ``trace_format`` and ``trace_block_size``.
-        trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
-            ``"applied_compute_agentic"`` or ``"dynamo"``.
-        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
-            which sessions share, 0 (default) to 1.
-        trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
-        report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
-        model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
-        router_policy_config: A router policy file. Not built yet: refused.
         sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
             requests that meet all of them.
         sla_itl_ms: Bound on the mean gap between a request's tokens, in milliseconds.
         sla_e2e_ms: Bound on the time from arrival to the last token, in milliseconds.
-        planner_config: A planner. Not built yet: refused.
-        benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
+        aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
+            take: an AicPerfConfig or a dict of its fields.
+        report_jsonl_path: Also write one JSON object per request to this file.
+        save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
+            says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
             a ``Progress``: ``phase``, ``simulated_ms``, and requests ``done`` of ``total``. An exception that it raises
             stops the run.
@@ -156,49 +159,50 @@ def run_synthetic_trace_replay(
     output_tokens: int | str,
     request_count: int,
     *,
-    extra_engine_args: EngineArgs | None = None,
-    prefill_engine_args: EngineArgs | None = None,
-    decode_engine_args: EngineArgs | None = None,
-    router_config: RouterConfig | None = None,
-    aic_perf_config: AicConfig | None = None,
-    num_workers: int | None = None,
-    num_prefill_workers: int | None = None,
-    num_decode_workers: int | None = None,
-    replay_concurrency: int | None = None,
-    replay_mode: ReplayMode | None = None,
-    router_mode: RouterMode | None = None,
-    router_log: Path | None = None,
-    router_decisions: Path | None = None,
-    router_decisions_mode: RouterDecisionsMode | None = None,
-    seed: int | None = None,
-    arrival_speedup_ratio: float | None = None,
     arrival_interval_ms: float | None = None,
     arrival_process: ArrivalProcess | None = None,
     request_rate: float | None = None,
     arrival_cv: float | None = None,
-    save_trace: Path | None = None,
     turns_per_session: int | None = None,
     shared_prefix_ratio: float | None = None,
     num_prefix_groups: int | None = None,
     inter_turn_delay_ms: float | None = None,
-    report_jsonl_path: Path | None = None,
-    max_sim_time_ms: float | None = None,
-    model_name: str | None = None,
+    num_workers: int | None = None,
+    num_prefill_workers: int | None = None,
+    num_decode_workers: int | None = None,
+    extra_engine_args: EngineArgs | None = None,
+    prefill_engine_args: EngineArgs | None = None,
+    decode_engine_args: EngineArgs | None = None,
+    router_mode: RouterMode | None = None,
+    router_config: RouterConfig | None = None,
+    router_log: Path | None = None,
+    router_decisions: Path | None = None,
+    router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
+    model_name: str | None = None,
+    planner_config: Mapping[str, Any] | Path | None = None,
+    benchmark_granularity: int | None = None,
+    replay_mode: ReplayMode | None = None,
+    replay_concurrency: int | None = None,
+    arrival_speedup_ratio: float | None = None,
+    seed: int | None = None,
+    max_sim_time_ms: float | None = None,
     sla_ttft_ms: float | None = None,
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
-    planner_config: Mapping[str, Any] | Path | None = None,
-    benchmark_granularity: int | None = None,
+    aic_perf_config: AicConfig | None = None,
+    report_jsonl_path: Path | None = None,
+    save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
     """Generates requests of one shape and replays them through simulated workers, in virtual time.
 
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
-    extra_engine_args, prefill_engine_args, decode_engine_args, router_config, aic_perf_config, num_workers,
-    num_prefill_workers, num_decode_workers, replay_concurrency, replay_mode, router_mode, router_log, router_decisions,
-    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, report_jsonl_path, max_sim_time_ms, model_name,
-    router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and on_progress.
+    num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
+    router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
+    planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
+    max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, report_jsonl_path, save_trace and
+    on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -245,6 +249,9 @@ def run_mocker_trace_replay(
     return _replay("trace", locals())
 
 
+# End of what is generated
+
+
 def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     given = dict(arguments)
     on_progress: OnProgress | None = given.pop("on_progress", None)
@@ -252,8 +259,8 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
     config: dict[str, Any] = {"kind": kind}
     for name, value in given.items():
-        if value is not None or name in _REQUIRED:
-            config[name] = _CONVERSIONS[name](name, value)
+        if value is not None or run_options()[name].positional:
+            config[name] = plain(name, value)
     files.check_outputs(config)
     result = _core.run(config, on_progress)
     if on_progress is not None:
@@ -268,14 +275,10 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     return Report(result.report, Requests(result))
 
 
-def parameters() -> Sequence[str]:
-    """The names of the parameters of both functions."""
-    return tuple(_CONVERSIONS)
-
-
 def plain(name: str, value: object) -> Any:
     """The value of a parameter as Go takes it. Raises TypeError or ValueError, naming the parameter."""
-    return _CONVERSIONS[name](name, value)
+    option = run_options()[name]
+    return _CONVERSIONS[option.takes or option.type](name, value)
 
 
 def _paths(name: str, value: object) -> list[str]:
@@ -331,51 +334,16 @@ def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
 
 
-_REQUIRED = ("trace_files", "input_tokens", "output_tokens", "request_count")
-_CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
-    "trace_files": _paths,
-    **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
+_CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "path": values.path,
+    "paths": _paths,
+    "lengths": _lengths,
+    "engine_args": _engine_args,
     "router_config": _router_config,
-    "aic_perf_config": _aic_config,
-    **dict.fromkeys(
-        ("report_jsonl_path", "router_policy_config", "router_log", "router_decisions", "save_trace"), values.path
-    ),
-    "planner_config": _planner_config,
-    **dict.fromkeys(
-        ("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name", "arrival_process"),
-        values.text,
-    ),
-    **dict.fromkeys(("input_tokens", "output_tokens"), _lengths),
-    **dict.fromkeys(
-        (
-            "request_count",
-            "num_workers",
-            "num_prefill_workers",
-            "num_decode_workers",
-            "replay_concurrency",
-            "trace_block_size",
-            "trace_num_prefix_groups",
-            "turns_per_session",
-            "num_prefix_groups",
-            "seed",
-            "benchmark_granularity",
-        ),
-        values.integer,
-    ),
-    **dict.fromkeys(
-        (
-            "arrival_speedup_ratio",
-            "trace_shared_prefix_ratio",
-            "max_sim_time_ms",
-            "arrival_interval_ms",
-            "request_rate",
-            "arrival_cv",
-            "shared_prefix_ratio",
-            "inter_turn_delay_ms",
-            "sla_ttft_ms",
-            "sla_itl_ms",
-            "sla_e2e_ms",
-        ),
-        values.number,
-    ),
+    "aic_config": _aic_config,
+    "object_or_path": _planner_config,
+    "uint": values.integer,
+    "float": values.number,
+    "enum": values.text,
+    "string": values.text,
 }

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# The files that a run writes and reads: their names in its configuration and on the command line.
-OUTPUTS = {"report_jsonl_path": "--report-jsonl", "router_log": "--router-log", "save_trace": "--save-trace"}
-_INPUTS = {"router_decisions": "--router-decisions", "from_report": "--from-report"}
-# Lengths that may be drawn from a file.
-_LENGTHS = {"input_tokens": "--input-tokens", "output_tokens": "--output-tokens"}
+from dynamo._shell.options import run_options
+
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
 
 # Answers of kernels and file systems that know no unnamed files.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+
+
+def outputs() -> Mapping[str, str]:
+    """The options that name a file to be written, and how the command line spells them."""
+    return {name: option.flag for name, option in run_options().items() if option.writes}
 
 
 def check_writable(name: str, path: str | os.PathLike[str]) -> None:
@@ -51,14 +53,15 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
     The command line, which also writes a report, has its options named; Python its parameters.
     """
     by_option = report_json is not None
-    outputs = _named(config, OUTPUTS, by_option)
+    written = _named(config, outputs(), by_option)
     if report_json is not None:
-        outputs.insert(0, ("--report-json", report_json))
-    for name, path in outputs:
+        written.insert(0, ("--report-json", report_json))
+    for name, path in written:
         check_writable(name, path)
-    if outputs:
+    if written:
+        read = {name: option.flag for name, option in run_options().items() if option.reads}
         traces = (("trace_files", path) for path in config.get("trace_files", ()))
-        check_distinct([*outputs, *_named(config, _INPUTS, by_option), *_lengths_files(config, by_option), *traces])
+        check_distinct([*written, *_named(config, read, by_option), *_lengths_files(config, by_option), *traces])
 
 
 def _named(
@@ -69,8 +72,9 @@ def _named(
 
 def _lengths_files(config: Mapping[str, Any], by_option: bool) -> Iterable[tuple[str, str | os.PathLike[str]]]:
     """Two lengths may come from one file, which counts once."""
+    lengths = {name: option.flag for name, option in run_options(takes=["lengths"]).items()}
     found = {}
-    for name, text in _named(config, _LENGTHS, by_option):
+    for name, text in _named(config, lengths, by_option):
         if match := _LENGTHS_FILE.fullmatch(str(text)):
             found[match[1].strip()] = name
     return ((name, path) for path, name in found.items())

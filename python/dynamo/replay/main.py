@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo._shell.options import add_options, run_options
 from dynamo.replay import files, reporting, runfile
 from dynamo.replay.console import (
     BAD_INPUT,
@@ -28,29 +29,9 @@ from dynamo.replay.console import (
     say,
 )
 
-# Options that only make sense with a trace file, or without one. A value of None refuses the option with the other kind
-# of workload; any other value is the one that changes nothing and is let through.
-_TRACE_OPTIONS = {
-    "trace_block_size": None,
-    "trace_format": "mooncake",
-    "trace_shared_prefix_ratio": 0,
-    "trace_num_prefix_groups": 0,
-}
-_SYNTHETIC_SIZES = ("input_tokens", "output_tokens", "request_count")
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
 _AIC_REQUIRED = ("aic_backend", "aic_system", "aic_model_path")
-_SYNTHETIC_OPTIONS = {
-    **dict.fromkeys(_SYNTHETIC_SIZES),
-    "arrival_interval_ms": None,
-    "arrival_process": "constant",
-    "request_rate": None,
-    "arrival_cv": None,
-    "turns_per_session": 1,
-    "shared_prefix_ratio": 0,
-    "num_prefix_groups": 0,
-    "inter_turn_delay_ms": 0,
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,11 +126,11 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
     kind = "trace" if trace_files else "synthetic"
     _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
     if trace_files:
-        _refuse(options, _SYNTHETIC_OPTIONS, "cannot be combined with a trace file")
+        _refuse(options, "synthetic", "cannot be combined with a trace file")
         options["trace_files"] = trace_files
     else:
         _check_synthetic(options)
-        _refuse(options, _TRACE_OPTIONS, "needs a trace file")
+        _refuse(options, "trace", "needs a trace file")
     return {"kind": kind, **options}
 
 
@@ -158,7 +139,7 @@ def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
     from dynamo.replay.repeat import repeated_config
 
     trace_files = options.pop("trace_files")
-    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.OUTPUTS]
+    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.outputs()]
     if others:
         raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
     config = repeated_config(report, options)
@@ -200,93 +181,34 @@ def _check_trace_files(trace_files: Sequence[str], trace_format: str) -> None:
 
 
 def _check_synthetic(options: Mapping[str, Any]) -> None:
-    missing = [name for name in _SYNTHETIC_SIZES if name not in options]
-    if len(missing) == len(_SYNTHETIC_SIZES) and not list(_effective(options, _SYNTHETIC_OPTIONS)):
-        raise UsageError(f"give a trace file, or all of {_flags(_SYNTHETIC_SIZES)}")
+    sizes = [name for name, option in run_options().items() if option.kind == "synthetic" and option.positional]
+    missing = [name for name in sizes if name not in options]
+    if len(missing) == len(sizes) and not list(_effective(options, "synthetic")):
+        raise UsageError(f"give a trace file, or all of {_flags(sizes)}")
     if missing:
-        raise UsageError(f"a synthetic run needs all of {_flags(_SYNTHETIC_SIZES)}; missing: {_flags(missing)}")
+        raise UsageError(f"a synthetic run needs all of {_flags(sizes)}; missing: {_flags(missing)}")
 
 
-def _refuse(options: dict[str, Any], foreign: Mapping[str, Any], reason: str) -> None:
+def _refuse(options: dict[str, Any], kind: str, reason: str) -> None:
     """Refuses options of the other kind of workload; drops those whose value changes nothing."""
-    for name in _effective(options, foreign):
+    for name in _effective(options, kind):
         raise UsageError(f"{_flags([name])} {reason}")
-    for name in foreign:
-        options.pop(name, None)
+    for name, option in run_options().items():
+        if option.kind == kind:
+            options.pop(name, None)
 
 
-def _effective(options: Mapping[str, Any], among: Mapping[str, Any]) -> Iterable[str]:
-    return (name for name, neutral in among.items() if name in options and options[name] != neutral)
+def _effective(options: Mapping[str, Any], kind: str) -> Iterable[str]:
+    """The options of one kind of workload that are given and say more than their default."""
+    return (
+        name
+        for name, option in run_options().items()
+        if option.kind == kind and name in options and (option.strict or options[name] != option.default)
+    )
 
 
 def _flags(names: Iterable[str]) -> str:
     return ", ".join("--" + name.replace("_", "-") for name in names)
-
-
-Option = tuple[str, Callable[[str], Any], str]
-
-_WORKLOAD: Sequence[Option] = (
-    ("--trace-format", str, "format of the trace (default: mooncake)"),
-    ("--trace-block-size", int, "tokens that one hash_ids entry of the trace stands for (default: 512)"),
-    ("--trace-shared-prefix-ratio", float, "fraction of each trace prompt replaced by a shared prefix (default: 0)"),
-    ("--trace-num-prefix-groups", int, "different shared prefixes among trace prompts (default: 0, off)"),
-    ("--input-tokens", str, "synthetic: prompt tokens of each request: a number, or a distribution, see below"),
-    ("--output-tokens", str, "synthetic: tokens that each request asks for, likewise"),
-    ("--request-count", int, "synthetic: requests, or sessions if they have several turns"),
-    ("--arrival-interval-ms", float, "synthetic: time between arrivals (default: 1)"),
-    ("--arrival-process", str, "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals"),
-    ("--request-rate", float, "synthetic: mean arrivals per second, instead of --arrival-interval-ms"),
-    ("--arrival-cv", float, "synthetic: standard deviation of gamma or weibull gaps, divided by their mean"),
-    ("--turns-per-session", int, "synthetic: turns that follow each other in one session (default: 1)"),
-    ("--shared-prefix-ratio", float, "synthetic: fraction of prompt blocks shared in a prefix group (default: 0)"),
-    ("--num-prefix-groups", int, "synthetic: different shared prefixes (default: 0, off)"),
-    ("--inter-turn-delay-ms", float, "synthetic: pause between a turn's end and the next (default: 0)"),
-)
-_DEPLOYMENT: Sequence[Option] = (
-    ("--num-workers", int, "simulated workers (default: 1)"),
-    ("--num-prefill-workers", int, "prefill workers of a disaggregated deployment (default: 1)"),
-    ("--num-decode-workers", int, "decode workers of a disaggregated deployment (default: 1)"),
-    ("--extra-engine-args", str, "engine arguments, a JSON object or @FILE"),
-    ("--prefill-engine-args", str, "engine arguments of prefill workers, likewise"),
-    ("--decode-engine-args", str, "engine arguments of decode workers, likewise"),
-    ("--router-mode", str, "round_robin (default) or kv_router; to be given with prefill and decode workers"),
-    ("--router-config", str, "router settings, a JSON object or @FILE"),
-    ("--router-log", str, "write every decision of the router to this JSONL file"),
-    ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
-    ("--router-decisions-mode", str, "check (default): only cheapest workers; or force"),
-    ("--router-policy-config", str, "file with router policy settings"),
-    ("--model-name", str, "name of the served model; no effect without --router-policy-config"),
-    ("--planner-config", str, "planner settings: a JSON object, @FILE or a path"),
-    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark (default: 8)"),
-)
-_RUN: Sequence[Option] = (
-    ("--replay-mode", str, "offline (default, virtual time) or online"),
-    ("--replay-concurrency", int, "ignore arrival times and keep this many requests in flight"),
-    ("--arrival-speedup-ratio", float, "divide the gaps between arrivals by this (default: 1)"),
-    ("--seed", int, "decides what is drawn: ties between workers, lengths, arrivals, prefixes (default: 0)"),
-    ("--max-sim-time-seconds", float, "stop at this simulated time"),
-    ("--sla-ttft-ms", float, "goodput: bound on the time to the first token"),
-    ("--sla-itl-ms", float, "goodput: bound on the mean gap between tokens"),
-    ("--sla-e2e-ms", float, "goodput: bound on the whole request"),
-    ("--from-report", str, "repeat the run that wrote this JSON report; only outputs can be chosen anew"),
-)
-_AIC: Sequence[Option] = (
-    ("--aic-backend", str, "engine whose prefill time is predicted: vllm, sglang, trtllm"),
-    ("--aic-system", str, "GPU system, such as h200_sxm"),
-    ("--aic-backend-version", str, "engine version"),
-    ("--aic-tp-size", int, "tensor parallelism (default: 1)"),
-    ("--aic-model-path", str, "model that the AIC SDK knows, or folder with its config.json"),
-    ("--aic-moe-tp-size", int, "tensor parallelism of experts"),
-    ("--aic-moe-ep-size", int, "expert parallelism"),
-    ("--aic-attention-dp-size", int, "data parallelism of attention (default: 1)"),
-    ("--aic-nextn", int, "draft tokens of speculative decoding"),
-    ("--aic-nextn-accept-rates", str, "their acceptance rates, separated by commas"),
-    ("--aic-gemm-dtype", str, "data type of matrix products"),
-    ("--aic-moe-dtype", str, "data type of experts"),
-    ("--aic-fmha-dtype", str, "data type of attention"),
-    ("--aic-kv-cache-dtype", str, "data type of the KV cache"),
-    ("--aic-comm-dtype", str, "data type of communication"),
-)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -299,32 +221,8 @@ def _parser() -> argparse.ArgumentParser:
         "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config.",
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument(
-        "trace_files",
-        nargs="*",
-        default=[],
-        metavar="trace_file",
-        help="Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="JSON or YAML file with the run: parameters of the Python functions, and trace"
-    )
-    for title, options in (
-        ("workload", _WORKLOAD),
-        ("deployment", _DEPLOYMENT),
-        ("run", _RUN),
-        ("prefill load model of the KV router", _AIC),
-    ):
-        group = parser.add_argument_group(title)
-        for flag, kind, text in options:
-            group.add_argument(flag, type=kind, help=text, metavar=_METAVARS[kind])
-    output = parser.add_argument_group("output")
-    output.add_argument("--report-json", metavar="PATH", help="report file, or a folder for it (default: here)")
-    output.add_argument(
-        "--report-jsonl", dest="report_jsonl_path", metavar="PATH", help="also write one JSON object per request"
-    )
-    output.add_argument("--save-trace", metavar="PATH", help="also write the workload as a Mooncake trace")
+    shown = [option for option in run_options().values() if option.help]
+    trace_files, others = shown[0], shown[1:]
+    parser.add_argument(trace_files.name, nargs="*", default=[], metavar=trace_files.flag, help=trace_files.help)
+    add_options(parser, others)
     return parser
-
-
-_METAVARS: Mapping[Callable[[str], Any], str] = {int: "N", float: "X", str: "TEXT"}

@@ -35,7 +35,7 @@ def repeated_config(report: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
         )
     if version != VERSION:
         say(f"warning: {report!r} was written by dynosim {version}, this is {VERSION}: numbers may differ")
-    repeated = {name: _option(value) for name, value in arguments.items() if name not in files.OUTPUTS}
+    repeated = {name: _option(value) for name, value in arguments.items() if name not in files.outputs()}
     return {**repeated, "kind": kind, "expected_inputs": expected, **outputs}
 
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo._core import objectfile, spelling, values
+from dynamo._shell.options import run_options
 
-# Options that take a JSON object, or @FILE.
-_OBJECTS = ("extra_engine_args", "prefill_engine_args", "decode_engine_args", "router_config")
-# This one may also be a plain path.
-_OBJECT_OR_PATH = "planner_config"
+# What the values are of options that take a JSON object, or @FILE.
+_OBJECTS = ("engine_args", "router_config")
+# Such an option may also be a plain path.
+_OBJECT_OR_PATH = "object_or_path"
 # Keys that the Python functions do not have: the other name of trace_files, and where the report goes.
 _TRACE, _REPORT = "trace", "report_json"
 
@@ -34,7 +35,8 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expanded(name: str, value: Any) -> Any:
-    if name in _OBJECTS or (name == _OBJECT_OR_PATH and value.startswith("@")):
+    takes = run_options()[name].takes
+    if takes in _OBJECTS or (takes == _OBJECT_OR_PATH and value.startswith("@")):
         return objectfile.expand("--" + name.replace("_", "-"), value)
     return value
 
@@ -60,13 +62,13 @@ def _plain(name: str, value: Any) -> Any:
     """The value of a key as Go takes it."""
     from dynamo.replay import api  # not before it is needed: it takes time to load
 
-    known = (*api.parameters(), _TRACE, _REPORT)
+    known = (*(key for key, option in run_options().items() if option.parameter), _TRACE, _REPORT)
     if name not in known:
         near = spelling.nearest(name, known)
         hint = f"did you mean {near}?" if near else spelling.offer(name, known)
         raise ValueError(f"unknown key {values.brief(values.show(name))}, {hint}")
     if name == _REPORT:
         return values.path(name, value)
-    if name in _OBJECTS and isinstance(value, str) and value.startswith("@"):
+    if run_options()[name].takes in _OBJECTS and isinstance(value, str) and value.startswith("@"):
         return objectfile.expand(name, value)
     return api.plain(name, value)

@@ -1,0 +1,277 @@
+package job
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/fieldtable"
+	"dynosim/gocore/strictjson"
+)
+
+//go:generate go test . -run ^TestPythonTable$|^TestPythonFunctions$|^TestReferencePage$ -rewrite-options
+
+var rewriteOptions = flag.Bool("rewrite-options", false, "write what is generated from the table of options")
+
+// generated compares a file with what it should be, or writes it.
+func generated(t *testing.T, path, want string) {
+	t.Helper()
+	if *rewriteOptions {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Fatalf("%s is stale: run go generate ./gocore/job", path)
+	}
+}
+
+// optionRow is an option as Python reads it.
+type optionRow struct {
+	fieldtable.Row
+	Kind       string `json:"kind,omitempty"`
+	Takes      taken  `json:"takes,omitempty"`
+	Parameter  bool   `json:"parameter,omitempty"` // of the Python functions
+	Positional bool   `json:"positional,omitempty"`
+	Flag       string `json:"flag,omitempty"`
+	Group      string `json:"group,omitempty"`
+	Metavar    string `json:"metavar,omitempty"`
+	Help       string `json:"help,omitempty"`
+	Strict     bool   `json:"strict,omitempty"`
+	Reads      bool   `json:"reads,omitempty"`
+	Writes     bool   `json:"writes,omitempty"`
+}
+
+func rowOf(o option) optionRow {
+	r := optionRow{
+		Row: fieldtable.Of(o.Field), Kind: o.kind, Takes: o.takes, Parameter: o.doc != "", Positional: o.positional,
+		Flag: o.flag, Group: o.group, Metavar: o.metavar, Help: o.help, Strict: o.strict, Reads: o.reads, Writes: o.writes,
+	}
+	if r.Help == "" {
+		return r
+	}
+	if r.Flag == "" {
+		r.Flag = "--" + strings.ReplaceAll(o.Name, "_", "-")
+	}
+	if r.Metavar == "" {
+		r.Metavar = map[string]string{"uint": "N", "float": "X"}[r.Type]
+	}
+	if r.Metavar == "" {
+		r.Metavar = "TEXT"
+	}
+	return r
+}
+
+// TestPythonTable keeps the Python shell in step with table.go.
+func TestPythonTable(t *testing.T) {
+	var lines []string
+	for _, o := range options {
+		if o.help == "" && o.doc == "" {
+			continue
+		}
+		var line bytes.Buffer
+		encoder := json.NewEncoder(&line)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(rowOf(o)); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, "    "+strings.TrimSpace(line.String()))
+	}
+	generated(t, "../../python/dynamo/_core/run_options.json", "{\n  \"fields\": [\n"+strings.Join(lines, ",\n")+"\n  ]\n}\n")
+}
+
+const apiModule = "../../python/dynamo/replay/api.py"
+
+// What stands around the generated part of the module.
+const (
+	generatedBegin = "# Generated from gocore/job/table.go: go generate ./gocore/job\n\n"
+	generatedEnd   = "# End of what is generated\n"
+)
+
+// TestPythonFunctions keeps the signatures and docstrings of the Python functions in step with table.go.
+func TestPythonFunctions(t *testing.T) {
+	text, err := os.ReadFile(apiModule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), generatedBegin)
+	_, after, ends := strings.Cut(rest, generatedEnd)
+	if !begins || !ends {
+		t.Fatalf("%s lacks the lines around its generated part", apiModule)
+	}
+	generated(t, apiModule, before+generatedBegin+pythonFunctions()+generatedEnd+after)
+}
+
+// mockerParameters are those of run_mocker_trace_replay, whose order matters: arguments may be positional.
+var mockerParameters = []string{
+	"trace_files", "extra_engine_args", "router_config", "num_workers", "replay_concurrency", "router_mode",
+	"arrival_speedup_ratio", "trace_block_size", "trace_format", "trace_shared_prefix_ratio", "trace_num_prefix_groups",
+	"model_name", "sla_ttft_ms", "sla_itl_ms", "sla_e2e_ms",
+}
+
+func pythonFunctions() string {
+	var out strings.Builder
+	for _, o := range options {
+		if enum, ok := o.Type.(strictjson.Enum); ok && o.doc != "" {
+			out.WriteString(literal(camel(o.Name), enum.Choices))
+		}
+	}
+	out.WriteString("\n\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + "    return _replay(\"trace\", locals())\n")
+	shared := slices.DeleteFunc(documented(""), func(o option) bool { return o.kind != "" })
+	own := slices.DeleteFunc(documented(kindSynthetic), func(o option) bool { return o.kind == "" })
+	out.WriteString("\n\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + "    return _replay(\"synthetic\", locals())\n")
+	out.WriteString("\n\ndef run_mocker_trace_replay(\n")
+	for _, name := range mockerParameters {
+		out.WriteString(parameter(options[slices.IndexFunc(options, func(o option) bool { return o.Name == name })]))
+	}
+	out.WriteString(mockerDoc + "    return _replay(\"trace\", locals())\n\n\n")
+	return out.String()
+}
+
+// documented are the parameters of the Python function of a kind of run, of both for "".
+func documented(kind string) []option {
+	return slices.DeleteFunc(slices.Clone(options), func(o option) bool {
+		return o.doc == "" || kind != "" && o.kind != "" && o.kind != kind
+	})
+}
+
+func parameters(kind string) string {
+	var positional, named string
+	for _, o := range documented(kind) {
+		if o.positional {
+			positional += parameter(o)
+		} else {
+			named += parameter(o)
+		}
+	}
+	return positional + "    *,\n" + named + "    on_progress: OnProgress | None = None,\n"
+}
+
+func parameter(o option) string {
+	if o.positional {
+		return fmt.Sprintf("    %s: %s,\n", o.Name, hint(o))
+	}
+	return fmt.Sprintf("    %s: %s | None = None,\n", o.Name, hint(o))
+}
+
+// hint is the Python type of a parameter.
+func hint(o option) string {
+	if known, ok := map[taken]string{
+		takesPath: "Path", takesPaths: "Path | Sequence[Path]", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
+		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path",
+	}[o.takes]; ok {
+		return known
+	}
+	switch o.Type.(type) {
+	case strictjson.Integer:
+		return "int"
+	case strictjson.Number:
+		return "float"
+	case strictjson.Enum:
+		return camel(o.Name)
+	default:
+		return "str"
+	}
+}
+
+func camel(name string) string {
+	var words []string
+	for word := range strings.SplitSeq(name, "_") {
+		words = append(words, strings.ToUpper(word[:1])+word[1:])
+	}
+	return strings.Join(words, "")
+}
+
+// literal is an alias for one of some words, as ruff formats it.
+func literal(name string, choices []string) string {
+	quoted := make([]string, len(choices))
+	for i, c := range choices {
+		quoted[i] = fmt.Sprintf("%q", c)
+	}
+	if line := fmt.Sprintf("%s: TypeAlias = Literal[%s]\n", name, strings.Join(quoted, ", ")); len(line) <= lineWidth+1 {
+		return line
+	}
+	return fmt.Sprintf("%s: TypeAlias = Literal[\n    %s,\n]\n", name, strings.Join(quoted, ",\n    "))
+}
+
+const lineWidth = 120
+
+// wrap breaks text into lines of the usual width, the first of which begins with indent and the others with more.
+func wrap(text, indent, more string) string {
+	var lines []string
+	line := indent
+	for i, word := range strings.Fields(text) {
+		if i > 0 && len(line)+1+len(word) > lineWidth {
+			lines = append(lines, line)
+			line = more + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return strings.Join(append(lines, line), "\n") + "\n"
+}
+
+func describeParameters(parameters []option) string {
+	var out strings.Builder
+	for _, o := range parameters {
+		out.WriteString(wrap(o.Name+": "+o.doc, "        ", "            "))
+	}
+	return out.String()
+}
+
+func traceDoc(parameters []option) string {
+	return `) -> Report:
+    """Replays a request trace through simulated workers, in virtual time.
+
+    Every keyword may be None, which means its default.
+
+    Args:
+` + describeParameters(parameters) + wrap("on_progress: "+progressDoc, "        ", "            ") + `
+    Returns:
+        The report: a dict of metrics whose ` + "``requests``" + ` attribute holds the per-request columns.
+
+    Raises:
+        TypeError: An argument has the wrong Python type.
+        ValueError: An argument, an engine argument or the trace breaks a rule. Nothing has run.
+        FileNotFoundError: A trace file is missing.
+        RuntimeError: The run failed after it began.
+        OSError: The per-request file could not be written after the run.
+        UserWarning: Only where warnings are turned into errors (` + "``python -W error``" + `): the run has ended and its
+            per-request file is written, but the report is lost. Filter UserWarning to keep it.
+    """
+`
+}
+
+const progressDoc = "Called about twenty times a second during the run and once at its end, in the calling thread, with a ``Progress``: " +
+	"``phase``, ``simulated_ms``, and requests ``done`` of ``total``. An exception that it raises stops the run."
+
+func syntheticDoc(shared, own []option) string {
+	names := make([]string, len(shared))
+	for i, o := range shared {
+		names[i] = o.Name
+	}
+	return ") -> Report:\n" + `    """Generates requests of one shape and replays them through simulated workers, in virtual time.
+
+` + wrap("Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``: "+
+		strings.Join(names, ", ")+" and on_progress.", "    ", "    ") + `
+    Args:
+` + describeParameters(own) + `
+    Returns and raises as ` + "``run_trace_replay``" + `.
+    """
+`
+}
+
+const mockerDoc = ") -> Report:\n    \"\"\"``run_trace_replay`` as ``dynamo.mocker`` has it: offline, with one pool, arguments also by position.\n\n" +
+	"    Args, result and exceptions: see ``run_trace_replay``.\n    \"\"\"\n"

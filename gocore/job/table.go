@@ -1,0 +1,398 @@
+package job
+
+import (
+	"math"
+	"slices"
+
+	"dynosim/gocore/aic"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
+)
+
+// option is one option of a run. This table is the only place that lists them: descriptions are checked against it, and the
+// Python functions, the command line, the keys of --config and docs/reference/replay.md are generated from it.
+type option struct {
+	strictjson.Field
+	kind     string // the only kind of run that knows it, "" for both
+	required bool
+	offline  bool // it works only in virtual time
+	// feature is what the option needs and this build has not, "" for an option that works. Only its default is accepted.
+	feature string
+	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	aside bool
+	// shell marks an option that only the command line knows. It is no key of the description.
+	shell bool
+
+	// doc describes a parameter of the Python functions, "" if they have none of this name. It may be positional.
+	doc        string
+	positional bool
+	takes      taken // what values Python accepts, if that does not follow from the type
+
+	// help is the line of --help, "" if the command line has no such option. flag is its spelling and metavar stands for its
+	// value, both "" if they follow from the name and the type.
+	help, group, flag, metavar string
+	// strict refuses the option on the command line with the other kind of workload even if it has its default.
+	strict bool
+	// The value is the path of a file that the run reads or writes.
+	reads, writes bool
+}
+
+// taken is what values a parameter of the Python functions accepts.
+type taken string
+
+const (
+	takesPath         taken = "path"
+	takesPaths        taken = "paths"
+	takesLengths      taken = "lengths" // a number, or a distribution as text
+	takesEngineArgs   taken = "engine_args"
+	takesRouterConfig taken = "router_config"
+	takesAICConfig    taken = "aic_config"
+	takesObjectOrPath taken = "object_or_path"
+)
+
+// Groups of --help.
+const (
+	workloadGroup   = "workload"
+	deploymentGroup = "deployment"
+	runGroup        = "run"
+	loadModelGroup  = "prefill load model of the KV router"
+	outputGroup     = "output"
+)
+
+// options is in the order of --help and of the parameters of the Python functions.
+var options = slices.Concat([]option{
+	{Field: strictjson.Field{Name: "kind", Type: strictjson.Enum{Choices: []string{kindTrace, kindSynthetic}}, Required: true}, aside: true},
+	{
+		Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}},
+		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
+		flag: "trace_file",
+		help: "Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
+		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``.",
+	},
+	{
+		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
+		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
+	},
+	{
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"},
+		kind:  kindTrace,
+		group: workloadGroup,
+		help:  "format of the trace (default: mooncake)",
+		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"`` or ``\"dynamo\"``.",
+	},
+	{
+		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
+		kind:  kindTrace, strict: true,
+		group: workloadGroup,
+		help:  "tokens that one hash_ids entry of the trace stands for (default: 512)",
+		doc:   "Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
+		kind:  kindTrace,
+		group: workloadGroup,
+		help:  "fraction of each trace prompt replaced by a shared prefix (default: 0)",
+		doc:   "Fraction of each prompt of an applied-compute trace that is replaced by a prefix which sessions share, 0 (default) to 1.",
+	},
+	{
+		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
+		kind:  kindTrace,
+		group: workloadGroup,
+		help:  "different shared prefixes among trace prompts (default: 0, off)",
+		doc:   "Number of different prefixes that do so; 0 (default) is none.",
+	},
+	{
+		Field: strictjson.Field{Name: "input_tokens", Type: strictjson.Any{}},
+		kind:  kindSynthetic, positional: true, takes: takesLengths,
+		group: workloadGroup,
+		help:  "synthetic: prompt tokens of each request: a number, or a distribution, see below",
+		doc:   "Prompt tokens of each request: a number, or a distribution from which each turn draws: ``\"uniform(100,4000)\"``, ``\"normal(mean=2000,std=500)\"``, ``\"lognormal(mean=2000,cv=0.8,max=32000)\"``, or ``\"empirical(FILE)\"`` for a file with one number per line. The middle two take ``min`` and ``max``.",
+	},
+	{
+		Field: strictjson.Field{Name: "output_tokens", Type: strictjson.Any{}},
+		kind:  kindSynthetic, positional: true, takes: takesLengths,
+		group: workloadGroup,
+		help:  "synthetic: tokens that each request asks for, likewise",
+		doc:   "Tokens that each request asks for, likewise.",
+	},
+	{
+		Field: strictjson.Field{Name: "request_count", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}},
+		kind:  kindSynthetic, required: true, positional: true,
+		group: workloadGroup,
+		help:  "synthetic: requests, or sessions if they have several turns",
+		doc:   "Requests, or sessions if they have several turns.",
+	},
+	{
+		Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0},
+		kind:  kindSynthetic, strict: true,
+		group: workloadGroup,
+		help:  "synthetic: time between arrivals (default: 1)",
+		doc:   "Time between arrivals, in milliseconds; 1.0 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "arrival_process", Type: strictjson.Enum{Choices: arrivalProcesses}, Default: "constant"},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals",
+		doc:   "How the gaps between arrivals vary: ``\"constant\"`` (default), ``\"poisson\"``, ``\"gamma\"`` or ``\"weibull\"``. All but the first need request_rate.",
+	},
+	{
+		Field: strictjson.Field{Name: "request_rate", Type: strictjson.Number{MinOpen: true}},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: mean arrivals per second, instead of --arrival-interval-ms",
+		doc:   "Mean arrivals per second, instead of arrival_interval_ms.",
+	},
+	{
+		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: standard deviation of gamma or weibull gaps, divided by their mean",
+		doc:   "Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.",
+	},
+	{
+		Field: strictjson.Field{Name: "turns_per_session", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}, Default: 1},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: turns that follow each other in one session (default: 1)",
+		doc:   "Turns that follow each other in one session; 1 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: fraction of prompt blocks shared in a prefix group (default: 0)",
+		doc:   "Fraction of the prompt blocks shared within a prefix group, 0 (default) to 1.",
+	},
+	{
+		Field: strictjson.Field{Name: "num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: different shared prefixes (default: 0, off)",
+		doc:   "Number of different shared prefixes; 0 (default) is none.",
+	},
+	{
+		Field: strictjson.Field{Name: "inter_turn_delay_ms", Type: strictjson.Number{}, Default: 0.0},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: pause between a turn's end and the next (default: 0)",
+		doc:   "Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		group: deploymentGroup,
+		help:  "simulated workers (default: 1)",
+		doc:   "Simulated workers of one pool; 1 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		offline: true,
+		group:   deploymentGroup,
+		help:    "prefill workers of a disaggregated deployment (default: 1)",
+		doc:     "Prefill workers of two pools; 1 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		offline: true,
+		group:   deploymentGroup,
+		help:    "decode workers of a disaggregated deployment (default: 1)",
+		doc:     "Decode workers of two pools; 1 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "extra_engine_args", Type: strictjson.Text{}},
+		takes: takesEngineArgs,
+		group: deploymentGroup,
+		help:  "engine arguments, a JSON object or @FILE",
+		doc:   "The engine that every worker simulates: a MockEngineArgs or a dict of its fields.",
+	},
+	{
+		Field: strictjson.Field{Name: "prefill_engine_args", Type: strictjson.Text{}},
+		takes: takesEngineArgs, offline: true,
+		group: deploymentGroup,
+		help:  "engine arguments of prefill workers, likewise",
+		doc:   "The engine of prefill workers, which compute prompts. Together with decode_engine_args it makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no default then.",
+	},
+	{
+		Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}},
+		takes: takesEngineArgs, offline: true,
+		group: deploymentGroup,
+		help:  "engine arguments of decode workers, likewise",
+		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"},
+		group: deploymentGroup,
+		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
+		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
+		takes: takesRouterConfig,
+		group: deploymentGroup,
+		help:  "router settings, a JSON object or @FILE",
+		doc:   "The KV-aware router: a KvRouterConfig or a dict of its fields.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true,
+		group: deploymentGroup,
+		help:  "write every decision of the router to this JSONL file",
+		doc:   "Write every decision of the router, with all workers and their costs, to this JSONL file.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_decisions", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesPath, reads: true,
+		group: deploymentGroup,
+		help:  "JSONL file with decisions to repeat: trace_row, decode_worker_idx",
+		doc:   "Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may be a per-request file of another run.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_decisions_mode", Type: strictjson.Enum{Choices: []string{"check", "force"}}, Default: "check"},
+		group: deploymentGroup,
+		help:  "check (default): only cheapest workers; or force",
+		doc:   "With ``\"check\"`` (default) a repeated decision that is not among the cheapest is an error, with ``\"force\"`` it is carried out.",
+	},
+	{
+		Field: strictjson.Field{Name: "router_policy_config", Type: strictjson.Text{}},
+		takes: takesPath, feature: "router policy files",
+		group: deploymentGroup,
+		help:  "file with router policy settings",
+		doc:   "A router policy file. Not built yet: refused.",
+	},
+	{
+		Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}},
+		group: deploymentGroup,
+		help:  "name of the served model; no effect without --router-policy-config",
+		doc:   "Name of the model, which selects a profile of a router policy file; without one it has no effect.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
+		takes: takesObjectOrPath, feature: "the planner",
+		group: deploymentGroup,
+		help:  "planner settings: a JSON object, @FILE or a path",
+		doc:   "A planner. Not built yet: refused.",
+	},
+	{
+		Field:   strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{}, Default: 8},
+		feature: "the planner",
+		group:   deploymentGroup,
+		help:    "steps per axis of the planner's benchmark (default: 8)",
+		doc:     "Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.",
+	},
+	{
+		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
+		group: runGroup,
+		help:  "offline (default, virtual time) or online",
+		doc:   "``\"offline\"`` (default) runs in virtual time, ``\"online\"`` in real time.",
+	},
+	{
+		Field: strictjson.Field{Name: "replay_concurrency", Type: strictjson.Integer{Min: 1}},
+		group: runGroup,
+		help:  "ignore arrival times and keep this many requests in flight",
+		doc:   "Ignore arrival times and keep this many requests in flight instead.",
+	},
+	{
+		Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0},
+		group: runGroup,
+		help:  "divide the gaps between arrivals by this (default: 1)",
+		doc:   "Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0},
+		group: runGroup,
+		help:  "decides what is drawn: ties between workers, lengths, arrivals, prefixes (default: 0)",
+		doc:   "Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds give equal runs; 0 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}},
+		offline: true,
+		doc:     "Stop at this simulated time, in milliseconds.",
+	},
+	{
+		Field:   strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}},
+		offline: true,
+		group:   runGroup,
+		help:    "stop at this simulated time",
+	},
+	{
+		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},
+		group: runGroup,
+		help:  "goodput: bound on the time to the first token",
+		doc:   "Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report: requests that meet all of them.",
+	},
+	{
+		Field: strictjson.Field{Name: "sla_itl_ms", Type: strictjson.Number{}},
+		group: runGroup,
+		help:  "goodput: bound on the mean gap between tokens",
+		doc:   "Bound on the mean gap between a request's tokens, in milliseconds.",
+	},
+	{
+		Field: strictjson.Field{Name: "sla_e2e_ms", Type: strictjson.Number{}},
+		group: runGroup,
+		help:  "goodput: bound on the whole request",
+		doc:   "Bound on the time from arrival to the last token, in milliseconds.",
+	},
+	{
+		Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}},
+		takes: takesAICConfig,
+		doc:   "The GPUs for which a router with ``router_prefill_load_model=\"aic\"`` predicts how long prompts take: an AicPerfConfig or a dict of its fields.",
+	},
+	{
+		Field: strictjson.Field{Name: "from_report", Type: strictjson.Text{}}, shell: true, reads: true, group: runGroup,
+		help: "repeat the run that wrote this JSON report; only outputs can be chosen anew",
+	},
+}, aicOptions(), []option{
+	{
+		Field: strictjson.Field{Name: "report_json", Type: strictjson.Text{}}, shell: true, group: outputGroup, metavar: "PATH",
+		help: "report file, or a folder for it (default: here)",
+	},
+	{
+		Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true,
+		flag: "--report-jsonl", metavar: "PATH", group: outputGroup,
+		help: "also write one JSON object per request",
+		doc:  "Also write one JSON object per request to this file.",
+	},
+	{
+		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true,
+		metavar: "PATH", group: outputGroup,
+		help: "also write the workload as a Mooncake trace",
+		doc:  "Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning says with which ``trace_format`` and ``trace_block_size``.",
+	},
+	{Field: strictjson.Field{Name: "expected_inputs", Type: strictjson.Any{}}, aside: true}, // see parseRepeats
+})
+
+// aicHelp describes the fields of aic_perf_config, which are options of their own on the command line.
+var aicHelp = [][2]string{
+	{"aic_backend", "engine whose prefill time is predicted: vllm, sglang, trtllm"},
+	{"aic_system", "GPU system, such as h200_sxm"},
+	{"aic_backend_version", "engine version"},
+	{"aic_tp_size", "tensor parallelism (default: 1)"},
+	{"aic_model_path", "model that the AIC SDK knows, or folder with its config.json"},
+	{"aic_moe_tp_size", "tensor parallelism of experts"},
+	{"aic_moe_ep_size", "expert parallelism"},
+	{"aic_attention_dp_size", "data parallelism of attention (default: 1)"},
+	{"aic_nextn", "draft tokens of speculative decoding"},
+	{"aic_nextn_accept_rates", "their acceptance rates, separated by commas"},
+	{"aic_gemm_dtype", "data type of matrix products"},
+	{"aic_moe_dtype", "data type of experts"},
+	{"aic_fmha_dtype", "data type of attention"},
+	{"aic_kv_cache_dtype", "data type of the KV cache"},
+	{"aic_comm_dtype", "data type of communication"},
+}
+
+func aicOptions() []option {
+	made := make([]option, len(aicHelp))
+	for i, h := range aicHelp {
+		at := slices.IndexFunc(aic.Fields, func(f strictjson.Field) bool { return f.Name == h[0] })
+		made[i] = option{Field: aic.Fields[at], shell: true, group: loadModelGroup, help: h[1]}
+	}
+	return made
+}
+
+var traceFormats = []string{
+	"mooncake", "mooncake-delta", "mooncake_delta", "agentic_mooncake", "agentic-mooncake", "applied_compute_agentic", "dynamo",
+}
+
+var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}

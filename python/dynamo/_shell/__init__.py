@@ -1,0 +1,1 @@
+"""What ``dynamo.replay`` and ``dynamo.mocker`` share. Users import from those two."""

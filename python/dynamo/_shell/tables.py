@@ -1,0 +1,19 @@
+"""The tables of fields and options that Go generates (``dynamo/_core/*.json``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dynamo import _core
+
+
+@cache
+def table(name: str = "engine_args") -> Mapping[str, Any]:
+    """A generated table, as JSON has it."""
+    path = Path(_core.__file__).with_name(f"{name}.json")
+    content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
