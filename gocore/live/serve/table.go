@@ -1,0 +1,214 @@
+package serve
+
+import (
+	"math"
+
+	"dynosim/gocore/strictjson"
+)
+
+// option is one option of live workers. This table is the only place that lists them: descriptions are checked against it,
+// and the command line and docs/reference/mocker.md are generated from it.
+type option struct {
+	strictjson.Field
+	// engineArg is the engine argument that the option sets, "" if it is none of the engine's.
+	engineArg string
+	// aic marks what describes the GPUs that AIC predicts for.
+	aic bool
+
+	text, group string // of --help
+	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers start.
+	standIn string
+	// off marks a switch that is on by default and has a --no- form.
+	off bool
+}
+
+// Groups of --help.
+const (
+	workersGroup        = "workers"
+	engineGroup         = "engine"
+	durationsGroup      = "durations"
+	planesGroup         = "planes"
+	disaggregationGroup = "disaggregation"
+	switchesGroup       = "switches"
+)
+
+// options is in the order of --help.
+var options = []option{
+	own("model_path", strictjson.Text{NonEmpty: true}, nil).
+		help(workersGroup, "folder of the model: config.json, tokenizer.json; or its name on the Hugging Face hub"),
+	own("model_name", strictjson.Text{NonEmpty: true}, nil).
+		help(workersGroup, "name under which it is served (default: the model path)"),
+	own("endpoint", strictjson.Text{}, nil).
+		help(workersGroup, "dyn://namespace.component.endpoint (default: dyn://dynamo.backend.generate)"),
+	own("num_workers", strictjson.Integer{Min: 1, Max: maxWorkers}, 1).
+		help(workersGroup, "workers in this process (default: 1)"),
+	own("stagger_delay", strictjson.Any{}, chosenDelay).
+		help(workersGroup, "seconds between their launches (default: -1, chosen by their number)"), // see pauses
+	arg("startup_time", strictjson.Number{}, "startup_time").
+		help(workersGroup, "seconds before a worker serves what it is sent").told("0"),
+	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16).
+		help(workersGroup, "tokens of an answer if a request asks for no number (default: 16)"),
+	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).
+		help(workersGroup, "decides which tokens are drawn (default: 0)"),
+	arg("response_replay_trace_path", strictjson.Text{NonEmpty: true}, "response_replay_trace_path").
+		help(workersGroup, "JSONL file with answers to repeat").told("none"),
+	arg("reasoning", strictjson.Text{}, "reasoning").
+		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").told("none"), // JSON text, see engineText
+
+	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
+		help(engineGroup, "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON"),
+	arg("engine_type", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, "engine_type").
+		help(engineGroup, "vllm (default), sglang or trtllm"),
+	arg("num_gpu_blocks_override", strictjson.Integer{Min: 1}, "num_gpu_blocks_override").
+		help(engineGroup, "KV blocks of a rank (default: 16384)"),
+	arg("block_size", strictjson.Integer{}, "block_size").
+		help(engineGroup, "tokens of a KV block (default: vllm 64, sglang 1, trtllm 32)"),
+	arg("max_num_seqs", strictjson.Integer{Min: 1}, "max_num_seqs").
+		help(engineGroup, "requests that run at the same time (default: 256)"),
+	arg("max_num_batched_tokens", strictjson.Integer{Min: 1}, "max_num_batched_tokens").
+		help(engineGroup, "tokens of one pass (default: 8192)"),
+	arg("preemption_mode", strictjson.Enum{Choices: []string{"lifo", "fifo"}}, "preemption_mode").
+		help(engineGroup, "lifo (default) or fifo"),
+	arg("watermark", strictjson.Number{Max: 1, MaxOpen: true}, "watermark").
+		help(engineGroup, "fraction of the pool that new requests must leave (default: 0)"),
+	arg("speedup_ratio", strictjson.Number{}, "speedup_ratio").
+		help(engineGroup, "divides every duration (default: 1)"),
+	arg("decode_speedup_ratio", strictjson.Number{}, "decode_speedup_ratio").
+		help(engineGroup, "divides decode durations once more (default: 1)"),
+	arg("data_parallel_size", strictjson.Integer{Min: 1, Max: 1024}, "dp_size").
+		help(engineGroup, "ranks of each worker, an engine each (default: 1)"),
+	arg("planner_profile_data", strictjson.Text{NonEmpty: true}, "planner_profile_data").
+		help(engineGroup, "measured durations: an NPZ file or a folder").told("none"),
+	arg("sglang_schedule_policy", strictjson.Enum{Choices: []string{"fifo", "fcfs", "lpm"}}, "sglang.schedule_policy").
+		help(engineGroup, "fifo, fcfs or lpm").told("fifo"),
+	arg("sglang_page_size", strictjson.Integer{Min: 1}, "sglang.page_size").
+		help(engineGroup, "tokens of a page").told("1"),
+	arg("sglang_max_prefill_tokens", strictjson.Integer{Min: 1}, "sglang.max_prefill_tokens").
+		help(engineGroup, "tokens of a prefill batch").told("16384"),
+	arg("sglang_chunked_prefill_size", strictjson.Integer{Min: 1}, "sglang.chunked_prefill_size").
+		help(engineGroup, "longest prompt that is not split").told("8192"),
+	arg("sglang_clip_max_new_tokens", strictjson.Integer{Min: 1}, "sglang.clip_max_new_tokens").
+		help(engineGroup, "how much of its output a request reserves at most").told("4096"),
+	arg("sglang_schedule_conservativeness", strictjson.Number{}, "sglang.schedule_conservativeness").
+		help(engineGroup, "scales that").told("1"),
+	arg("trtllm_capacity_scheduler_policy", strictjson.Text{}, "trtllm.capacity_scheduler_policy").
+		help(engineGroup, "guaranteed_no_evict").told("guaranteed_no_evict"),
+	arg("gpu_memory_utilization", strictjson.Number{Max: 1}, "gpu_memory_utilization").
+		help(engineGroup, "vLLM: fraction of GPU memory").told("0.9"),
+	arg("mem_fraction_static", strictjson.Number{Max: 1}, "mem_fraction_static").
+		help(engineGroup, "SGLang: the same").told("0.88"),
+	arg("free_gpu_memory_fraction", strictjson.Number{Max: 1}, "free_gpu_memory_fraction").
+		help(engineGroup, "TensorRT-LLM: the same").told("0.9"),
+	arg("num_g2_blocks", strictjson.Integer{}, "num_g2_blocks").
+		help(engineGroup, "KV blocks in host memory").told("none"),
+	arg("num_g3_blocks", strictjson.Integer{}, "num_g3_blocks").
+		help(engineGroup, "KV blocks on disk").told("none"),
+	arg("offload_batch_size", strictjson.Integer{}, "offload_batch_size").
+		help(engineGroup, "blocks that are moved together").told("32"),
+	arg("bandwidth_g1_to_g2_gbps", strictjson.Number{}, "bandwidth_g1_to_g2_gbps").
+		help(engineGroup, "GB/s from GPU to host").told("14"),
+	arg("bandwidth_g2_to_g1_gbps", strictjson.Number{}, "bandwidth_g2_to_g1_gbps").
+		help(engineGroup, "GB/s from host to GPU").told("14"),
+	arg("bandwidth_g2_to_g3_gbps", strictjson.Number{}, "bandwidth_g2_to_g3_gbps").
+		help(engineGroup, "GB/s from host to disk").told("7"),
+	arg("bandwidth_g3_to_g2_gbps", strictjson.Number{}, "bandwidth_g3_to_g2_gbps").
+		help(engineGroup, "GB/s from disk to host").told("7"),
+	arg("bandwidth_g2_to_g4_gbps", strictjson.Number{}, "bandwidth_g2_to_g4_gbps").
+		help(engineGroup, "GB/s from host to object storage").told("4"),
+	arg("bandwidth_g4_to_g2_gbps", strictjson.Number{}, "bandwidth_g4_to_g2_gbps").
+		help(engineGroup, "GB/s from object storage to host").told("4"),
+
+	own("aic_system", strictjson.Text{}, nil).forAIC().
+		help(durationsGroup, "GPU system").told("h200_sxm"),
+	own("aic_backend", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, nil).forAIC().
+		help(durationsGroup, "engine").told("--engine-type"),
+	own("aic_backend_version", strictjson.Text{}, nil).forAIC().
+		help(durationsGroup, "engine version").told("vllm 0.19.0, sglang 0.5.10, trtllm 1.3.0rc10"),
+	own("aic_tp_size", strictjson.Integer{}, nil).forAIC().
+		help(durationsGroup, "tensor parallelism").told("1"),
+	own("aic_moe_tp_size", strictjson.Integer{}, nil).forAIC().
+		help(durationsGroup, "tensor parallelism of experts"),
+	own("aic_moe_ep_size", strictjson.Integer{}, nil).forAIC().
+		help(durationsGroup, "expert parallelism"),
+	own("aic_attention_dp_size", strictjson.Integer{}, nil).forAIC().
+		help(durationsGroup, "data parallelism of attention").told("1"),
+	arg("aic_nextn", strictjson.Integer{Min: 1}, "aic_nextn").
+		help(durationsGroup, "draft tokens of speculative decoding").told("none"),
+	arg("aic_nextn_accept_rates", strictjson.Text{}, "aic_nextn_accept_rates").
+		help(durationsGroup, "their acceptance rates, separated by commas").told("0.85,0.3,0,0,0"),
+	arg("aic_mtp_seed", strictjson.Integer{Max: math.MaxUint64}, "aic_mtp_seed").
+		help(durationsGroup, "decides which are accepted (default: 42)"),
+
+	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").
+		help(planesGroup, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
+	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp").
+		help(planesGroup, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
+	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").
+		help(planesGroup, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
+	own("listen_host", strictjson.Text{NonEmpty: true}, nil).
+		help(planesGroup, "address of every socket (default: DYN_LISTEN_HOST; see docs/security.md)"),
+	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100).
+		help(planesGroup, "with more workers, histograms in /metrics are those of the model (default: 100)"),
+	own("zmq_kv_events_ports", strictjson.Text{}, "").
+		help(planesGroup, "a port for each worker, with commas: KV events in the engine's own format").told("none"),
+	own("zmq_replay_ports", strictjson.Text{}, "").
+		help(planesGroup, "a port for each worker, with commas: to ask for missed ones").told("none"),
+
+	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).
+		help(disaggregationGroup, "agg (default), prefill or decode"),
+	own("bootstrap_ports", strictjson.Text{}, "").
+		help(disaggregationGroup, "a port for each worker, with commas: hand-offs").told("none"),
+	arg("kv_transfer_bandwidth", strictjson.Number{}, "kv_transfer_bandwidth").
+		help(disaggregationGroup, "GB/s between workers"),
+	arg("kv_transfer_timing_mode", strictjson.Enum{Choices: []string{"full_prompt", "destination_missing"}}, "kv_transfer_timing_mode").
+		help(disaggregationGroup, "full_prompt or destination_missing"),
+	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto").
+		help(disaggregationGroup, "data type of the KV cache (default: auto)"),
+	arg("kv_bytes_per_token", strictjson.Integer{}, "kv_bytes_per_token").
+		help(disaggregationGroup, "size of a token's KV (default: from the model)"),
+
+	arg("enable_prefix_caching", strictjson.Bool{}, "enable_prefix_caching").
+		help(switchesGroup, "(default: on)").alsoOff(),
+	arg("enable_chunked_prefill", strictjson.Bool{}, "enable_chunked_prefill").
+		help(switchesGroup, "(default: on)").alsoOff(),
+	arg("enable_g4_storage", strictjson.Bool{}, "enable_g4_storage").
+		help(switchesGroup, "KV blocks in object storage"),
+	own("aic_perf_model", strictjson.Bool{}, false).
+		help(switchesGroup, "durations from AIC"),
+	own("is_prefill_worker", strictjson.Bool{}, false).
+		help(switchesGroup, "deprecated: use --disaggregation-mode"),
+	own("is_decode_worker", strictjson.Bool{}, false).
+		help(switchesGroup, "deprecated: use --disaggregation-mode"),
+	own("durable_kv_events", strictjson.Bool{}, false).
+		help(switchesGroup, "deprecated: KV events go to a stream of NATS JetStream"),
+}
+
+func own(name string, t strictjson.Type, standard any) option {
+	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}}
+}
+
+// arg is an option whose default is that of the engine argument.
+func arg(name string, t strictjson.Type, engineArg string) option {
+	return option{Field: strictjson.Field{Name: name, Type: t}, engineArg: engineArg}
+}
+
+func (o option) forAIC() option {
+	o.aic = true
+	return o
+}
+
+// help is what --help says, and where.
+func (o option) help(group, text string) option {
+	o.group, o.text = group, text
+	return o
+}
+
+func (o option) told(standIn string) option {
+	o.standIn = standIn
+	return o
+}
+
+func (o option) alsoOff() option {
+	o.off = true
+	return o
+}
