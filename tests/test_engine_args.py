@@ -16,9 +16,9 @@ import pytest
 
 import dynamo.llm
 import dynamo.mocker
+from dynamo._shell.fields import fields_of
 from dynamo.mocker import MockEngineArgs, ReasoningConfig, SglangArgs
 from dynamo.mocker.args import EngineFields
-from dynamo.mocker.fields import fields_of
 from dynamo.replay import run_synthetic_trace_replay
 
 

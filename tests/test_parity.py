@@ -19,6 +19,7 @@ from conftest import Cli, row, write_trace
 
 import dynamo.llm
 import dynamo.mocker
+from dynamo._shell.fields import Field, fields_of
 from dynamo._shell.tables import table
 from dynamo.mocker import (
     AicFields,
@@ -36,7 +37,6 @@ from dynamo.mocker import (
     run_mocker_trace_replay,
 )
 from dynamo.mocker.args import parse_args, resolve_planner_profile_data
-from dynamo.mocker.fields import Field, fields_of
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.reporting import STAT_COLUMNS, format_report_table, write_report_json
 

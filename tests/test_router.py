@@ -15,9 +15,9 @@ from conftest import Cli, refused, row, write_trace
 
 import dynamo.llm
 import dynamo.mocker
+from dynamo._shell.fields import fields_of
+from dynamo._shell.router import RouterFields
 from dynamo.mocker import KvRouterConfig
-from dynamo.mocker.fields import fields_of
-from dynamo.mocker.router import RouterFields
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
 ROUTED: dict[str, Any] = {"router_mode": "kv_router", "num_workers": 3, "trace_block_size": 64}

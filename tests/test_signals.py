@@ -144,15 +144,15 @@ sys.meta_path.insert(0, Finder)
     [
         ("dynamo.replay", "typing"),
         ("dynamo.replay", "dynamo.replay.__main__"),
-        ("dynamo.replay", "dynamo.replay.console"),
+        ("dynamo.replay", "dynamo._shell.console"),
         ("dynamo.replay", "dynamo._core"),
         ("dynamo.replay", "json"),
         ("dynamo.replay.inspect", "argparse"),
         ("dynamo.replay.inspect", "dynamo._core.values"),
         ("dynamo.replay.convert", "dynamo.replay.files"),
         ("dynamo.replay.convert", "_json"),
-        ("dynamo.mocker", "dynamo.mocker.aic"),
-        ("dynamo.mocker", "dynamo.mocker.args"),
+        ("dynamo.mocker", "dynamo._shell.aic"),
+        ("dynamo.mocker", "dynamo._shell.engine"),
         ("dynamo.mocker", "dynamo.mocker.main"),
     ],
 )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
 
 # isort: split
-from dynamo.mocker.aic import AicFields, AicPerfConfig
-from dynamo.mocker.args import (
+from dynamo._shell.aic import AicFields, AicPerfConfig
+from dynamo._shell.engine import (
     EngineFields,
     MockEngineArgs,
     ReasoningConfig,
@@ -16,7 +16,7 @@ from dynamo.mocker.args import (
     TrtllmArgs,
     TrtllmFields,
 )
-from dynamo.mocker.router import KvRouterConfig, RouterFields
+from dynamo._shell.router import KvRouterConfig, RouterFields
 
 if TYPE_CHECKING:
     from dynamo.replay.api import run_mocker_trace_replay

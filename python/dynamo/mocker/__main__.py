@@ -1,7 +1,7 @@
 """``python -m dynamo.mocker``."""
 
 if __name__ == "__main__":
+    from dynamo._shell.console import run_process
     from dynamo.mocker.main import main
-    from dynamo.replay.console import run_process
 
     run_process(main)

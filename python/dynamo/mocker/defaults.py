@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynamo._shell.fields import fields_of
 from dynamo._shell.options import Option
 from dynamo._shell.tables import table
-from dynamo.mocker.fields import fields_of
 
 
 def default_of(option: str) -> Any:

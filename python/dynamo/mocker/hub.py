@@ -6,7 +6,7 @@ import importlib
 import json
 from typing import Any
 
-from dynamo.replay.console import say
+from dynamo._shell.console import say
 
 _PACKAGE = "huggingface_hub"
 # What a frontend may want to know of a model; not its weights.

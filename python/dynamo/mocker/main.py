@@ -17,10 +17,10 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import objectfile, values
+from dynamo._shell.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 from dynamo._shell.options import add_options, options_of
 from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
-from dynamo.replay.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 
 _ENVIRONMENT = (
     *("DYN_", "HF_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),

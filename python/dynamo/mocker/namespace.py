@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo._shell.console import BAD_INPUT, UsageError, say
+from dynamo._shell.fields import Fields, check, fields_of
 from dynamo.mocker.defaults import default_of
-from dynamo.mocker.fields import Fields, check, fields_of
 from dynamo.mocker.main import _parser
-from dynamo.replay.console import BAD_INPUT, UsageError, say
 
 # Options that are called otherwise in the namespace.
 _RENAMED = {"num_gpu_blocks_override": "num_gpu_blocks", "data_parallel_size": "dp_size"}

@@ -1,7 +1,7 @@
 """``python -m dynamo.replay``."""
 
 if __name__ == "__main__":
-    from dynamo.replay.console import run_process
+    from dynamo._shell.console import run_process
     from dynamo.replay.main import main
 
     run_process(main)

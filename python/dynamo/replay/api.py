@@ -14,9 +14,11 @@ from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
 from dynamo._core import Progress, values
+from dynamo._shell.aic import AicFields, AicPerfConfig
+from dynamo._shell.engine import EngineFields, MockEngineArgs
+from dynamo._shell.fields import PATHS, FieldSet
 from dynamo._shell.options import run_options
-from dynamo.mocker import AicFields, AicPerfConfig, EngineFields, KvRouterConfig, MockEngineArgs, RouterFields
-from dynamo.mocker.fields import PATHS, FieldSet
+from dynamo._shell.router import KvRouterConfig, RouterFields
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.replay import console, files
+from dynamo._shell import console
+from dynamo.replay import files
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo.replay import console
+from dynamo._shell import console
 
 
 def main(argv: Sequence[str] | None = None) -> int:

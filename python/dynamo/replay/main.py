@@ -6,16 +6,16 @@ Only options that were given are passed on. What they may be, and which of them 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dynamo import _core
 from dynamo._core import values
-from dynamo._shell.options import add_options, run_options
-from dynamo.replay import files, reporting, runfile
-from dynamo.replay.console import (
+from dynamo._shell.console import (
     BAD_INPUT,
     FAILED,
     INTERRUPTED,
@@ -25,9 +25,10 @@ from dynamo.replay.console import (
     fail,
     output_width,
     print_text,
-    progress,
     say,
 )
+from dynamo._shell.options import add_options, run_options
+from dynamo.replay import files, reporting, runfile
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -67,7 +68,7 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
 
 def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     try:
-        with progress() as show:
+        with _progress() as show:
             result = _core.run(config, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
@@ -86,6 +87,15 @@ def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
     if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
         return fail(f"every request was rejected ({rejected} of {rejected})", FAILED)
     return status
+
+
+def _progress() -> Any:
+    """A progress bar on a terminal, nothing otherwise."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        from dynamo.replay.progress import ProgressBar
+
+        return ProgressBar()
+    return contextlib.nullcontext()
 
 
 def _present(report: Mapping[str, Any], target: reporting.ReportPath) -> int:

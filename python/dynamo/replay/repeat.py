@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._core.version import VERSION
+from dynamo._shell.console import UsageError, say
 from dynamo.replay import files
-from dynamo.replay.console import UsageError, say
 
 _KINDS = {"run_trace_replay": "trace", "run_synthetic_trace_replay": "synthetic"}
 

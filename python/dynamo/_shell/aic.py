@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar, TypedDict
 
-from dynamo.mocker.fields import FieldSet, FieldSignature, by_name, fields_of, parse
-from dynamo.mocker.unpack import Unpack
+from dynamo._shell.fields import FieldSet, FieldSignature, by_name, fields_of, parse
+from dynamo._shell.unpack import Unpack
 
 
 class AicFields(TypedDict, total=False):

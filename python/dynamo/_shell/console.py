@@ -144,15 +144,6 @@ def draws_boxes() -> bool:
     return not (terminal and os.environ.get("TERM", "dumb") in ("", "dumb"))
 
 
-def progress() -> Any:
-    """A progress bar on a terminal, nothing otherwise."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        from dynamo.replay.progress import ProgressBar
-
-        return ProgressBar()
-    return contextlib.nullcontext()
-
-
 def run_process(main: Callable[[], int]) -> NoReturn:
     """Ends the process with the exit code of a command, with all that it has printed out.
 

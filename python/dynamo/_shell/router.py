@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypedDict
 
-from dynamo.mocker.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
-from dynamo.mocker.unpack import Unpack
+from dynamo._shell.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
+from dynamo._shell.unpack import Unpack
 
 _WEIGHT = "overlap_score_weight"
 
