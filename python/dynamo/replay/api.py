@@ -20,7 +20,8 @@ from dynamo._shell.fields import PATHS, FieldSet
 from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig, RouterFields
 from dynamo.replay import files
-from dynamo.replay.report import Report, Requests
+from dynamo.replay.report import Report
+from dynamo.replay.requests import Requests
 
 __all__ = [
     "Progress",

@@ -28,7 +28,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import files, reporting, runfile
+from dynamo.replay import files, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -66,7 +66,7 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
         raise UsageError(error) from None
 
 
-def _run(config: Mapping[str, Any], report_path: reporting.ReportPath) -> int:
+def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
             result = _core.run(config, show)
@@ -98,25 +98,25 @@ def _progress() -> Any:
     return contextlib.nullcontext()
 
 
-def _present(report: Mapping[str, Any], target: reporting.ReportPath) -> int:
+def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
     """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
     path, failure = target.path, None
     try:
-        path = reporting.save_report(report, target)
+        path = reportfile.save_report(report, target)
     except OSError as error:
         failure = error
-    print_text(reporting.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
+    print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")
     return 0
 
 
-def _report_path(given: str | None) -> reporting.ReportPath:
+def _report_path(given: str | None) -> reportfile.ReportPath:
     if given == "":
         raise UsageError('--report-json: got "", want a path')
     try:
-        return reporting.resolve_report_path(given)
+        return reportfile.resolve_report_path(given)
     except OSError as error:
         raise UsageError(f"--report-json: cannot write to the current folder: {error.strerror}") from None
 

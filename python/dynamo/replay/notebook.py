@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dynamo.replay import reporting
+from dynamo.replay import summary
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Column
+    from dynamo.replay.requests import Column
 
 # Shown of each request, where there is anything to show.
 _COLUMNS = (
@@ -28,9 +28,9 @@ _NOTHING = ""
 
 def report_html(report: Mapping[str, Any]) -> str:
     """The table that the command line prints."""
-    heading, *rows = reporting.table_cells(report)
-    lines = [escape(line) for line in reporting.closing_lines(report)]
-    return _page(reporting.TITLE, _table(heading, rows, texts=1), lines)
+    heading, *rows = summary.table_cells(report)
+    lines = [escape(line) for line in summary.closing_lines(report)]
+    return _page(summary.TITLE, _table(heading, rows, texts=1), lines)
 
 
 def requests_html(requests: Mapping[str, Column]) -> str:

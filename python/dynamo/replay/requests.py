@@ -1,0 +1,164 @@
+"""The per-request columns behind a report."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+from dynamo.replay.columns import ReadOnlyDict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dynamo._core import RunResult
+
+    Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
+    TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason", "state"]
+
+
+class Requests(ReadOnlyDict[str, "Column"]):
+    """Per-request columns by name, with a row for every request that arrived, in trace order.
+
+    Times are float64 arrays with NaN for none, counts and worker indices int64 arrays with -1 for none, texts lists of
+    str with "" for none. A column is fetched when it is first asked for; pickling and copying fetch them all.
+    They are a dict that cannot be changed. ``pandas.DataFrame(report.requests)`` has them as they are; the ``to_``
+    methods give nulls instead of -1 and "".
+
+    Columns, where times count from the first arrival, in milliseconds of simulated time:
+        session_id: Name of the session, made up where the trace gives none.
+        turn_index: Which turn of its session the request is, from 0.
+        uuid: Name of the request, the same in equal runs.
+        trace_row: Which row of the workload it comes from, from 0.
+        state: What became of it by the end of the run, for every request that arrived.
+        terminal_status: ``completed``, ``rejected``, ``failed`` or ``canceled``.
+        rejection_reason: Why it was rejected.
+        arrival_time_ms: When it arrived.
+        first_admit_ms: When an engine first admitted it.
+        first_token_ms, last_token_ms: When its first and last tokens were emitted.
+        ttft_ms: Time to first token, from arrival.
+        ttst_ms: Time to second token, from the first.
+        itl_ms: Inter-token latency: the mean gap between its tokens, which is also called TPOT.
+        e2e_latency_ms: From arrival to the last token.
+        input_length: Tokens of the prompt (ISL).
+        output_length: Tokens that it asked for (OSL).
+        reused_input_tokens: Tokens of the prompt that were cached when it was admitted; the most of all admissions.
+        decode_worker_idx: The worker that generated its tokens, from 0.
+        prefill_worker_idx: With two pools, the worker that computed its prompt. So are the columns below.
+        prefill_admit_ms, decode_admit_ms: When each of the two engines admitted it.
+        source_held_ms: When its prompt was computed and its KV waited to be moved.
+        destination_reserved_ms: When the decode worker had reserved blocks for it.
+        destination_activated_ms: When the KV had arrived.
+        source_released_ms: When the prefill worker let go of the KV.
+        decode_reused_input_tokens: Tokens of the prompt that the decode worker had cached.
+        prefill_route_overlap_tokens, decode_route_overlap_tokens: Cached tokens that each router counted on.
+    """
+
+    def __init__(self, source: RunResult | None, fetched: dict[str, Column] | None = None) -> None:
+        self._source = source
+        self._fetched: dict[str, Column] = {} if fetched is None else fetched
+        self._lock = threading.Lock()
+        self._names = (
+            tuple(self._fetched)
+            if source is None
+            else (*source.float_columns, *source.int_columns, *source.text_columns)
+        )
+
+    @overload
+    def __getitem__(self, name: TextColumn) -> list[str]: ...  # type: ignore[overload-overlap]  # any other str
+
+    @overload
+    def __getitem__(self, name: str) -> NDArray[Any]: ...
+
+    def __getitem__(self, name: str) -> Column:
+        with self._lock:
+            if name not in self._fetched:
+                self._fetched[name] = self._fetch(name)
+            return self._fetched[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other mapping has the same columns with the same values; NaN equals NaN."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return set(self) == set(other) and all(_same(self[name], other[name]) for name in self)
+
+    def __repr__(self) -> str:
+        return f"<per-request columns: {', '.join(self._names)}>"
+
+    def _repr_html_(self) -> str:
+        """The first and last requests, for notebooks."""
+        from dynamo.replay import notebook
+
+        return notebook.requests_html(self)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._names)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All columns as a pandas.DataFrame: float64, Int64 and string, with NaN or NA for none.
+
+        Needs pandas; raises ImportError without it, as the other methods do without pyarrow.
+        ``pip install 'dynosim[data]'`` brings both.
+        """
+        from dynamo.replay import frames
+
+        return frames.to_pandas(self)
+
+    def to_arrow(self) -> pa.Table:
+        """All columns as a pyarrow.Table: double, int64 and string, with null for none."""
+        from dynamo.replay import frames
+
+        return frames.to_arrow(self)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> Path:
+        """Writes ``to_arrow()`` to a Parquet file and returns its path.
+
+        Missing folders are made, an existing file is replaced by the whole new one. Raises OSError.
+        """
+        from dynamo.replay import frames
+
+        return frames.to_parquet(self, path)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Writes ``to_arrow()`` to a CSV file with a header, null as nothing, and returns its path.
+
+        Missing folders are made, an existing file is replaced by the whole new one. Raises OSError.
+        """
+        from dynamo.replay import frames
+
+        return frames.to_csv(self, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Requests, (None, dict(self))
+
+    def _fetch(self, name: str) -> Column:
+        source = self._source
+        if source is None or name not in self._names:
+            raise KeyError(name)
+        if name in source.text_columns:
+            return source.column_strings(name)
+        import numpy as np
+
+        kind = "<f8" if name in source.float_columns else "<i8"
+        # Copied, because an array over bytes is read-only.
+        column: Column = np.frombuffer(source.column_bytes(name), dtype=kind).copy()
+        return column
+
+
+def _same(column: Column, other: object) -> bool:
+    import numpy as np
+
+    if isinstance(column, list) or not isinstance(other, np.ndarray):
+        return type(column) is type(other) and bool(column == other)
+    return column.dtype == other.dtype and np.array_equal(column, other, equal_nan=True)

@@ -1,0 +1,94 @@
+"""The AIPerf-style table of a report, as text."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
+
+from dynamo.replay import table
+
+TITLE = "NVIDIA AIPerf | LLM Metrics"
+_STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
+STAT_COLUMNS = tuple(_STATISTICS)
+"""Headings of the table's columns of statistics, in order."""
+_DISTRIBUTIONS = {
+    "Time to First Token (ms)": "ttft_ms",
+    "Time to Second Token (ms)": "ttst_ms",
+    "Request Latency (ms)": "e2e_latency_ms",
+    "Inter Token Latency (ms)": "itl_ms",
+    "Output Token Throughput Per User (tokens/sec/user)": "output_token_throughput_per_user",
+}
+_SCALARS = {
+    "Output Token Throughput (tokens/sec)": "output_throughput_tok_s",
+    "Request Throughput (requests/sec)": "request_throughput_rps",
+    "Goodput (requests/sec)": "goodput_request_throughput_rps",
+    "Request Count (requests)": "completed_requests",
+    "Rejected Requests (requests)": "rejected_requests",
+}
+# Rows of _SCALARS that only some reports have, and what value asks for the row.
+_OPTIONAL: Mapping[str, Callable[[object], bool]] = {
+    "goodput_request_throughput_rps": lambda value: value is not None,
+    "rejected_requests": bool,
+}
+_FOOTER = {
+    "Wall Time (ms)": "wall_time_ms",
+    "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
+    "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
+}
+# Columns that a narrow terminal does without, in this order; avg stays.
+_EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
+
+
+def format_report_table(report: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
+    """The report as text: title, table and closing lines, without a final newline.
+
+    The table is as wide as its cells. With ``width``, in characters, it drops columns until it fits, std first and avg
+    never. ``ascii_only`` draws it without box characters. Distributions that the report lacks are left out; statistics
+    over no value are N/A. Goodput has a row if bounds were set, rejected requests if there are any.
+    """
+    border = table.ASCII if ascii_only else table.BOXES
+    headings, *rows = table_cells(report)
+    cells: table.Rows = [headings, *rows]
+    if width is not None:
+        cells = table.fit(cells, width, [headings.index(name) for name in _EXPENDABLE], border)
+    return "\n".join([TITLE, table.draw(cells, border), *closing_lines(report)])
+
+
+def table_cells(report: Mapping[str, Any]) -> list[list[str]]:
+    """The cells of the table, row by row: the heading first, then a label and one cell per statistic."""
+    return [["Metric", *STAT_COLUMNS], *_rows(report)]
+
+
+def closing_lines(report: Mapping[str, Any]) -> list[str]:
+    """The lines below the table."""
+    return [
+        f"{label}: {_number(report[key])}"
+        for label, key in _FOOTER.items()
+        if key in report and (report[key] is None or _is_number(report[key]))
+    ]
+
+
+def _rows(report: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for label, key in _DISTRIBUTIONS.items():
+        if f"mean_{key}" in report:
+            known = {} if report.get(f"count_{key}") == 0 else report
+            rows.append([label, *(_number(known.get(f"{statistic}_{key}")) for statistic in _STATISTICS.values())])
+    missing = [_number(None)] * (len(_STATISTICS) - 1)
+    for label, key in _SCALARS.items():
+        if key in _OPTIONAL and not _OPTIONAL[key](report.get(key)):
+            continue
+        value = report.get(key, report.get("num_requests") if key == "completed_requests" else None)
+        rows.append([label, _number(value), *missing])
+    return rows
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "N/A"
+    return f"{float(value):,.2f}" if _is_number(value) else str(value)
+
+
+def _is_number(value: object) -> TypeGuard[numbers.Real]:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
