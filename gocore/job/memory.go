@@ -48,7 +48,7 @@ func (b budget) admit(needed float64, what string) error {
 
 // check fails a run that has taken all that there is, before the system ends the process for it.
 func (b budget) check() error {
-	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit {
+	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit && !memory.AddressSpaceShort() {
 		return nil
 	}
 	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
