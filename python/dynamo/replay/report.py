@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
@@ -146,7 +146,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
     def _fetch(self, name: str) -> Column:
         source = self._source
         if source is None or name not in self._names:
-            raise KeyError(name)
+            raise _unknown("column", name, self._names)
         if name in source.text_columns:
             return source.column_strings(name)
         import numpy as np
@@ -155,6 +155,15 @@ class Requests(ReadOnlyDict[str, "Column"]):
         # Copied, because an array over bytes is read-only.
         column: Column = np.frombuffer(source.column_bytes(name), dtype=kind).copy()
         return column
+
+
+def _unknown(kind: str, name: object, known: Collection[str]) -> KeyError:
+    """The error for a name that is not there, with the one that was probably meant."""
+    if not isinstance(name, str):
+        return KeyError(name)
+    near = spelling.nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else spelling.offer(name, known)
+    return KeyError(f"unknown {kind} {values.brief(name)!r}, {hint}")
 
 
 def _same(column: Column, other: object) -> bool:
@@ -179,11 +188,7 @@ class Report(dict[str, Any]):
         self.requests = requests
 
     def __missing__(self, key: object) -> NoReturn:
-        if not isinstance(key, str):
-            raise KeyError(key)
-        near = spelling.nearest(key, self)
-        hint = f"did you mean {near!r}?" if near else spelling.offer(key, self)
-        raise KeyError(f"unknown metric {values.brief(key)!r}, {hint}")
+        raise _unknown("metric", key, self)
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
