@@ -377,7 +377,7 @@ def test_vllm_by_its_own_scheduler(tmp_path: Path, model: str, asynchronous: boo
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
         assert w.metric("vllm:num_preemptions_total") > 0
         too_long = post(w.url(), generate(1000))[1]
-        assert "num_gpu_blocks is 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
+        assert "the pool has 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
 
 
 def test_trtllm(tmp_path: Path, model: str) -> None:

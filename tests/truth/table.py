@@ -4,8 +4,8 @@
 usage: table.py [--vllm PYTHON] [--sglang PYTHON] [--write FILE]
 
 The recorded cases need no engine. The public traces do: PYTHON is an environment with vLLM or SGLang (installation in
-the heads of the drivers). Our side is the package installed for the interpreter that runs this. Prints Markdown, or puts
-it in place of all that follows the line "<!-- tables -->" in FILE.
+the heads of the drivers). Our side is the package installed for the interpreter that runs this. Prints Markdown, or
+puts it in place of all that follows the line "<!-- tables -->" in FILE.
 """
 
 from __future__ import annotations
