@@ -1,4 +1,4 @@
-"""The live blocks of README's tour, pasted into a shell behind a stock frontend: as written, but for ports and its place."""
+"""The live blocks of README's tour, pasted into a shell: as written, but for ports and the place of the frontend."""
 
 from __future__ import annotations
 
