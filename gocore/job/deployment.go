@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 )
 
@@ -96,7 +97,7 @@ func checkPools(o *strictjson.Object) error {
 	case !o.Given("router_mode"): // two pools have no default
 		return &strictjson.FieldError{
 			Field: "router_mode", Got: "nothing",
-			Want: kvRouter + " or " + roundRobin + " with prefill_engine_args and decode_engine_args",
+			Want: router.KVMode + " or " + router.RoundRobinMode + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil

@@ -207,19 +207,19 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 	if !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if o.Text("router_mode") == roundRobin {
-		warn("router_config", "with router_mode round_robin")
+	if mode := routerMode(o); !mode.Configured {
+		warn("router_config", "with router_mode "+mode.Name)
 		pools := []engineargs.Args{args, d.prefill}
 		if slices.ContainsFunc(pools, func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
-			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
+			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 		}
 		if w.RouterHints {
-			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
+			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}
 		if slices.ContainsFunc(pools, func(a engineargs.Args) bool {
 			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
 		}) {
-			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
+			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode "+mode.Name)
 		}
 	}
 	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
@@ -239,11 +239,11 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 
 // ineffectiveDraws warns of a seed from which nothing is drawn.
 func ineffectiveDraws(o *strictjson.Object, spec workload.SyntheticSpec) []string {
-	routed := o.Text("router_mode") == kvRouter
-	if routed || spec.Draws() || spec.Arrivals.Draws() && !o.Given("replay_concurrency") || o.AtDefault("seed") {
+	mode := routerMode(o)
+	if mode.Configured || spec.Draws() || spec.Arrivals.Draws() && !o.Given("replay_concurrency") || o.AtDefault("seed") {
 		return nil
 	}
-	because := "with router_mode round_robin"
+	because := "with router_mode " + mode.Name
 	if o.Text("kind") == kindSynthetic {
 		because += " and a workload in which nothing is drawn"
 	}

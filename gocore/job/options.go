@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -39,7 +40,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1}},
 	{Field: strictjson.Field{Name: "replay_concurrency", Type: strictjson.Integer{Min: 1}}},
 	{Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode}},
-	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"}},
+	{Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode}},
 	{Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}}},
 	{Field: strictjson.Field{Name: "aic_perf_config", Type: strictjson.Text{}}},
 	{aside: true, Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}}},

@@ -95,7 +95,7 @@ func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) erro
 		}
 	}
 	delete(p.Arguments, "router_config")
-	if o.Text("router_mode") == roundRobin {
+	if !routerMode(o).Configured {
 		return nil
 	}
 	filled, err := router.Filled(textOr(o, "router_config", "{}"))

@@ -13,11 +13,6 @@ import (
 	"dynosim/gocore/workload"
 )
 
-const (
-	roundRobin = "round_robin"
-	kvRouter   = "kv_router"
-)
-
 // Streams of random numbers drawn from the seed of a run, one for each consumer.
 const (
 	routerStream = 100 + iota // below are those of the workload
@@ -25,8 +20,9 @@ const (
 	decodeRouterStream
 )
 
-// routing is how a run gives requests to workers: by the routers of its stages, or in turn if there are none.
+// routing is how a run gives requests to workers: by the routers of its stages.
 type routing struct {
+	mode    router.Mode
 	stages  []*router.Options // of one pool; or of prefill and decode workers
 	session aic.Config        // that predicts how long prompts take, without a Backend if nobody does
 }
@@ -41,8 +37,9 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if err != nil {
 		return routing{}, nil, fmt.Errorf("router_config: %w", err)
 	}
-	if o.Text("router_mode") == roundRobin {
-		return routing{}, nil, refuseWithoutRouter(o)
+	mode := routerMode(o)
+	if !mode.Configured {
+		return routing{mode: mode, stages: stageOptions(router.DefaultConfig(), d)}, nil, refuseWithoutRouter(o)
 	}
 	session, more, err := parseEstimator(o, config)
 	if err != nil {
@@ -52,19 +49,30 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if !config.Seeded {
 		config.Seed = o.Uint("seed")
 	}
-	if d.disaggregated {
-		prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
-		prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
-		decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
-		decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
-		return routing{session: session, stages: []*router.Options{prefill, decode}}, warnings, nil
-	}
-	if d.workers < 2 && o.Text("replay_mode") == offlineMode {
+	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode {
 		return routing{}, nil, &strictjson.FieldError{
-			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
+			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + mode.Name,
 		}
 	}
-	return routing{session: session, stages: []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}}, warnings, nil
+	return routing{mode: mode, session: session, stages: stageOptions(config, d)}, warnings, nil
+}
+
+// routerMode is the mode that a checked description asks for.
+func routerMode(o *strictjson.Object) router.Mode {
+	mode, _ := router.FindMode(o.Text("router_mode"))
+	return mode
+}
+
+// stageOptions describes the routers of all stages.
+func stageOptions(config router.Config, d deployment) []*router.Options {
+	if !d.disaggregated {
+		return []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}
+	}
+	prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
+	prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
+	decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
+	decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
+	return []*router.Options{prefill, decode}
 }
 
 // parseEstimator reads who tells the router how long prompts take. Configuration and description need each other.
@@ -116,11 +124,11 @@ func stageRouter(config router.Config, args engineargs.Args, workers int, stream
 	}
 }
 
-// refuseWithoutRouter refuses what only a KV-aware router could do and nobody would want to go missing.
+// refuseWithoutRouter refuses options that the routers of this mode would ignore although results depend on them.
 func refuseWithoutRouter(o *strictjson.Object) error {
 	for _, name := range []string{"router_log", "router_decisions", "router_decisions_mode", "aic_perf_config"} {
 		if o.Given(name) {
-			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode kv_router with it"}
+			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode " + router.KVMode + " with it"}
 		}
 	}
 	return nil
@@ -158,9 +166,7 @@ func (r routing) pin(o *strictjson.Object, w *workload.Workload) ([]string, erro
 func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
 	if !d.disaggregated {
 		cfg.Args, cfg.Workers = d.args, d.workers
-		if len(r.stages) > 0 {
-			cfg.Router = r.stages[0]
-		}
+		cfg.Router = r.mode.Factory(r.stages[0])
 		return cfg
 	}
 	t := d.prefill.Transfer
@@ -171,11 +177,9 @@ func (r routing) deploy(cfg replay.Config, d deployment) replay.Config {
 	cfg.Disagg = &replay.DisaggConfig{
 		Prefill: d.prefill, Decode: d.args,
 		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
-		Transfer: transfer,
-	}
-	if len(r.stages) > 0 {
-		cfg.Disagg.PrefillRouter = replay.NewKVStage(*r.stages[0], cfg.Workload)
-		cfg.Disagg.DecodeRouter = replay.NewKVStage(*r.stages[1], cfg.Workload)
+		Transfer:      transfer,
+		PrefillRouter: r.mode.Factory(r.stages[0]),
+		DecodeRouter:  r.mode.Factory(r.stages[1]),
 	}
 	return cfg
 }

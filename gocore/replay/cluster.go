@@ -11,8 +11,9 @@ import (
 // cluster is the event loop of several workers behind a router.
 type cluster struct {
 	*run
-	inTurn  router.RoundRobin
-	kv      *router.KV          // nil if workers get requests in turn
+	router   router.Router
+	observes bool // the router does
+
 	ends    eventheap.Heap[int] // workers whose pass ends, or coasting; see nextEnd
 	started int64               // passes, the sequence number of their ends
 	ready   workerSet           // idle workers that own a request
@@ -26,9 +27,8 @@ type cluster struct {
 // cluster runs several workers.
 func (r *run) cluster(setups []engine.Setup) error {
 	r.makeWorkers(setups)
-	c := &cluster{run: r, ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
-	if r.Router != nil {
-		c.kv = router.New(*r.Router)
+	c := &cluster{run: r, router: r.Router.Make(r.Workers), ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
+	if c.observes = c.router.Traits().Observes; c.observes {
 		for i := range r.workers {
 			r.workers[i].Engine.Observe()
 		}
@@ -117,11 +117,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.noteReady(i)
-	if c.kv == nil {
-		c.apply(pass)
-		return nil
-	}
-	return c.applyToRouter(i, pass)
+	return c.apply(i, pass)
 }
 
 func (c *cluster) releaseArrivals() (changed bool, err error) {
@@ -131,9 +127,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 			return changed, nil
 		}
 		c.arrive(turn, arrivalMs)
-		if c.kv == nil {
-			c.dispatch(turn, c.inTurn.Pick(c.Workers))
-		} else if err := c.submit(turn); err != nil {
+		if err := c.submit(turn); err != nil {
 			return changed, err
 		}
 		changed = true
@@ -168,8 +162,8 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
-		if c.kv != nil && pass.KVEventsAtMs == c.nowMs {
-			c.kv.Apply(i, pass.KVEvents)
+		if c.observes && pass.KVEventsAtMs == c.nowMs {
+			c.router.Apply(i, pass.KVEvents)
 		}
 		if pass.EndMs > c.nowMs {
 			c.workers[i].Pass = pass

@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
 
@@ -17,9 +18,7 @@ type DisaggConfig struct {
 	Prefill, Decode               engineargs.Args
 	PrefillWorkers, DecodeWorkers int              // >= 1
 	Transfer                      handoff.Transfer // of KV from prefill to decode workers
-	// PrefillRouter and DecodeRouter choose the workers. Nil ones take them in turn. A router that is not nil learns what
-	// prefill workers have cached.
-	PrefillRouter, DecodeRouter StageRouter
+	PrefillRouter, DecodeRouter   router.Factory
 }
 
 // disagg is the event loop of two pools of workers and the hand-offs between them. handoffs.go has what a hand-off does.
@@ -59,11 +58,12 @@ const (
 
 // stage is one pool of workers.
 type stage struct {
-	router   StageRouter
-	observed bool
-	workers  []stageWorker
-	ready    workerSet // idle workers that own a request
-	seconds  float64   // simulated seconds times workers
+	router    router.Router
+	observes  bool // the router does, and may
+	blockSize int
+	workers   []stageWorker
+	ready     workerSet // idle workers that own a request
+	seconds   float64   // simulated seconds times workers
 }
 
 // stageWorker is a worker of which source or destination is set, and is its engine.
@@ -75,16 +75,15 @@ type stageWorker struct {
 	coast       coast
 }
 
-func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, router StageRouter) stage {
-	s := stage{router: router, workers: make([]stageWorker, workers), ready: newWorkerSet(workers)}
-	if router == nil {
-		s.router = &inTurn{workers: workers}
+func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, factory router.Factory) stage {
+	s := stage{
+		router: factory.Make(workers), blockSize: args.BlockSize, workers: make([]stageWorker, workers), ready: newWorkerSet(workers),
 	}
-	s.observed = router != nil && role == engine.Prefill
+	s.observes = s.router.Traits().Observes && role == engine.Prefill
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.Worker = worker.New(args, cfg.setup(role, i))
-		if s.observed {
+		if s.observes {
 			w.Engine.Observe()
 		}
 		switch role {
@@ -269,7 +268,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		pass, alive := w.Engine.RunPass(d.nowMs)
 		d.passStarted(kind, i, pass)
 		switch {
-		case !alive || pass.EndMs == d.nowMs && pass.Idle() && (!s.observed || len(pass.KVEvents) == 0):
+		case !alive || pass.Idle():
 			i, ok = s.ready.next(i + 1)
 			continue
 		case pass.EndMs > d.nowMs:
@@ -307,9 +306,11 @@ func (d *disagg) endPrefill(i int) error {
 	if pass.KVEventsAtMs > pass.StartMs {
 		d.prefill.router.Apply(i, pass.KVEvents)
 	}
-	for _, id := range pass.Finished {
-		if err := d.dispatch(d.prefill.router.PrefillCompleted(id, d.nowMs)); err != nil {
-			return err
+	if d.prefill.observes {
+		for _, id := range pass.Finished {
+			if err := d.dispatch(d.prefill.router.PrefillCompleted(int32(id), d.nowMs)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, rejected := range pass.Rejected {
@@ -346,7 +347,7 @@ func (d *disagg) endDecode(i int) error {
 
 // leave ends the stay of a request on its decode worker.
 func (d *disagg) leave(id engine.RequestID, status report.Status, reason string) error {
-	admitted, err := d.decode.router.Free(id, d.nowMs)
+	admitted, err := d.decode.router.Free(int32(id), d.nowMs)
 	d.collector.Terminal(id, status, reason)
 	d.unfinished--
 	if status == report.Completed {

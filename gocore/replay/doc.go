@@ -26,8 +26,8 @@
 //  5. idle prefill workers start passes, 6. idle decode workers do
 //
 // An action on a worker whose pass is running waits for its end. Room on a decode worker is looked for when it is asked
-// for on an idle worker, at the end of each pass, and after each activation, for one request each time. StageRouter
-// (stage.go) is what chooses workers. When nothing is left to wait for, decode workers may let requests past those that
+// for on an idle worker, at the end of each pass, and after each activation, for one request each time. The
+// routers of the pools, as that of a cluster, are those of package router. When nothing is left to wait for, decode workers may let requests past those that
 // wait for them; the reference reports a dead end there.
 //
 // Run chooses the loop. A run in which time cannot advance although work is left ends with an engine.DeadEnd.

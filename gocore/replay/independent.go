@@ -17,7 +17,10 @@ import (
 // independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a
 // dead end depends on how often others give them occasion. And the lines of a cache trace come in the order of time.
 func (cfg *Config) independent(setups []engine.Setup) bool {
-	if cfg.Workers == 1 || cfg.Router != nil || cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
+	if cfg.Workers == 1 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
+		return false
+	}
+	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
 		return false
 	}
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
@@ -31,7 +34,7 @@ func (r *run) independently(setups []engine.Setup) error {
 	for i := range parts {
 		collectors[i] = r.collector.Part(i)
 		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
-		parts[i].Workers = 1
+		parts[i].Workers, parts[i].Router = 1, nil
 	}
 	each := r.Each
 	if each == nil {

@@ -14,8 +14,8 @@ import (
 // Config is one run.
 type Config struct {
 	Args     engineargs.Args
-	Workers  int                // >= 1
-	Router   *router.Options    // of the KV-aware router; nil gives requests to the workers in turn
+	Workers  int // >= 1
+	Router   router.Factory
 	Workload *workload.Workload // scheduled
 	// Disagg splits prompts and outputs between two pools of workers; Args and Workers are not used then.
 	Disagg *DisaggConfig
@@ -51,7 +51,7 @@ func Run(cfg Config) (Outcome, error) {
 	switch {
 	case cfg.Workers == 1:
 		loop = r.single
-	case cfg.independent(setups):
+	case r.independent(setups):
 		loop = r.independently
 	}
 	return r.through(loop, setups)

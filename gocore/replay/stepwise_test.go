@@ -43,7 +43,7 @@ func (d drawnRun) config(t testing.TB) Config {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
 	}
 	if workers > 1 && rng.IntN(2) == 0 {
-		cfg.Router = d.router(t, rng, cfg.Args, workers)
+		cfg.Router = d.router(t, rng, cfg.Args)
 	}
 	model := d.model(t, rng)
 	cfg.Setup = func(_ engine.Role, worker int) engine.Setup {
@@ -133,18 +133,20 @@ func (d drawnRun) rows(rng *rand.Rand, blockSize int) string {
 	return b.String()
 }
 
-func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args, workers int) *router.Options {
+var kvMode, _ = router.FindMode(router.KVMode)
+
+func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args) router.Factory {
 	t.Helper()
 	text := []string{`{}`, `{"router_queue_threshold":0.5}`, `{"router_queue_threshold":0.01}`, `{"overlap_score_credit":0}`}[rng.IntN(4)]
 	parsed, _, err := router.ParseConfig(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &router.Options{
-		Config: parsed, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+	return kvMode.Factory(&router.Options{
+		Config: parsed, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
 		Rand: rand.New(rand.NewPCG(d.seed, 3)),
 		Log:  func(decision router.Decision) { fmt.Fprintln(d.log, decision) },
-	}
+	})
 }
 
 // model is the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then

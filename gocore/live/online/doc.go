@@ -3,7 +3,7 @@
 //
 //	desk (one goroutine)                          worker (one goroutine each)
 //	  workload.Driver: whose time has come
-//	  router.KV or RoundRobin: to which worker --> inbox -> Add
+//	  router.Router: to which worker ------------> inbox -> Add
 //	                                               RunPass, sleep until its end
 //	  Collector, router, Driver <-- messages ----- what the pass did
 //

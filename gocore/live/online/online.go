@@ -27,13 +27,12 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
 		messages:  make(chan message, 4*cfg.Workers),
+		router:    cfg.Router.Make(cfg.Workers),
 	}
-	if cfg.Router != nil {
-		d.kv = router.New(*cfg.Router)
-	}
+	d.observes = d.router.Traits().Observes
 	var models sync.Mutex // workers share their timing model
 	for i := range cfg.Workers {
-		d.workers = append(d.workers, newWorker(i, &cfg, &models, d.clock, d.messages, stop))
+		d.workers = append(d.workers, newWorker(i, &cfg, d.observes, &models, d.clock, d.messages, stop))
 	}
 	for _, w := range d.workers {
 		go w.run()
@@ -52,8 +51,8 @@ type desk struct {
 	clock     *pace.Clock
 	driver    *workload.Driver
 	collector *report.Collector
-	inTurn    router.RoundRobin
-	kv        *router.KV // nil if workers get requests in turn
+	router    router.Router
+	observes  bool // the router does
 	workers   []*worker
 	messages  chan message
 	open      int // requests that have arrived and are not over
@@ -107,9 +106,7 @@ func (d *desk) release() error {
 		d.open++
 		req := d.request(turn)
 		d.collector.Arrival(req, arrivalMs)
-		if d.kv == nil {
-			d.dispatch(turn, d.inTurn.Pick(len(d.workers)))
-		} else if err := d.admit(d.kv.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
+		if err := d.admit(d.router.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
 			return err
 		}
 	}
@@ -140,8 +137,8 @@ func (d *desk) hear(m message) error {
 	if m.failure != "" {
 		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
 	}
-	if d.kv != nil {
-		d.kv.Apply(m.worker, m.cache)
+	if d.observes {
+		d.router.Apply(m.worker, m.cache)
 	}
 	if m.pass == nil {
 		return nil
@@ -150,8 +147,8 @@ func (d *desk) hear(m message) error {
 	m.pass.EndMs = now
 	d.collector.Pass(m.worker, m.pass)
 	for _, s := range m.pass.Signals {
-		if d.kv != nil && !s.Final {
-			if err := d.admit(d.kv.PrefillCompleted(int32(s.ID), now)); err != nil {
+		if d.observes && !s.Final {
+			if err := d.admit(d.router.PrefillCompleted(int32(s.ID), now)); err != nil {
 				return err
 			}
 		}
@@ -176,8 +173,5 @@ func (d *desk) hear(m message) error {
 // free takes a request that is over off the books.
 func (d *desk) free(id engine.RequestID, nowMs float64) error {
 	d.open--
-	if d.kv == nil {
-		return nil
-	}
-	return d.admit(d.kv.Free(int32(id), nowMs))
+	return d.admit(d.router.Free(int32(id), nowMs))
 }

@@ -67,7 +67,7 @@ type worker struct {
 	wake  chan struct{} // the inbox is not empty; holds one
 }
 
-func newWorker(index int, cfg *replay.Config, models *sync.Mutex, clock *pace.Clock, messages chan<- message, stop <-chan struct{}) *worker {
+func newWorker(index int, cfg *replay.Config, observe bool, models *sync.Mutex, clock *pace.Clock, messages chan<- message, stop <-chan struct{}) *worker {
 	var setup engine.Setup
 	if cfg.Setup != nil {
 		setup = cfg.Setup(engine.Aggregated, index)
@@ -81,7 +81,7 @@ func newWorker(index int, cfg *replay.Config, models *sync.Mutex, clock *pace.Cl
 		index: index, engine: model.New(cfg.Args, setup).Engine, broken: broken, clock: clock.Fork(), messages: messages, stop: stop,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	if cfg.Router != nil {
+	if observe {
 		w.engine.Observe()
 	}
 	return w
