@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 )
 
@@ -71,11 +72,11 @@ func TestAccepted(t *testing.T) {
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
-		{`{"worker_type": "decode"}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
-		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
+		{`{"worker_type": "decode"}`, with(func(a *Args) { a.Role = engine.Decode })},
+		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.Role = engine.Decode })},
 		{`{"is_prefill": true, "worker_type": null, "kv_bytes_per_token": 1000000, "kv_transfer_bandwidth": 0.5,
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
-			a.WorkerType, a.Transfer = PrefillWorker, TransferArgs{1_000_000, 0.5, true}
+			a.Role, a.Transfer = engine.Prefill, TransferArgs{1_000_000, 0.5, true}
 		})},
 		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
 		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
@@ -405,18 +406,18 @@ func TestParseLive(t *testing.T) {
 
 func TestParseLiveRoles(t *testing.T) {
 	for text, want := range map[string]struct {
-		role    WorkerType
+		role    engine.Role
 		port    int
 		timeout uint64
 		vain    string
 	}{
-		`{"worker_type": "prefill", "bootstrap_port": 9000}`:                       {PrefillWorker, 9000, 300_000, ""},
-		`{"worker_type": "decode", "handoff_session_timeout_ms": 1000}`:            {DecodeWorker, 0, 1000, ""},
-		`{"worker_type": "decode", "bootstrap_port": 9000}`:                        {DecodeWorker, 9000, 300_000, "bootstrap_port has no effect on decode workers"},
-		`{"handoff_session_timeout_ms": 18446744073709551615, "is_decode": false}`: {Aggregated, 0, 1<<64 - 1, "handoff_session_timeout_ms has no effect on aggregated workers"},
+		`{"worker_type": "prefill", "bootstrap_port": 9000}`:                       {engine.Prefill, 9000, 300_000, ""},
+		`{"worker_type": "decode", "handoff_session_timeout_ms": 1000}`:            {engine.Decode, 0, 1000, ""},
+		`{"worker_type": "decode", "bootstrap_port": 9000}`:                        {engine.Decode, 9000, 300_000, "bootstrap_port has no effect on decode workers"},
+		`{"handoff_session_timeout_ms": 18446744073709551615, "is_decode": false}`: {engine.Aggregated, 0, 1<<64 - 1, "handoff_session_timeout_ms has no effect on aggregated workers"},
 	} {
 		args, warnings, err := ParseLive(text)
-		if err != nil || args.WorkerType != want.role || args.Live.BootstrapPort != want.port || args.Live.HandoffTimeoutMs != want.timeout {
+		if err != nil || args.Role != want.role || args.Live.BootstrapPort != want.port || args.Live.HandoffTimeoutMs != want.timeout {
 			t.Errorf("%s: got %+v, %v", text, args.Live, err)
 		}
 		if got := strings.Join(warnings, "; "); got != strings.TrimSuffix("engine argument "+want.vain, "engine argument ") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 )
 
@@ -69,7 +70,7 @@ func checkScheduler(o *strictjson.Object) error {
 	if s.engine != engineType(o) {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo with engine_type %s", engineType(o)))
 	}
-	if t := workerType(o); t != Aggregated {
+	if t := workerType(o); t != engine.Aggregated {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by the engine's own rules are not proven", t))
 	}
 	for _, name := range []string{"aic_nextn", "preemption_mode", "eviction_backend"} {

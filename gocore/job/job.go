@@ -15,6 +15,7 @@ import (
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -217,7 +218,7 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}
 		if slices.ContainsFunc(pools, func(a engineargs.Args) bool {
-			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
+			return !worker.Traits(a).BoundsBatches && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
 		}) {
 			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode "+mode.Name)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
@@ -54,7 +55,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 			return
 		}
 	}
-	if g.args.WorkerType == engineargs.PrefillWorker {
+	if g.args.Role == engine.Prefill {
 		onlyPrefill(&request)
 	}
 	if reason := g.outputs.check(&request, g.args); reason != "" {
@@ -69,7 +70,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
 	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
-	if g.args.WorkerType == engineargs.PrefillWorker {
+	if g.args.Role == engine.Prefill {
 		s.params = "dummy" // the decode worker does not look at it
 	}
 	if request.BootstrapInfo != nil {
@@ -95,7 +96,7 @@ func onlyPrefill(request *wire.Request) {
 
 // transferTime is how long a prefill worker takes to send the KV of a prompt if nobody waits for it in a hand-off.
 func (g *generator) transferTime(request *wire.Request) time.Duration {
-	if g.args.WorkerType != engineargs.PrefillWorker {
+	if g.args.Role != engine.Prefill {
 		return 0
 	}
 	prompt := len(request.TokenIDs)

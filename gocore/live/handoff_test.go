@@ -30,9 +30,9 @@ type deployment struct {
 func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 	t.Helper()
 	d := &deployment{}
-	start := func(role engineargs.WorkerType, address string) (*rank, *handoffs) {
+	start := func(role engine.Role, address string) (*rank, *handoffs) {
 		args := engineargs.Default()
-		args.BlockSize, args.NumGPUBlocks, args.WorkerType = 4, 100, role
+		args.BlockSize, args.NumGPUBlocks, args.Role = 4, 100, role
 		args.Live.Ranks, args.Live.HandoffTimeoutMs = 1, 60_000
 		change(&args)
 		log := slog.New(slog.DiscardHandler)
@@ -42,7 +42,7 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRank(&args, engine.Setup{Role: roles[role]}, log)
+		r := newRank(&args, engine.Setup{Role: role}, log)
 		r.start(nil)
 		t.Cleanup(func() {
 			h.close()
@@ -54,8 +54,8 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		})
 		return r, h
 	}
-	d.prefill, d.source = start(engineargs.PrefillWorker, "127.0.0.1:0")
-	d.decode, d.destination = start(engineargs.DecodeWorker, "")
+	d.prefill, d.source = start(engine.Prefill, "127.0.0.1:0")
+	d.decode, d.destination = start(engine.Decode, "")
 	d.info = wire.Bootstrap{Host: "127.0.0.1", Port: uint16(d.source.port())}
 	return d
 }
@@ -201,7 +201,7 @@ func TestHopelessHandoffs(t *testing.T) {
 	for name, change := range disaggregated {
 		d := deploy(t, func(a *engineargs.Args) {
 			change(a)
-			if a.WorkerType == engineargs.DecodeWorker {
+			if a.Role == engine.Decode {
 				a.NumGPUBlocks = 10
 			}
 		})

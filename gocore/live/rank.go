@@ -43,6 +43,7 @@ type Load struct {
 type rank struct {
 	args   *engineargs.Args
 	engine engine.Reporter
+	traits engine.Traits
 	// source and destination are the engine again, of a prefill or a decode worker; nil of others.
 	source      engine.Source
 	destination engine.Destination
@@ -105,7 +106,8 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 	stop := make(chan struct{})
 	r := &rank{
 		args:     args,
-		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // both are
+		traits:   worker.Traits(*args),
+		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // all are
 		names:    blocks.New(args.BlockSize),
 		log:      log,
 		stop:     stop,
@@ -231,7 +233,7 @@ func (r *rank) pass(startMs float64) bool {
 	}
 	r.tellHeld()
 	// An engine with one role does not know whether others are going to help it.
-	if idle := pass.Idle() && r.args.WorkerType != engineargs.Aggregated; alive && !idle || r.engine.Requests() == 0 {
+	if idle := pass.Idle() && r.args.Role != engine.Aggregated; alive && !idle || r.engine.Requests() == 0 {
 		return true
 	}
 	return r.stuck()
@@ -278,7 +280,7 @@ func (r *rank) enter(q *request) engine.Request {
 	q.id = r.freshID()
 	r.requests[q.id] = q
 	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
-	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
+	if r.traits.CachesPrefixes {
 		tokens := q.prompt
 		if r.source == nil { // the token of a prefill worker is nobody's
 			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)

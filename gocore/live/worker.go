@@ -61,7 +61,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		w.ranks = append(w.ranks, r)
 		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
 		w.observers = append(w.observers, []Observer{load, events})
-		if w.args.WorkerType == engineargs.PrefillWorker {
+		if w.args.Role == engine.Prefill {
 			requests = nil // its requests end with their first token
 		}
 		w.generator.metrics = append(w.generator.metrics, requests)
@@ -158,7 +158,7 @@ func (w *Worker) publisherConfig() publish.Config {
 
 // hasKVEvents reports whether routers follow what the caches hold: nobody chooses a decode worker by that.
 func (w *Worker) hasKVEvents() bool {
-	return w.args.PrefixCaching && w.args.WorkerType != engineargs.DecodeWorker
+	return w.args.PrefixCaching && w.args.Role != engine.Decode
 }
 
 // announceEvents tells where events are published, and where routers that have missed some can ask.

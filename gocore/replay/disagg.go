@@ -110,13 +110,11 @@ func (r *run) disaggregated() (*disagg, error) {
 	c := r.Disagg
 	d := &disagg{
 		run:      r,
+		order:    worker.Traits(c.Prefill).HandoffOrder,
 		transfer: c.Transfer,
 		prefill:  newStage(&r.Config, c.Prefill, engine.Prefill, c.PrefillWorkers, c.PrefillRouter),
 		decode:   newStage(&r.Config, c.Decode, engine.Decode, c.DecodeWorkers, c.DecodeRouter),
 		handoffs: make([]handoffState, len(r.Workload.Turns)),
-	}
-	if c.Prefill.EngineType == engineargs.SGLang {
-		d.order = handoff.DestinationFirst
 	}
 	d.steps = [...]func() (bool, error){
 		d.endPasses, d.endTransfers, d.releaseArrivals, d.act, d.startPrefill, d.startDecode,

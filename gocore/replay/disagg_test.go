@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
+	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -117,7 +117,7 @@ func checkLives(t *testing.T, seed uint64, cfg Config, rows *report.Rows) {
 	}
 	life := []string{"arrival_time_ms", "prefill_admit_ms", "source_held_ms", "destination_reserved_ms",
 		"destination_activated_ms", "decode_admit_ms", "first_token_ms", "last_token_ms"}
-	if cfg.Disagg.Prefill.EngineType == engineargs.SGLang { // room first
+	if worker.Traits(cfg.Disagg.Prefill).HandoffOrder == handoff.DestinationFirst { // room first
 		life[1], life[2], life[3] = life[3], life[1], life[2]
 	}
 	last := make([]float64, rows.Len())

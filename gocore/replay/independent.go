@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
 	"dynosim/gocore/timing"
+	"dynosim/gocore/worker"
 )
 
 // Workers that get their requests in turn need not know of each other if no request waits for another one: who gets which
@@ -20,7 +20,7 @@ func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Workers == 1 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
 	}
-	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
+	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || !worker.Traits(cfg.Args).Independent {
 		return false
 	}
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
