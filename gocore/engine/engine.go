@@ -143,6 +143,10 @@ type Pass struct {
 	KVEventsAtMs float64
 	Signals      []Signal
 
+	// Transfers move blocks between the tiers of the cache and began with the pass. Cache events announce the result. A pass
+	// in which requests only wait for transfers ends with the first of these.
+	Transfers []Transfer
+
 	// Scheduled is the number of requests that got a share of the pass.
 	Scheduled int
 
@@ -175,6 +179,13 @@ type Signal struct {
 	Final bool
 }
 
+// Transfer is blocks on their way from one tier of the cache to another, for a request or, to make room, for none.
+type Transfer struct {
+	From, To kvcache.Tier
+	Blocks   int
+	EndMs    float64
+}
+
 // Rejection is a request that can never run, and why.
 type Rejection struct {
 	ID     RequestID
@@ -184,7 +195,7 @@ type Rejection struct {
 // Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
 func (p *Pass) Idle() bool {
 	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0 &&
-		len(p.KVEvents) == 0
+		len(p.KVEvents) == 0 && len(p.Transfers) == 0
 }
 
 // Stuck describes a request that an engine owns but cannot advance.

@@ -143,10 +143,13 @@ func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	return nil, nil
 }
 
-// Apply notes what a worker has stored in its cache and removed from it. It admits nobody.
+// Apply notes what a worker has stored in its cache and removed from it. Only blocks on the device count. No request is
+// admitted by it.
 func (k *KV) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		k.index.apply(int32(worker), e)
+		if e.Tier == kvcache.Device {
+			k.index.apply(int32(worker), e)
+		}
 	}
 }
 

@@ -55,11 +55,11 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 	}
 	blocks, activeBlocks := 0, 0
 	for limit := min(r.full, s.ceilBlocks(r.promptTokens)); blocks < limit; blocks++ {
-		isCached, isActive := s.pool.Lookup(r.blockID(blocks))
-		if !isCached {
+		found := s.pool.Lookup(r.blockID(blocks))
+		if !found.Cached {
 			break
 		}
-		if isActive {
+		if found.InUse {
 			activeBlocks++
 		}
 	}

@@ -179,7 +179,7 @@ func TestRejectedAfterPreemption(t *testing.T) {
 		for _, a := range p.Admitted {
 			admitted = admitted || a.ID == 2
 		}
-		cached, _ := m.s.pool.Lookup(first)
+		cached := m.s.pool.Lookup(first).Cached
 		switch rejected := len(p.Rejected) > 0; {
 		case rejected && !admitted:
 			t.Errorf("at %v ms: rejected without ever having run", p.StartMs)

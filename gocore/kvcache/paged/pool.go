@@ -76,15 +76,21 @@ func (p *Pool) Available() int { return p.capacity - p.active }
 // Free is the number of slots without content.
 func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 
-// Lookup tells whether a full block is cached, and whether a request holds it; a reservation is none. It changes nothing,
-// not even ages.
-func (p *Pool) Lookup(id kvcache.BlockID) (cached, held bool) {
+// Found is what a pool knows of a full block.
+type Found struct {
+	Cached bool
+	InUse  bool         // a request has it; a reservation does not count
+	Tier   kvcache.Tier // where it is cached; this pool is the device
+}
+
+// Lookup tells whether a full block is cached. It changes nothing, not even ages.
+func (p *Pool) Lookup(id kvcache.BlockID) Found {
 	slot := p.full.find(id)
 	if slot == noSlot {
-		return false, false
+		return Found{}
 	}
 	b := p.full.at(slot)
-	return true, b.refs > b.pins
+	return Found{Cached: true, InUse: b.refs > b.pins}
 }
 
 // Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended. It

@@ -145,7 +145,7 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	m := message{pass: &engine.Pass{
 		StartMs: startMs, Tokens: pass.Tokens, Admitted: slices.Clone(pass.Admitted), Started: slices.Clone(pass.Started),
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),
-		Signals: slices.Clone(pass.Signals),
+		Signals: slices.Clone(pass.Signals), Transfers: slices.Clone(pass.Transfers),
 	}}
 	cache := slices.Clone(pass.KVEvents)
 	for i := range cache {
