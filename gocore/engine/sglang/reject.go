@@ -60,6 +60,6 @@ func (s *Scheduler) drop(r *sequence) {
 
 // forget ends the life of a request that has no slots any more.
 func (s *Scheduler) forget(r *sequence) {
-	s.destinations.generation++
+	s.destinations.RoomMade()
 	s.spares = append(s.spares, r)
 }

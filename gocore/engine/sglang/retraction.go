@@ -73,7 +73,7 @@ func (s *Scheduler) requeueRetracted() {
 	s.ratio.next(len(s.retracted) > 0)
 	if len(s.retracted) > 0 {
 		s.lpm.settled = false
-		s.destinations.generation++
+		s.destinations.RoomMade()
 	}
 	s.retracted = s.retracted[:0]
 }

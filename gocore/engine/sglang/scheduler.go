@@ -6,6 +6,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/radix"
@@ -38,7 +39,7 @@ type Scheduler struct {
 	lpm        lpm
 	rescue     rescue
 
-	sources      sources
+	sources      transit.Sources[*sequence]
 	destinations destinations
 
 	// The pass being run.
@@ -66,11 +67,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		load:     newLoad(args.BlockSize, setup.Drafts != nil),
 		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
-		sources:  sources{},
-		destinations: destinations{
-			probed:   neverProbed,
-			reserved: map[engine.RequestID]*sequence{},
-		},
 	}
 }
 
@@ -123,7 +119,7 @@ func (s *Scheduler) Requests() int {
 // moment room is asked for.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	d := &s.destinations
-	waiting = s.waiting.Len() + d.prebuilt.Len() + d.pending.Len() + len(d.reserved)
+	waiting = s.waiting.Len() + d.prebuilt.Len() + d.Pending() + d.Reserved()
 	used := s.pool.Total() - s.pool.Free() + s.load.overhead() + d.overhead(s.pageSize)
 	return waiting, len(s.running), ceilDiv(used, s.pageSize)
 }

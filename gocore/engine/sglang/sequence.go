@@ -44,6 +44,9 @@ type sequence struct {
 	holding      radix.Holding
 }
 
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
+
 // tokens is the length of the sequence.
 func (s *Scheduler) tokens(r *sequence) int { return r.promptTokens + s.generated(r) }
 

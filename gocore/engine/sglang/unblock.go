@@ -1,5 +1,7 @@
 package sglang
 
+import "dynosim/gocore/engine/transit"
+
 // rescue ends a dead end: only the favourite may be admitted until somebody emits a token, or it has left.
 //
 // Without that, requests which together do not fit the pool could take turns for ever, each losing what it has
@@ -52,7 +54,7 @@ func (s *Scheduler) Unblock() bool {
 		returned += s.pool.ReturnDuplicates(&r.holding)
 	}
 	if returned > 0 {
-		s.destinations.generation++
+		s.destinations.RoomMade()
 		return true
 	}
 	if len(owned) == 0 {
@@ -77,13 +79,12 @@ func (s *Scheduler) Unblock() bool {
 func (s *Scheduler) giveUp(r *sequence) {
 	s.pool.Release(&r.holding)
 	if r.status == prebuilt {
-		queue := &s.destinations.prebuilt
-		queue.Remove(queue.Index(func(q *sequence) bool { return q == r }))
+		transit.TakeFrom(&s.destinations.prebuilt, r.id)
 		r.status = waiting
 		s.waiting.PushFront(r)
 	}
 	s.lpm.settled = false
-	s.destinations.generation++
+	s.destinations.RoomMade()
 }
 
 // candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none.

@@ -12,7 +12,7 @@ func (s *Scheduler) admitWaiting() {
 	if s.headLacksBlocks {
 		return
 	}
-	roomAwaited := s.destinations.pending.Len() > 0
+	roomAwaited := s.destinations.Pending() > 0
 	for len(s.running) < s.args.MaxNumSeqs && !s.preempted {
 		at := s.candidate(roomAwaited)
 		if at < 0 {

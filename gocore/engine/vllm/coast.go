@@ -66,7 +66,7 @@ func (s *Scheduler) merelyDecodes() bool {
 	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
 		return false
 	}
-	if s.mayReserve() { // at the end of the pass
+	if s.destinations.MayReserve() { // at the end of the pass
 		return false
 	}
 	if s.trace != nil { // whose lines should come in the order of time

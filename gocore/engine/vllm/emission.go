@@ -136,7 +136,7 @@ func (s *Scheduler) finish(r *sequence) {
 	if r.hold {
 		s.out.Held = append(s.out.Held, r.id)
 		r.status = held
-		s.sources[r.id] = r
+		s.sources.Keep(r)
 		return
 	}
 	s.forget(r)
@@ -153,7 +153,7 @@ func (s *Scheduler) forget(r *sequence) {
 // roomMade notes that blocks were given back, or a request less may run.
 func (s *Scheduler) roomMade() {
 	s.lookAgain()
-	s.destinations.generation++
+	s.destinations.RoomMade()
 }
 
 // lookAgain forgets why nobody could be admitted.

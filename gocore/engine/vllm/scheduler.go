@@ -7,6 +7,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
@@ -35,7 +36,7 @@ type Scheduler struct {
 	// releases blocks (see admitWaiting).
 	headLacksBlocks bool
 
-	sources      sources
+	sources      transit.Sources[*sequence]
 	destinations destinations
 
 	// The pass being run.
@@ -77,11 +78,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
 		calendar:   calendar{off: setup.Stepwise},
-		sources:    sources{},
-		destinations: destinations{
-			probed:   neverProbed,
-			reserved: map[engine.RequestID]*sequence{},
-		},
 	}
 	if s.trace != nil {
 		s.pool.Record()

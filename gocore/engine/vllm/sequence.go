@@ -53,6 +53,9 @@ type sequence struct {
 	nextDue       *sequence // on the calendar: the next one that is due in the same pass
 }
 
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
+
 // neverEmitted is not the pass before any emitting pass; they count from 0.
 const neverEmitted = -2
 

@@ -19,7 +19,7 @@ func (s *Scheduler) Work() engine.Work {
 // Load implements [engine.Reporter]. Cached blocks that nobody holds are not in use.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	d := &s.destinations
-	return s.waiting.Len() + d.pending.Len() + len(d.reserved), len(s.running), s.pool.Active()
+	return s.waiting.Len() + d.Pending() + d.Reserved(), len(s.running), s.pool.Active()
 }
 
 // noteScheduled counts who has got a share of the pass, before anybody gets a token. Those on the calendar decode.
