@@ -88,7 +88,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer saved.settle(&err)
+	defer saved.finish(&err)
 	warnings = slices.Concat(warnings, routerWarnings, unpinned, sdk.sessions.Warnings())
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)

@@ -70,10 +70,10 @@ func (s *static) RunPass(nowMs float64) (*engine.Pass, bool) {
 	return &s.out, true
 }
 
-func (s *static) Stuck() []engine.Stuck {
-	var all []engine.Stuck
+func (s *static) States() []engine.RequestState {
+	var all []engine.RequestState
 	for _, r := range slices.Concat(s.batch, s.waiting) {
-		all = append(all, engine.Stuck{
+		all = append(all, engine.RequestState{
 			ID: r.ID, State: "waiting", PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, Generated: r.generated,
 		})
 	}

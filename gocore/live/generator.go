@@ -111,7 +111,7 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	over := make(chan error, 1)
 	s.handoff = over
 	go guard.Func(func() {
-		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), seat{g.ranks[dpRank], s.request})
+		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), handoffPart{g.ranks[dpRank], s.request})
 	})()
 	served := s.reply.Accept() == nil && s.run(ctx)
 	if s.handoff != nil {

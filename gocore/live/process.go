@@ -81,7 +81,7 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 type Process struct {
 	config  Config
 	plane   *plane.Plane
-	door    door
+	ingress ingress
 	bus     *bus.Conn   // nil without a NATS server
 	stream  *bus.Stream // nil if KV events are not kept
 	outputs outputs
@@ -112,12 +112,12 @@ func New(c Config) (*Process, error) {
 	if err := p.connect(); err != nil {
 		return nil, err
 	}
-	door, err := p.openDoor()
+	ingress, err := p.openIngress()
 	if err != nil {
 		p.disconnect()
 		return nil, fmt.Errorf("request plane: %w", err)
 	}
-	p.door = door
+	p.ingress = ingress
 	return p, nil
 }
 
@@ -215,7 +215,7 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	for _, w := range workers {
 		w.close()
 	}
-	p.door.close()
+	p.ingress.close()
 	p.sayGoodbye()
 	p.disconnect()
 	return errors.Join(errs...)

@@ -107,7 +107,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
 	}, h)
 	w.paths = append(w.paths, path)
-	transport, err := p.door.open(e, w.id, path)
+	transport, err := p.ingress.open(e, w.id, path)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (w *Worker) leave() error {
 	close(w.quit)
 	<-w.started
 	for _, path := range w.paths {
-		w.process.door.shut(path)
+		w.process.ingress.shut(path)
 		w.process.plane.Unregister(path)
 	}
 	return w.store.Close()

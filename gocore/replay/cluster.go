@@ -21,7 +21,7 @@ type cluster struct {
 	// What coasting needs; see coast.go.
 	due      []int64 // by worker: the sequence number of its end that counts
 	swept    int     // workers below have had their chance to start a pass at this instant
-	stepwise bool    // nobody may coast
+	stepwise bool    // no worker may coast
 }
 
 // cluster runs several workers.
@@ -104,7 +104,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 		pass := c.workers[i].Pass
 		if pass == nil {
 			c.settle(i, len(c.workers[i].Coast))
-			c.noteReady(i)
+			c.updateReady(i)
 			continue
 		}
 		c.workers[i].Pass = nil
@@ -116,7 +116,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
-	defer c.noteReady(i)
+	defer c.updateReady(i)
 	return c.apply(i, pass)
 }
 
@@ -138,7 +138,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 func (c *cluster) dispatch(turn int32, to int) {
 	c.haltCoast(to)
 	c.assign(turn, to)
-	c.noteReady(to)
+	c.updateReady(to)
 }
 
 // startPasses starts a pass on every ready worker, by ascending index; after each one the search begins anew, as whatever
@@ -182,7 +182,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 	return changed, nil
 }
 
-// pushEnd notes when a worker will be idle again.
+// pushEnd tells when a worker will be idle again.
 func (c *cluster) pushEnd(i int, atMs float64) {
 	c.ready.remove(i)
 	c.ends.Push(atMs, c.started, i)
@@ -201,8 +201,8 @@ func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
 	}
 }
 
-// noteReady updates whether worker i can start a pass.
-func (c *cluster) noteReady(i int) {
+// updateReady updates whether worker i can start a pass.
+func (c *cluster) updateReady(i int) {
 	if w := &c.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		c.ready.add(i)
 	} else {

@@ -96,8 +96,8 @@ func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, 
 	return s
 }
 
-// noteReady updates whether worker i can start a pass.
-func (s *stage) noteReady(i int) {
+// updateReady updates whether worker i can start a pass.
+func (s *stage) updateReady(i int) {
 	if w := &s.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		s.ready.add(i)
 	} else {
@@ -124,7 +124,7 @@ func (r *run) disaggregated() (*disagg, error) {
 
 func (d *disagg) loop() error {
 	for {
-		if err := d.settle(); err != nil {
+		if err := d.instant(); err != nil {
 			return err
 		}
 		next, ok := d.nextMs()
@@ -142,8 +142,8 @@ func (d *disagg) loop() error {
 	}
 }
 
-// settle does everything that happens at this instant.
-func (d *disagg) settle() error {
+// instant does everything that happens at this instant.
+func (d *disagg) instant() error {
 	for {
 		changed := false
 		for _, step := range d.steps {
@@ -154,7 +154,7 @@ func (d *disagg) settle() error {
 			changed = changed || did
 		}
 		if !changed {
-			d.noteWaiting()
+			d.haltIfWaiting()
 			return nil
 		}
 	}
@@ -322,7 +322,7 @@ func (d *disagg) endPrefill(i int) error {
 	return nil
 }
 
-// endDecode makes the end of a pass of a decode worker visible. Room is looked for before anybody hears of the requests
+// endDecode makes the end of a pass of a decode worker visible. Room is looked for before the router hears of the requests
 // that have left, and told of only afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
@@ -364,7 +364,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 		pass = d.settleCoast(i)
 	}
 	w.Pass = nil
-	s.noteReady(i)
+	s.updateReady(i)
 	for _, a := range w.deferred {
 		d.actions.PushBack(a)
 	}
@@ -373,7 +373,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 }
 
 // unblock is for the moment when nothing is left to wait for. It lets workers out of situations that need not be the end:
-// room on a decode worker that nobody has looked for, because that happens at the end of passes, and requests that wait
+// room on a decode worker that was not found, because it is looked for at the end of passes, and requests that wait
 // behind each other.
 func (d *disagg) unblock() (changed bool) {
 	for i := range d.decode.workers {
@@ -405,7 +405,7 @@ func (d *disagg) cut() {
 	}
 	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
 		for i := range s.workers {
-			for _, request := range s.workers[i].Engine.Stuck() {
+			for _, request := range s.workers[i].Engine.States() {
 				d.collector.Cut(request)
 			}
 		}

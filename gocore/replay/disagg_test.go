@@ -87,7 +87,7 @@ func TestDisaggEnds(t *testing.T) {
 		for _, s := range []*stage{&d.prefill, &d.decode} {
 			for i := range s.workers {
 				w := &s.workers[i]
-				if left := w.Engine.Stuck(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() || len(w.deferred) > 0 {
+				if left := w.Engine.States(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() || len(w.deferred) > 0 {
 					t.Fatalf("seed %d: left on worker %d: %+v, %d deferred", seed, i, left, len(w.deferred))
 				}
 			}

@@ -95,7 +95,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
 		d.prefill.workers[a.Worker].Engine.Add(d.prompt(id))
-		d.prefill.noteReady(a.Worker)
+		d.prefill.updateReady(a.Worker)
 	}
 	return NameRequest(err, d.Workload)
 }
@@ -146,7 +146,7 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 
 func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
-	d.decode.noteReady(i)
+	d.decode.updateReady(i)
 	d.collector.Step(id, report.DestinationActivated, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
@@ -172,7 +172,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return nil
 	}
 	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
-	d.prefill.noteReady(int(i))
+	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
 	return nil
 }
@@ -191,7 +191,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return nil
 	}
 	w.destination.CancelDestination(a.id)
-	d.decode.noteReady(int(i))
+	d.decode.updateReady(int(i))
 	d.tell(a.id, handoff.DestinationCanceled)
 	d.tryReserve(int(i))
 	return nil
@@ -234,7 +234,7 @@ func (d *disagg) deadEnd() error {
 		stage
 	}{{"decode worker", d.decode}, {"prefill worker", d.prefill}} {
 		for i := range s.workers {
-			for _, r := range s.workers[i].Engine.Stuck() {
+			for _, r := range s.workers[i].Engine.States() {
 				if listed[r.ID] { // held by its source, too
 					continue
 				}

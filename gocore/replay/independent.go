@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Workers that get their requests in turn need not know of each other if no request waits for another one: who gets which
-// request when is settled beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
+// Workers that get their requests in turn need not know of each other if no request waits for another one: which worker gets which
+// request when is known beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
 
 // independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a

@@ -187,7 +187,7 @@ func (r *run) apply(pass *engine.Pass) {
 	}
 }
 
-// over notes that a request has completed or, if there is a reason, has been rejected.
+// over records that a request has completed or, if there is a reason, has been rejected.
 func (r *run) over(id engine.RequestID, reason string) {
 	if reason != "" {
 		r.collector.Terminal(id, report.Rejected, reason)
@@ -215,7 +215,7 @@ func (r *run) cut() {
 		if w := &r.workers[i]; len(w.Coast) > 0 {
 			r.settle(i, len(w.Coast))
 		}
-		for _, request := range r.workers[i].Engine.Stuck() {
+		for _, request := range r.workers[i].Engine.States() {
 			r.collector.Cut(request)
 		}
 	}
@@ -228,7 +228,7 @@ func (r *run) deadEnd() error {
 		Capacity:  r.Args.NumGPUBlocks,
 	}
 	for i := range r.workers {
-		e.Requests = append(e.Requests, r.workers[i].Engine.Stuck()...)
+		e.Requests = append(e.Requests, r.workers[i].Engine.States()...)
 	}
 	for i := range e.Requests {
 		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))

@@ -132,7 +132,7 @@ func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
 	return k.drain(nowMs)
 }
 
-// Cancel withdraws a request. One that waits just leaves the queue, and nobody is admitted instead; one that is active
+// Cancel withdraws a request. One that waits just leaves the queue, and no other is admitted instead; one that is active
 // ends as by Free.
 func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	var active bool

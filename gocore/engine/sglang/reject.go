@@ -54,7 +54,7 @@ func (s *Scheduler) reject(r *sequence, reason string) {
 func (s *Scheduler) drop(r *sequence) {
 	s.pool.Release(&r.holding)
 	s.rescue.left(r)
-	s.lpm.settled = false
+	s.lpm.sorted = false
 	s.forget(r)
 }
 

@@ -2,11 +2,11 @@ package sglang
 
 import "dynosim/gocore/engine/transit"
 
-// rescue ends a dead end: only the favourite may be admitted until somebody emits a token, or it has left.
+// rescue ends a dead end: only the favourite may be admitted until a request emits a token, or it has left.
 //
 // Without that, requests which together do not fit the pool could take turns for ever, each losing what it has
 // prefilled before it gets its first token. With it every rescue ends with a token of the favourite, and tokens are
-// never lost: when nobody else holds anything and the favourite uses no slot twice, it has all the slots that
+// never lost: when no other request holds anything and the favourite uses no slot twice, it has all the slots that
 // cannotEverRun has found sufficient.
 //
 // With speculative decoding a request can stall, since there is no room for its largest burst, while there is some for
@@ -44,7 +44,7 @@ func (c *rescue) left(r *sequence) {
 // nothing else is going to happen. It takes one step towards another token, and reports false if there is none to take:
 // first leaked and duplicate slots are taken back, then requests that wait with a part of their prompt in slots give it
 // up, the youngest first; of a prompt that came from another worker that is all of it. The running request is spared, or
-// if there is none the oldest, and nobody else is admitted before it has emitted a token.
+// if there is none the oldest, and no other request is admitted before it has emitted a token.
 //
 // No run that ends in the reference needs this.
 func (s *Scheduler) Unblock() bool {
@@ -83,7 +83,7 @@ func (s *Scheduler) giveUp(r *sequence) {
 		r.status = waiting
 		s.waiting.PushFront(r)
 	}
-	s.lpm.settled = false
+	s.lpm.sorted = false
 	s.destinations.RoomMade()
 }
 

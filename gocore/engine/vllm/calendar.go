@@ -11,8 +11,8 @@ import "slices"
 //
 // The first size requests of the running list are on the calendar, each at the next pass in which it is due; as a block
 // lasts block_size tokens, that many days are enough. In all other passes they are only counted: a pass costs what is due
-// plus the requests that are not on the calendar. Whoever is not due is brought up to date when somebody looks
-// (catchUp); a preemption, or a shortage of blocks or budget, takes everybody off the calendar first.
+// plus the requests that are not on the calendar. A request that is not due is brought up to date when it is
+// looked at (catchUp); a preemption, or a shortage of blocks or budget, takes all requests off the calendar first.
 //
 // A request enters the calendar with its first token, once all requests before it in the running list are on it.
 type calendar struct {
@@ -32,7 +32,7 @@ func (s *Scheduler) serveCalendar() {
 	s.out.Scheduled += s.calendar.size
 }
 
-// emitByCalendar emits the tokens of the requests on the calendar. It reports false, with everybody off the calendar, if
+// emitByCalendar emits the tokens of the requests on the calendar. It reports false, with all requests off the calendar, if
 // the blocks that this pass opens might not suffice: then each token needs the ordinary way.
 func (s *Scheduler) emitByCalendar() bool {
 	due := s.takeDue()
@@ -56,7 +56,7 @@ func (s *Scheduler) emitByCalendar() bool {
 	return true
 }
 
-// updateCalendar follows up a pass that emitted tokens: whoever was due gets a new day, and requests that have begun to
+// updateCalendar follows up a pass that emitted tokens: those that were due get a new day, and requests that have begun to
 // decode enter.
 func (s *Scheduler) updateCalendar() {
 	for _, r := range s.calendar.due {
@@ -79,7 +79,7 @@ func (s *Scheduler) updateCalendar() {
 	}
 }
 
-// clearCalendar brings everybody up to date and leaves the calendar empty. served tells whether the pass being run has
+// clearCalendar brings all requests up to date and leaves the calendar empty. served tells whether the pass being run has
 // served them already.
 func (s *Scheduler) clearCalendar(served bool) {
 	if s.calendar.size == 0 {

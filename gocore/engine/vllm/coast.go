@@ -5,8 +5,8 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Coasting runs many passes at once. While everybody is on the calendar and nobody can be admitted, passes follow each other
-// that give each request one token and open a block now and then, and all that anybody could see of them is when they end:
+// Coasting runs many passes at once. While all running requests are on the calendar and none can be admitted, passes follow each other
+// that give each request one token and open a block now and then, and all that a shell could see of them is when they end:
 //
 //	pass      31    32    33    34    35
 //	due       -     A     -     -     B       A opens a block, B ends
@@ -60,7 +60,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	return ends
 }
 
-// merelyDecodes reports whether the next pass gives everybody on the calendar a token, and does nothing besides.
+// merelyDecodes reports whether the next pass gives each request on the calendar a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
 	c := &s.calendar
 	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
@@ -72,7 +72,7 @@ func (s *Scheduler) merelyDecodes() bool {
 	if s.trace != nil { // whose lines should come in the order of time
 		return false
 	}
-	if s.stall.overtaking || s.stall.givesUp { // until somebody emits a token, and this pass is the one
+	if s.stall.overtaking || s.stall.givesUp { // until a request emits a token, and this pass is the one
 		return false
 	}
 	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks || len(s.running) >= s.args.MaxNumSeqs)

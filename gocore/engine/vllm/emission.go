@@ -8,7 +8,7 @@ import (
 
 // emit gives one token to every running request whose tokens are all computed, including those whose prompt was
 // completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if some
-// of it loses its turn to a preemption, and zero if nobody gets a token.
+// of it loses its turn to a preemption, and zero if no request gets a token.
 func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.drafts != nil {
 		s.emitBursts(decodeStartMs)
@@ -19,7 +19,7 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.calendar.size == 0 && len(s.ready) == 0 {
 		return
 	}
-	decode := 0.0 // the one token of a prefill worker is nobody's
+	decode := 0.0 // the one token of a prefill worker is not part of any answer
 	if s.role != engine.Prefill {
 		decode = s.decodeSeconds()
 	}
@@ -72,7 +72,7 @@ func (s *Scheduler) removeGone() {
 	}
 }
 
-// fewLeaving is up to how many requests are looked up in the running list, instead of looking at everybody.
+// fewLeaving is up to how many requests are looked up in the running list, instead of going through the whole list.
 const fewLeaving = 8
 
 // decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
@@ -111,18 +111,18 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 		return true
 	}
 	if r.full < r.listed {
-		s.pool.Promote(r.held, r.blockID(r.full))
+		s.pool.Promote(r.slots, r.blockID(r.full))
 		if r.full < r.shareable {
 			s.tookShareable()
 		}
 		r.full++
 	}
-	held, ok := s.pool.UsePartial(r.held)
+	slots, ok := s.pool.UsePartial(r.slots)
 	if !ok {
 		r.generated--
 		return false
 	}
-	r.held = held
+	r.slots = slots
 	r.listed++
 	r.allocated = r.tokens()
 	return true
@@ -144,8 +144,8 @@ func (s *Scheduler) finish(r *sequence) {
 
 // forget releases everything r holds.
 func (s *Scheduler) forget(r *sequence) {
-	s.pool.Release(r.held)
-	r.held = r.held[:0]
+	s.pool.Release(r.slots)
+	r.slots = r.slots[:0]
 	s.roomMade()
 	s.drop(r)
 }
@@ -156,7 +156,7 @@ func (s *Scheduler) roomMade() {
 	s.destinations.RoomMade()
 }
 
-// lookAgain forgets why nobody could be admitted.
+// lookAgain forgets why no request could be admitted.
 func (s *Scheduler) lookAgain() {
 	s.headLacksBlocks = false
 	s.stall.stuck = false

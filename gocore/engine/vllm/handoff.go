@@ -79,7 +79,7 @@ func (s *Scheduler) TryReserve() (engine.Reservation, bool) {
 // reserveBlocks takes room for the prompt of r. Like an admission it must leave the blocks that are kept back.
 func (s *Scheduler) reserveBlocks(r *sequence) (ok bool) {
 	s.ids = r.appendBlocks(s.ids[:0], 0, r.listed)
-	r.reservation, ok = s.pool.Reserve(s.ids, s.reserve)
+	r.reservation, ok = s.pool.Reserve(s.ids, s.keptFree)
 	return ok
 }
 
@@ -89,7 +89,7 @@ func (s *Scheduler) Activate(id engine.RequestID) {
 	r, _ := d.TakeReserved(id)
 	active := s.pool.Active()
 	s.ids = r.appendBlocks(s.ids[:0], 0, r.listed)
-	r.held = s.pool.Activate(r.held, r.reservation, s.ids)
+	r.slots = s.pool.Activate(r.slots, r.reservation, s.ids)
 	r.reservation = paged.Reservation{}
 	if s.pool.Active() < active {
 		d.RoomMade()

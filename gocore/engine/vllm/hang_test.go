@@ -206,12 +206,12 @@ func TestStuck(t *testing.T) {
 		}
 		m.nowMs = pass.EndMs
 	}
-	want := []engine.Stuck{
+	want := []engine.RequestState{
 		{ID: 0, State: "running", PromptTokens: 6, OutputTokens: 7, Generated: 3, BlocksNeeded: 4},
 		{ID: 1, State: "preempted", PromptTokens: 7, OutputTokens: 5, Generated: 2, BlocksNeeded: 3},
 		{ID: 2, State: "waiting", PromptTokens: 8, OutputTokens: 2, Generated: 0, BlocksNeeded: 3},
 	}
-	if got := m.s.Stuck(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := m.s.States(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

@@ -44,7 +44,7 @@ type sequence struct {
 	privateBase kvcache.BlockID // id of block i from shareable on: privateBase + i
 	listed      int             // blocks opened
 	full        int             // of those, full blocks
-	held        []paged.Slot    // the first blocks of the list, covering the allocated tokens
+	slots       []paged.Slot    // the first blocks of the list, covering the allocated tokens
 	reservation paged.Reservation
 
 	share         share

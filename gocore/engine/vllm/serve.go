@@ -72,8 +72,8 @@ func (s *Scheduler) allocate(r *sequence, tokens int) bool {
 		from, to := s.blocksFor(r, r.allocated), s.blocksFor(r, tokens)
 		if to > from {
 			s.ids = r.appendBlocks(s.ids[:0], from, to)
-			held, ok := s.pool.Use(r.held, s.ids)
-			r.held = held
+			slots, ok := s.pool.Use(r.slots, s.ids)
+			r.slots = slots
 			if !ok {
 				if s.preemptWhileServing() == r {
 					return false

@@ -8,7 +8,7 @@ type Slot int32
 // PartialSlot is where all partial blocks are: nothing is to be known of them but how many there are.
 const PartialSlot Slot = -1
 
-// Partial stands for a block that is not full yet, in the list given to Use. Nobody else can share it.
+// Partial stands for a block that is not full yet, in the list given to Use. No other request can share it.
 const Partial = ^kvcache.BlockID(0)
 
 // noSlot marks a block that Use still has to find room for.
@@ -215,7 +215,7 @@ func (p *Pool) drop(slot Slot) {
 	p.full.pushBack(p.queues.queueOf(p.full.id(slot)), slot)
 }
 
-const notHeld = "paged: a block was released that nobody holds"
+const notHeld = "paged: a block was released that no request holds"
 
 // fill makes room, evicting when no slot is free, and gives it to one request as block id. The caller has checked that
 // there is room.

@@ -8,5 +8,5 @@
 //	  Collector, router, Driver <-- messages ----- what the pass did
 //
 // Arrivals are recorded at the time they were due, so that being late counts as latency; admissions when their pass started;
-// tokens and completions when the desk hears of them, which is never before their simulated time.
+// tokens and completions when the dispatcher hears of them, which is never before their simulated time.
 package online

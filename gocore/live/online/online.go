@@ -21,7 +21,7 @@ const pollEvery = 20 * time.Millisecond
 // Run replays a workload of aggregated workers on the clock. Config.MaxSimTimeMs is not looked at.
 func Run(cfg replay.Config) (*report.Collector, error) {
 	stop := make(chan struct{})
-	d := &desk{
+	d := &dispatcher{
 		Config:    cfg,
 		clock:     pace.New(stop),
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
@@ -45,8 +45,8 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 	return d.collector, err
 }
 
-// desk hands out requests and hears of what becomes of them.
-type desk struct {
+// dispatcher hands out requests and hears of what becomes of them.
+type dispatcher struct {
 	replay.Config
 	clock     *pace.Clock
 	driver    *workload.Driver
@@ -59,7 +59,7 @@ type desk struct {
 }
 
 // serve goes on until all requests are over.
-func (d *desk) serve() error {
+func (d *dispatcher) serve() error {
 	arrivals := time.NewTimer(math.MaxInt64)
 	polls := time.NewTicker(pollEvery)
 	defer polls.Stop()
@@ -89,7 +89,7 @@ func (d *desk) serve() error {
 	return nil
 }
 
-func (d *desk) poll() error {
+func (d *dispatcher) poll() error {
 	if d.Poll == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (d *desk) poll() error {
 }
 
 // release hands out all requests whose time has come.
-func (d *desk) release() error {
+func (d *dispatcher) release() error {
 	for {
 		turn, arrivalMs, ok := d.driver.Next(d.clock.NowMs())
 		if !ok {
@@ -112,7 +112,7 @@ func (d *desk) release() error {
 	}
 }
 
-func (d *desk) request(turn int32) engine.Request {
+func (d *dispatcher) request(turn int32) engine.Request {
 	t := d.driver.Turn(turn)
 	return engine.Request{
 		ID: engine.RequestID(turn), Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens, NamedBlocks: t.NamedBlocks,
@@ -120,20 +120,20 @@ func (d *desk) request(turn int32) engine.Request {
 }
 
 // admit hands requests to the workers that the router chose.
-func (d *desk) admit(admitted []router.Admission, err error) error {
+func (d *dispatcher) admit(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		d.dispatch(a.ID, a.Worker)
 	}
 	return replay.NameRequest(err, d.Workload)
 }
 
-func (d *desk) dispatch(turn int32, to int) {
+func (d *dispatcher) dispatch(turn int32, to int) {
 	d.collector.Worker(engine.RequestID(turn), to)
 	d.workers[to].submit(d.request(turn))
 }
 
-// hear takes note of what a worker has done: cache events first, then who has got a first token, then who is over.
-func (d *desk) hear(m message) error {
+// hear records what a worker has done: cache events first, then first tokens, then requests that are over.
+func (d *dispatcher) hear(m message) error {
 	if m.failure != "" {
 		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
 	}
@@ -171,7 +171,7 @@ func (d *desk) hear(m message) error {
 }
 
 // free takes a request that is over off the books.
-func (d *desk) free(id engine.RequestID, nowMs float64) error {
+func (d *dispatcher) free(id engine.RequestID, nowMs float64) error {
 	d.open--
 	return d.admit(d.router.Free(int32(id), nowMs))
 }

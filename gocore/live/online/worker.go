@@ -14,7 +14,7 @@ import (
 	model "dynosim/gocore/worker"
 )
 
-// message is what a worker tells the desk. It owns its slices.
+// message is what a worker tells the dispatcher. It owns its slices.
 type message struct {
 	worker  int
 	cache   []kvcache.Event
@@ -135,7 +135,7 @@ func (w *worker) run() {
 	}
 }
 
-// pass runs one pass and tells the desk of it in time. It reports false if the worker is to stop.
+// pass runs one pass and tells the dispatcher of it in time. It reports false if the worker is to stop.
 func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	pass, alive := w.engine.RunPass(startMs)
 	if err := w.broken(); err != nil {
@@ -169,12 +169,12 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 
 // giveUp takes the oldest request away from an engine that nothing else can help.
 func (w *worker) giveUp() engine.Rejection {
-	oldest := w.engine.Stuck()[0]
+	oldest := w.engine.States()[0]
 	w.engine.Cancel(oldest.ID)
 	return engine.Rejection{ID: oldest.ID, Reason: "the KV pool cannot hold this request beside the others"}
 }
 
-// tell reports false if the desk does not listen any more.
+// tell reports false if the dispatcher does not listen any more.
 func (w *worker) tell(m message) bool {
 	m.worker = w.index
 	select {
