@@ -50,8 +50,8 @@ type Setup struct {
 	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
-	// Stepwise makes an engine look at every request in every pass. The results are the same to the last bit, much later:
-	// tests compare them.
+	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
+	// does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
 }
 

@@ -5,8 +5,9 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Coasting runs many passes at once. While all running requests are on the calendar and none can be admitted, passes follow each other
-// that give each request one token and open a block now and then, and all that a shell could see of them is when they end:
+// Coasting runs many passes at once. While all running requests are steady (steady.go) and none can be admitted, passes
+// follow each other that give each request one token and open a block now and then, and all that a shell could see of them
+// is when they end:
 //
 //	pass      31    32    33    34    35
 //	due       -     A     -     -     B       A opens a block, B ends
@@ -22,7 +23,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if !s.merelyDecodes() {
 		return nil
 	}
-	c := &s.calendar
+	c := &s.steady
 	active, context, available := s.pool.Active()-s.pool.Aside(), c.context, s.pool.Available()
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
@@ -60,9 +61,9 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	return ends
 }
 
-// merelyDecodes reports whether the next pass gives each request on the calendar a token, and does nothing besides.
+// merelyDecodes reports whether the next pass gives each steady request a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
-	c := &s.calendar
+	c := &s.steady
 	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
 		return false
 	}
@@ -84,14 +85,14 @@ func (s *Scheduler) Settle(passes int) {
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
 	for range passes {
-		if s.calendar.days[s.emittingPasses&(s.blockSize-1)] == nil {
-			s.calendar.context += s.calendar.size
+		if s.steady.days[s.steady.day(s.emittingPasses)] == nil {
+			s.steady.context += s.steady.size
 			s.emittingPasses++
 			continue
 		}
-		s.emitByCalendar()
+		s.steady.emit()
 		s.emittingPasses++
-		s.updateCalendar()
+		s.steady.advance()
 	}
 	if s.observed { // of blocks that only one request can have
 		s.pool.TakeEvents()

@@ -16,14 +16,14 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	}
 	s.out.EndMs = decodeStartMs
 	s.findReady()
-	if s.calendar.size == 0 && len(s.ready) == 0 {
+	if s.steady.size == 0 && len(s.ready) == 0 {
 		return
 	}
 	decode := 0.0 // the one token of a prefill worker is not part of any answer
 	if s.role != engine.Prefill {
 		decode = s.decodeSeconds()
 	}
-	if !s.emitByCalendar() {
+	if !s.steady.emit() {
 		s.findReady()
 	}
 	for _, r := range s.ready {
@@ -37,15 +37,15 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.out.Tokens > 0 {
 		s.out.EndMs = decodeStartMs + float64(decode*1000)
 		s.emittingPasses++
-		s.updateCalendar()
+		s.steady.advance()
 	}
 }
 
-// findReady collects the requests that are owed a token, in running order; those on the calendar are, all of them.
+// findReady collects the requests that are owed a token, in running order; the steady ones are, all of them.
 func (s *Scheduler) findReady() {
 	s.ready = s.ready[:0]
 	s.readyContext = 0
-	for _, r := range s.running[s.calendar.size:] {
+	for _, r := range s.running[s.steady.size:] {
 		if r.ready() {
 			s.ready = append(s.ready, r)
 			s.readyContext += r.tokens()
@@ -56,12 +56,7 @@ func (s *Scheduler) findReady() {
 // removeGone takes those that finished or were preempted out of the running list.
 func (s *Scheduler) removeGone() {
 	isGone := func(r *sequence) bool { return r.status != running }
-	for _, r := range s.calendar.due {
-		if isGone(r) {
-			s.calendar.size--
-			s.calendar.context -= r.tokens()
-		}
-	}
+	s.steady.leave()
 	if len(s.leaving) > fewLeaving {
 		s.running = slices.DeleteFunc(s.running, isGone)
 		return
@@ -78,7 +73,7 @@ const fewLeaving = 8
 // decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
 func (s *Scheduler) decodeSeconds() float64 {
 	return s.clock.DecodeSeconds(
-		s.calendar.size+len(s.ready), s.calendar.context+s.readyContext,
+		s.steady.size+len(s.ready), s.steady.context+s.readyContext,
 		(s.pool.Active()-s.pool.Aside())<<s.blockShift, s.pool.Capacity()<<s.blockShift)
 }
 
@@ -126,6 +121,14 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 	r.listed++
 	r.allocated = r.tokens()
 	return true
+}
+
+// opensBlock is 1 if the next token of r needs a block, else 0.
+func (s *Scheduler) opensBlock(r *sequence) int {
+	if r.tokens()&(s.blockSize-1) == 0 {
+		return 1
+	}
+	return 0
 }
 
 // finish releases everything r holds and forgets it; its blocks are there for the next request of the same emission. A

@@ -124,7 +124,7 @@ func (s *Scheduler) remove(id engine.RequestID) {
 		return
 	}
 	if r.status == running {
-		s.clearCalendar(false)
+		s.steady.clear(false)
 		s.running = slices.DeleteFunc(s.running, func(q *sequence) bool { return q == r })
 	} else {
 		transit.TakeFrom(&s.waiting, r.id)

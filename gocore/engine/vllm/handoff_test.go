@@ -322,7 +322,7 @@ func (p *pair) pass(s *Scheduler) (*engine.Pass, bool) {
 		return nil, false
 	}
 	if p.plain {
-		s.calendar.off = true
+		s.steady.off = true
 		s.headLacksBlocks = false
 	}
 	pass, alive := s.RunPass(p.nowMs)

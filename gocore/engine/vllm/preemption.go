@@ -22,7 +22,7 @@ func (s *Scheduler) victim() (int, *sequence) {
 
 // preemptWhileServing preempts a running request, takes its share of this pass back, and bars admission in this pass.
 func (s *Scheduler) preemptWhileServing() *sequence {
-	s.clearCalendar(true)
+	s.steady.clear(true)
 	i, r := s.victim()
 	s.running = slices.Delete(s.running, i, i+1)
 	if r.share.pass == s.passes {

@@ -55,7 +55,7 @@ type Scheduler struct {
 
 	emittingPasses int
 	stall          stall
-	calendar       calendar
+	steady         steady // the fast path
 
 	ready        []*sequence       // scratch
 	readyContext int               // tokens of all sequences in ready
@@ -77,8 +77,9 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
-		calendar:   calendar{off: setup.Stepwise},
+		steady:     steady{off: setup.Stepwise},
 	}
+	s.steady.s = s
 	if s.trace != nil {
 		s.pool.Record()
 	}
@@ -221,7 +222,7 @@ func (s *Scheduler) States() []engine.RequestState {
 
 // owned lists all waiting and running requests in order of arrival.
 func (s *Scheduler) owned() []*sequence {
-	s.clearCalendar(false)
+	s.steady.clear(false)
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))

@@ -50,7 +50,7 @@ type sequence struct {
 	share         share
 	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted
 	place         int       // in running order
-	nextDue       *sequence // on the calendar: the next one that is due in the same pass
+	nextDue       *sequence // among steady requests: the next one that is due in the same pass
 }
 
 // RequestID implements [dynosim/gocore/engine/transit.Request].

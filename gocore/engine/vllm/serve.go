@@ -15,8 +15,8 @@ const (
 // The index moves on after each request served. When a FIFO victim stood before it, the list has shifted and the next
 // request is skipped in this pass. The real scheduler does so too, and users' numbers depend on it.
 func (s *Scheduler) serveRunning() {
-	s.serveCalendar()
-	for i := s.calendar.size; i < len(s.running) && s.budget > 0; {
+	s.steady.serve()
+	for i := s.steady.size; i < len(s.running) && s.budget > 0; {
 		switch s.serve(s.running[i], 0) {
 		case scheduled:
 			i++

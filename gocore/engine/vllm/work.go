@@ -22,13 +22,13 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return s.waiting.Len() + d.Pending() + d.Reserved(), len(s.running), s.pool.Active()
 }
 
-// countScheduled counts the requests that have got a share of the pass, before any gets a token. Those on the calendar decode.
+// countScheduled counts the requests that have got a share of the pass, before any gets a token. Steady ones decode.
 func (s *Scheduler) countScheduled() {
 	s.scheduledWork = engine.Phases{}
 	for i, r := range s.running {
 		switch {
-		case i < s.calendar.size:
-			s.scheduledWork.AddDecode(r.tokens() + s.missed(r))
+		case i < s.steady.size:
+			s.scheduledWork.AddDecode(r.tokens() + s.steady.missed(r))
 		case r.share.pass != s.passes:
 		case r.share.promptTokens > 0:
 			s.scheduledWork.AddPrefill(r.promptTokens, r.share.tokens, r.share.promptBefore)
