@@ -11,8 +11,8 @@ import (
 // What a cluster tells its router, and what it does with the answers.
 
 // submit asks the router for a worker. The request may have to wait there.
-func (c *cluster) submit(turn int32) error {
-	return c.admit(c.router.Submit(RouterRequest(c.request(engine.RequestID(turn)), c.Workload), c.nowMs))
+func (c *cluster) submit(req engine.Request) error {
+	return c.admit(c.router.Submit(RouterRequest(req, c.Workload), c.nowMs))
 }
 
 // apply makes the end of a pass visible, to a router that observes in this order: cache events, then first and last tokens,
