@@ -82,6 +82,9 @@ func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
 
 // NameRequest gives the request in an error of the router the name that messages use.
 func NameRequest(err error, w *workload.Workload) error {
+	if err == nil { // asked for every admission
+		return nil
+	}
 	var pin *router.PinError
 	if errors.As(err, &pin) {
 		pin.Name = w.TurnName(pin.ID)
