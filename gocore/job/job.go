@@ -100,7 +100,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	cfg := runConfig(o)
 	cfg.Workload, cfg.Each, cfg.Setup = w, inParallel, timing.setup(d)
 	cfg.Poll = m.pollRun
-	if o.Text("replay_mode") == offlineMode { // on the clock, whoever asks looks
+	if o.Text("replay_mode") == offlineMode { // on the clock, the worker that asks looks
 		cfg.Poll = func(nowMs float64, finished int) error {
 			if err := sdk.err(); err != nil {
 				return err

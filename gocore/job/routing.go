@@ -24,7 +24,7 @@ const (
 type routing struct {
 	mode    router.Mode
 	stages  []*router.Options // of one pool; or of prefill and decode workers
-	session aic.Config        // that predicts how long prompts take, without a Backend if nobody does
+	session aic.Config        // that predicts how long prompts take; without a Backend there is none
 }
 
 // parseRouting reads what concerns the router. Decisions to repeat need the workload: see pin.
@@ -75,7 +75,7 @@ func stageOptions(config router.Config, d deployment) []*router.Options {
 	return []*router.Options{prefill, decode}
 }
 
-// parseEstimator reads who tells the router how long prompts take. Configuration and description need each other.
+// parseEstimator reads which session tells the router how long prompts take. Configuration and description need each other.
 func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []string, error) {
 	const name = "aic_perf_config"
 	switch given := o.Given(name); {

@@ -94,7 +94,7 @@ func onlyPrefill(request *wire.Request) {
 	request.EOSTokenIDs, request.Annotations = nil, nil
 }
 
-// transferTime is how long a prefill worker takes to send the KV of a prompt if nobody waits for it in a hand-off.
+// transferTime is how long a prefill worker takes to send the KV of a prompt if no hand-off waits for it.
 func (g *generator) transferTime(request *wire.Request) time.Duration {
 	if g.args.Role != engine.Prefill {
 		return 0
@@ -139,7 +139,7 @@ func badRequest(reason string) wire.Problem {
 	return wire.Problem{Message: reason, Type: "Bad Request", Code: http.StatusBadRequest}
 }
 
-// rank is where a request goes: where its router wants it, else everybody in turn.
+// rank is where a request goes: where its router wants it, else the ranks in turn.
 func (g *generator) rank(request *wire.Request) (int, error) {
 	size := len(g.ranks)
 	switch {

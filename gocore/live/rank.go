@@ -97,7 +97,7 @@ const shuttingDown = "the worker is shutting down"
 type inbox struct {
 	mu       sync.Mutex
 	commands []command
-	closed   bool // nobody reads them any more
+	closed   bool // they are not read any more
 	wake     chan struct{}
 }
 
@@ -282,7 +282,7 @@ func (r *rank) enter(q *request) engine.Request {
 	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
 	if r.traits.CachesPrefixes {
 		tokens := q.prompt
-		if r.source == nil { // the token of a prefill worker is nobody's
+		if r.source == nil { // the token of a prefill worker is not part of any answer
 			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)
 		}
 		q.blocks = r.names.Hold(tokens)

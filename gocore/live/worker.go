@@ -42,7 +42,7 @@ type Worker struct {
 	started chan struct{} // closed when start is over
 }
 
-// newWorker makes a worker that nobody knows of.
+// newWorker makes a worker that is not announced yet.
 func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	c := &p.config
 	w := &Worker{
@@ -86,7 +86,7 @@ func (w *Worker) announce() error {
 	return w.serve(c.Endpoint, w.generator)
 }
 
-// openHandoffs makes the worker take part in hand-offs before anybody can send it one.
+// openHandoffs makes the worker take part in hand-offs before it can be sent one.
 func (w *Worker) openHandoffs() (err error) {
 	config := rendezvousConfig(&w.args)
 	config.Log = w.log
@@ -156,7 +156,7 @@ func (w *Worker) publisherConfig() publish.Config {
 	return config
 }
 
-// hasKVEvents reports whether routers follow what the caches hold: nobody chooses a decode worker by that.
+// hasKVEvents reports whether routers follow what the caches hold: decode workers are not chosen by that.
 func (w *Worker) hasKVEvents() bool {
 	return w.args.PrefixCaching && w.args.Role != engine.Decode
 }

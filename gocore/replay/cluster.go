@@ -126,8 +126,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		c.arrive(turn, arrivalMs)
-		if err := c.submit(turn); err != nil {
+		if err := c.submit(c.arrive(turn, arrivalMs)); err != nil {
 			return changed, err
 		}
 		changed = true

@@ -129,9 +129,11 @@ type run struct {
 // pollEvery is the number of passes between two calls of Config.Poll.
 const pollEvery = 16
 
-// arrive records the arrival of a turn.
-func (r *run) arrive(turn int32, arrivalMs float64) {
-	r.collector.Arrival(r.request(engine.RequestID(turn)), arrivalMs)
+// arrive records the arrival of a turn, and returns it as a request.
+func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
+	req := r.request(engine.RequestID(turn))
+	r.collector.Arrival(req, arrivalMs)
+	return req
 }
 
 // assign hands a turn that has arrived to a worker.

@@ -11,8 +11,8 @@ import (
 // What a cluster tells its router, and what it does with the answers.
 
 // submit asks the router for a worker. The request may have to wait there.
-func (c *cluster) submit(turn int32) error {
-	return c.admit(c.router.Submit(RouterRequest(c.request(engine.RequestID(turn)), c.Workload), c.nowMs))
+func (c *cluster) submit(req engine.Request) error {
+	return c.admit(c.router.Submit(RouterRequest(req, c.Workload), c.nowMs))
 }
 
 // apply makes the end of a pass visible, to a router that observes in this order: cache events, then first and last tokens,
@@ -82,6 +82,9 @@ func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
 
 // NameRequest gives the request in an error of the router the name that messages use.
 func NameRequest(err error, w *workload.Workload) error {
+	if err == nil { // asked for every admission
+		return nil
+	}
 	var pin *router.PinError
 	if errors.As(err, &pin) {
 		pin.Name = w.TurnName(pin.ID)

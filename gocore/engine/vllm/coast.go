@@ -84,15 +84,16 @@ func (s *Scheduler) Settle(passes int) {
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
+	t, lastDay := &s.steady, s.blockSize-1
 	for range passes {
-		if s.steady.days[s.steady.day(s.emittingPasses)] == nil {
-			s.steady.context += s.steady.size
+		if t.days[s.emittingPasses&lastDay] == nil {
+			t.context += t.size
 			s.emittingPasses++
 			continue
 		}
-		s.steady.emit()
+		t.emit()
 		s.emittingPasses++
-		s.steady.advance()
+		t.advance()
 	}
 	if s.observed { // of blocks that only one request can have
 		s.pool.TakeEvents()

@@ -3,7 +3,7 @@
 //
 //	                root                            request A: 1 2 3 4, then a b c of its own
 //	               /    \                           request B: 1 2 9 9
-//	          [1 2]      [7 8 9]  (nobody's)
+//	          [1 2]      [7 8 9]  (unused)
 //	         /     \
 //	A: [3 4 a]      [9 9] B                         locks:  [1 2] has two locked children,
 //	      |                                                 [3 4 a] has one,
