@@ -151,15 +151,15 @@ _ENGINE: Sequence[Option] = (
     ("--gpu-memory-utilization", float, "vLLM: fraction of GPU memory"),
     ("--mem-fraction-static", float, "SGLang: the same"),
     ("--free-gpu-memory-fraction", float, "TensorRT-LLM: the same"),
-    ("--num-g2-blocks", int, "KV blocks in host memory"),
-    ("--num-g3-blocks", int, "KV blocks on disk"),
-    ("--offload-batch-size", int, "blocks that are moved together"),
-    ("--bandwidth-g1-to-g2-gbps", float, "GB/s from GPU to host"),
-    ("--bandwidth-g2-to-g1-gbps", float, "GB/s from host to GPU"),
-    ("--bandwidth-g2-to-g3-gbps", float, "GB/s from host to disk"),
-    ("--bandwidth-g3-to-g2-gbps", float, "GB/s from disk to host"),
-    ("--bandwidth-g2-to-g4-gbps", float, "GB/s from host to object storage"),
-    ("--bandwidth-g4-to-g2-gbps", float, "GB/s from object storage to host"),
+    ("--num-g2-blocks", int, "not built yet: KV blocks in host memory"),
+    ("--num-g3-blocks", int, "not built yet: KV blocks on disk"),
+    ("--offload-batch-size", int, "not built yet: blocks that are moved together"),
+    ("--bandwidth-g1-to-g2-gbps", float, "not built yet: GB/s from GPU to host"),
+    ("--bandwidth-g2-to-g1-gbps", float, "not built yet: GB/s from host to GPU"),
+    ("--bandwidth-g2-to-g3-gbps", float, "not built yet: GB/s from host to disk"),
+    ("--bandwidth-g3-to-g2-gbps", float, "not built yet: GB/s from disk to host"),
+    ("--bandwidth-g2-to-g4-gbps", float, "not built yet: GB/s from host to object storage"),
+    ("--bandwidth-g4-to-g2-gbps", float, "not built yet: GB/s from object storage to host"),
 )
 _SPEED: Sequence[Option] = (
     ("--aic-system", str, "GPU system"),
@@ -191,7 +191,7 @@ _DISAGGREGATION: Sequence[Option] = (
     ("--kv-bytes-per-token", int, "size of a token's KV (default: from the model)"),
 )
 _SWITCHES: Sequence[tuple[str, str]] = (
-    ("--enable-g4-storage", "KV blocks in object storage"),
+    ("--enable-g4-storage", "not built yet: KV blocks in object storage"),
     ("--aic-perf-model", "durations from AIC"),
     ("--is-prefill-worker", "deprecated: use --disaggregation-mode"),
     ("--is-decode-worker", "deprecated: use --disaggregation-mode"),

@@ -254,10 +254,10 @@ _DEPLOYMENT: Sequence[Option] = (
     ("--router-log", str, "write every decision of the router to this JSONL file"),
     ("--router-decisions", str, "JSONL file with decisions to repeat: trace_row, decode_worker_idx"),
     ("--router-decisions-mode", str, "check (default): only cheapest workers; or force"),
-    ("--router-policy-config", str, "file with router policy settings"),
+    ("--router-policy-config", str, "not built yet: file with router policy settings"),
     ("--model-name", str, "name of the served model; no effect without --router-policy-config"),
-    ("--planner-config", str, "planner settings: a JSON object, @FILE or a path"),
-    ("--benchmark-granularity", int, "steps per axis of the planner's benchmark (default: 8)"),
+    ("--planner-config", str, "not built yet: planner settings, a JSON object, @FILE or a path"),
+    ("--benchmark-granularity", int, "not built yet: steps per axis of the planner's benchmark (default: 8)"),
 )
 _RUN: Sequence[Option] = (
     ("--replay-mode", str, "offline (default, virtual time) or online"),

@@ -36,9 +36,10 @@ class Requests(ReadOnlyDict[str, "Column"]):
         turn_index: Which turn of its session the request is, from 0.
         uuid: Name of the request, the same in equal runs.
         trace_row: Which row of the workload it comes from, from 0.
-        state: What became of it by the end of the run, for every request that arrived.
-        terminal_status: ``completed``, ``rejected``, ``failed`` or ``canceled``.
-        rejection_reason: Why it was rejected.
+        state: Where it was when the run ended: ``finished``, ``running``, ``waiting``, ``rejected``, ``failed`` or
+            ``cancelled``. A limit on simulated time leaves requests running and waiting.
+        terminal_status: How it ended: ``completed``, ``rejected``, ``failed`` or ``canceled``; none if it has not.
+        rejection_reason: Why it can never run, for requests that were rejected or failed.
         arrival_time_ms: When it arrived.
         first_admit_ms: When an engine first admitted it.
         first_token_ms, last_token_ms: When its first and last tokens were emitted.
@@ -61,6 +62,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
     """
 
     def __init__(self, source: RunResult | None, fetched: dict[str, Column] | None = None) -> None:
+        super().__init__()
         self._source = source
         self._fetched: dict[str, Column] = {} if fetched is None else fetched
         self._lock = threading.Lock()
