@@ -71,7 +71,7 @@ func Run(config string, m *Monitor) (*Result, error) {
 	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, m.poll)
+	w, err := loadWorkload(o, spec, d.args, m.poll)
 	if err != nil {
 		return nil, err
 	}

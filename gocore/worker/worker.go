@@ -5,6 +5,7 @@ package worker
 import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/sglang"
+	"dynosim/gocore/engine/sglangsrt"
 	"dynosim/gocore/engine/vllm"
 	"dynosim/gocore/engine/vllmv1"
 	"dynosim/gocore/engineargs"
@@ -42,6 +43,8 @@ func New(args engineargs.Args, setup engine.Setup) Worker {
 	switch {
 	case args.Scheduler == engineargs.VLLMOwn:
 		return Worker{Engine: vllmv1.New(args, setup)}
+	case args.Scheduler == engineargs.SGLangOwn:
+		return Worker{Engine: sglangsrt.New(args, setup)}
 	case args.EngineType == engineargs.SGLang:
 		return Worker{Engine: sglang.New(args, setup)}
 	default:
