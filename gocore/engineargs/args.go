@@ -96,6 +96,9 @@ type SGLangArgs struct {
 	// ReferenceQuirks keeps the accounting errors of the reference: a retracted request loses the slots it holds twice,
 	// and returns slots it shares.
 	ReferenceQuirks bool
+	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
+	// whole outputs of running requests are reserved. Both are looked at by SGLang's own scheduler only.
+	Overlap, IgnoreEOS bool
 }
 
 // SchedulePolicy is the order in which SGLang considers waiting requests.
@@ -186,7 +189,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == live {
 		args.Live = liveArgs(o)
 	}
-	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args)), nil
+	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args), idleSettings(o)), nil
 }
 
 // ineffective returns one line for each place where fields have been set in vain, with all of them.
@@ -423,6 +426,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		ClipMaxNewTokens:   4096,
 		Conservativeness:   1,
 		ReferenceQuirks:    true,
+		Overlap:            true,
 	}
 	nested := o.Object("sglang")
 	if nested == nil {
@@ -439,9 +443,14 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	if nested.Given("schedule_conservativeness") {
 		a.Conservativeness = nested.Float("schedule_conservativeness")
 	}
-	if nested.Given("reference_quirks") {
-		a.ReferenceQuirks = nested.Bool("reference_quirks")
+	flag := func(name string, to *bool) {
+		if nested.Given(name) {
+			*to = nested.Bool(name)
+		}
 	}
+	flag("reference_quirks", &a.ReferenceQuirks)
+	flag("overlap_schedule", &a.Overlap)
+	flag("ignore_eos", &a.IgnoreEOS)
 	if nested.Text("schedule_policy") == "lpm" {
 		a.Policy = LPM
 	}

@@ -124,6 +124,9 @@ var sglangFields = []strictjson.Field{
 	{Name: "clip_max_new_tokens", Type: atLeast(1)},
 	{Name: "schedule_conservativeness", Type: strictjson.Number{}},
 	{Name: "reference_quirks", Type: strictjson.Bool{}},
+	{Name: "overlap_schedule", Type: strictjson.Bool{}},
+	{Name: "ignore_eos", Type: strictjson.Bool{}},
+	{Name: "enable_mixed_chunk", Type: strictjson.Bool{}},
 }
 
 var trtllmFields = []strictjson.Field{

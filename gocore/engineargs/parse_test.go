@@ -20,7 +20,7 @@ var defaults = Args{
 	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
-		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true,
+		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
 	},
 	VLLM: VLLMArgs{Async: true, ReserveFullISL: true},
 }
@@ -57,6 +57,9 @@ func TestAccepted(t *testing.T) {
 		{`{"preemption_mode": "FIFO"}`, with(func(a *Args) { a.Preemption = FIFO })},
 		{`{"eviction_backend": "lru"}`, with(func(a *Args) { a.Eviction = LRU })},
 		{`{"eviction_backend": "Multi_LRU"}`, with(func(a *Args) { a.Eviction = MultiLRU })},
+		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`, with(func(a *Args) {
+			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false, true
+		})},
 		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async = VLLMOwn, false })},
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
@@ -68,7 +71,7 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
@@ -209,7 +212,13 @@ func TestRefused(t *testing.T) {
 		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
-		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28`},
+		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28, sglang, sglang-0.5`},
+		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want dynamo with engine_type vllm`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
+			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by the engine's own rules are not proven`},
+		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"enable_mixed_chunk": true}}`,
+			`sglang.enable_mixed_chunk: got true, want false, as in a stock server: batches that mix prompts with decoding requests are not simulated`},
 		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want dynamo with engine_type sglang`},
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode"}`, `scheduler: got "vllm", want dynamo on decode workers: hand-offs by the engine's own rules are not proven`},

@@ -9,18 +9,20 @@ import (
 	"strings"
 	"unicode"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
 // loadWorkload reads or generates what the description asks for. spec describes a generated workload.
-func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, blockSize int, poll func() error) (*workload.Workload, error) {
+func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
 	if o.Text("kind") == kindSynthetic {
-		return generate(spec, blockSize, poll)
+		return generate(spec, args.BlockSize, poll)
 	}
 	return loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
 		TraceBlockSize:    traceBlockSize(o),
-		EngineBlockSize:   blockSize,
+		EngineBlockSize:   args.BlockSize,
+		NamePartialBlocks: args.ComparesTokens(),
 		SharedPrefixRatio: o.Float("trace_shared_prefix_ratio"),
 		NumPrefixGroups:   o.Int("trace_num_prefix_groups"),
 		Poll:              poll,

@@ -66,7 +66,7 @@ func loadWithin(b budget, o *strictjson.Object, spec workload.SyntheticSpec, d d
 			return nil, err
 		}
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, poll)
+	w, err := loadWorkload(o, spec, d.args, poll)
 	if err != nil {
 		return nil, err
 	}

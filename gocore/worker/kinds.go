@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/sglang"
+	"dynosim/gocore/engine/sglangsrt"
 	"dynosim/gocore/engine/vllm"
 	"dynosim/gocore/engine/vllmv1"
 	"dynosim/gocore/engineargs"
@@ -29,6 +30,8 @@ var kinds = map[selector]Kind{
 	{engineargs.TRTLLM, engineargs.Dynamo}: {made(vllm.New), vllm.Traits},
 	{engineargs.SGLang, engineargs.Dynamo}: {made(sglang.New), sglang.Traits},
 	{engineargs.VLLM, engineargs.VLLMOwn}:  {made(vllmv1.New), vllmv1.Traits},
+
+	{engineargs.SGLang, engineargs.SGLangOwn}: {made(sglangsrt.New), sglangsrt.Traits},
 }
 
 // made makes an engine.Engine of what a constructor returns.
