@@ -33,7 +33,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo stress test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
-	interop-kubernetes fuzz golden generate clean truth
+	interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ truth: ## Compare with vLLM's own scheduler on random workloads, pass by pass
 	@test -n "$(VLLM)" || { echo "make truth: give VLLM=PYTHON, an environment with vLLM 0.28; see tests/truth/vllm_scheduler.py" >&2; exit 2; }
 	go build -o build/passes ./gocore/truth/passes
 	$(PYTHON) tests/truth/truth.py --python $(VLLM) --passes build/passes -n $(TRUTH_CASES)
+
+truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=PYTHON for those of public traces)
+	$(BIN)/python tests/truth/table.py $(if $(VLLM),--vllm $(VLLM)) $(if $(SGLANG),--sglang $(SGLANG)) --write docs/agreement.md
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \

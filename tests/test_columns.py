@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import html.parser
+import json
 import math
+import os
 import pickle
+import select
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +109,40 @@ def test_files_are_replaced_whole(report: Report, folder: Path) -> None:
         with pytest.raises(TypeError, match="path: got 3, want a path"):
             write(3)  # type: ignore[arg-type]
     assert not list(folder.glob(".dynamo-*"))
+
+
+def test_json_does_not_take_columns_for_nothing(report: Report) -> None:
+    with pytest.raises(TypeError, match="ndarray is not JSON serializable"):
+        json.dumps({"requests": report.requests})
+    assert list(json.loads(json.dumps(report.requests, default=repr))) == list(report.requests)
+
+
+@pytest.mark.parametrize("method", ["to_csv", "to_parquet"])
+def test_a_pipe_whose_reader_leaves_is_named_and_stays(folder: Path, method: str) -> None:
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    done = threading.Thread(target=_close_when_opened, args=(reader,))
+    times = np.random.default_rng(0).random(1_000_000)  # more than a pipe holds, compressed, too
+    many = Requests(None, {"ttft_ms": times})
+    done.start()
+    with pytest.raises(OSError, match="Broken pipe: 'pipe'"):
+        getattr(many, method)("pipe")
+    done.join()
+    assert Path("pipe").is_fifo()
+
+
+def _close_when_opened(reader: int) -> None:
+    """Reads until something has arrived, and leaves."""
+    while not _arrived(reader):
+        select.select([reader], [], [])
+    os.close(reader)
+
+
+def _arrived(reader: int) -> bool:
+    try:
+        return bool(os.read(reader, 1))
+    except BlockingIOError:
+        return False
 
 
 @pytest.mark.parametrize(

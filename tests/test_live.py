@@ -370,6 +370,16 @@ def test_preemptions_are_counted(tmp_path: Path, model: str) -> None:
         assert w.metric("vllm:num_preemptions_total") > 0
 
 
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_vllm_by_its_own_scheduler(tmp_path: Path, model: str, asynchronous: bool) -> None:
+    arguments = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 8, "async_scheduling": asynchronous}
+    with workers(tmp_path, "--model-path", model, "--extra-engine-args", json.dumps(arguments)) as w:
+        assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
+        assert w.metric("vllm:num_preemptions_total") > 0
+        too_long = post(w.url(), generate(1000))[1]
+        assert "the pool has 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
+
+
 def test_trtllm(tmp_path: Path, model: str) -> None:
     """Nothing is preempted, and an answer that the pool cannot hold ends with the pool."""
     with workers(tmp_path, "--model-path", model, "--engine-type", "trtllm", *SMALL_POOL) as w:

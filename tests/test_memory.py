@@ -37,8 +37,10 @@ def test_shared_prompts_count(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("module", ["dynamo.replay", "dynamo.replay.inspect"])
-def test_a_trace_that_does_not_fit_ends_the_run(folder: Path, module: str) -> None:
+@pytest.mark.parametrize("bound", ["GOMEMLIMIT", "ulimit -v 1900", "ulimit -v 2300"])
+def test_a_trace_that_does_not_fit_ends_the_run(folder: Path, module: str, bound: str) -> None:
     """Whether it fits is not known before it is read: here it never ends."""
+    name, _, megabytes = bound.rpartition(" ")
     rows = subprocess.Popen(["yes", json.dumps(row(0, 512, 4, [1]))], stdout=subprocess.PIPE)
     try:
         done = subprocess.run(
@@ -48,13 +50,14 @@ def test_a_trace_that_does_not_fit_ends_the_run(folder: Path, module: str) -> No
             capture_output=True,
             text=True,
             timeout=120,
-            env=bounded(200),
+            env=None if name else bounded(200),
+            preexec_fn=address_space(int(megabytes)) if name else None,
         )
     finally:
         rows.kill()
         rows.communicate()
     assert (done.returncode, done.stdout) == (1, ""), done
-    assert done.stderr.startswith("error: memory: the run needs more than it may take, GOMEMLIMIT")
+    assert done.stderr.startswith(f"error: memory: the run needs more than it may take, {name or bound} leaves")
     assert done.stderr.count("\n") == 1
     assert list(folder.iterdir()) == []
 

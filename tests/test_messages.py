@@ -36,6 +36,7 @@ def test_every_command_knows_its_version(folder: Path, module: str) -> None:
         ("dynamo.replay", ["--num-worker", "2"], "unknown option --num-worker, did you mean --num-workers?"),
         ("dynamo.replay", ["--num_workers=2"], "unknown option --num_workers, did you mean --num-workers?"),
         ("dynamo.replay", ["-num-workers", "2"], "unknown option -num-workers, did you mean --num-workers?"),
+        ("dynamo.replay", ["-x"], "unknown option -x, --help lists all"),
         ("dynamo.replay", ["--num-w", "2"], "unknown option --num-w, --help lists all"),
         ("dynamo.replay", [f"--{'x' * 500}"], f"unknown option --{'x' * 58}..., --help lists all"),
         ("dynamo.mocker", ["--modelpath", "."], "unknown option --modelpath, did you mean --model-path?"),

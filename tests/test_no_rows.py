@@ -42,7 +42,17 @@ def test_its_columns_keep_their_types() -> None:
 
 
 def test_its_files(folder: Path, cli: Cli) -> None:
-    done = cli(*TINY, "--num-workers", "2", "--max-sim-time-seconds", "0", "--report-jsonl", "rows.jsonl", "--report-json", "report.json")
+    done = cli(
+        *TINY,
+        "--num-workers",
+        "2",
+        "--max-sim-time-seconds",
+        "0",
+        "--report-jsonl",
+        "rows.jsonl",
+        "--report-json",
+        "report.json",
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert len((folder / "rows.jsonl").read_text().splitlines()) == 1
     assert "mean_ttft_ms" in json.loads((folder / "report.json").read_text())

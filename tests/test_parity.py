@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Cli, row, write_trace
+from conftest import TINY, Cli, row, write_trace
 
 import dynamo.llm
 import dynamo.mocker
@@ -392,6 +392,32 @@ def test_help_shows_the_documented_defaults(module: str, defaults: dict[str, str
     for option, default in defaults.items():
         text = described[option]
         assert f"(default: {default}" in text or f"{default} (default" in text, f"{option}: {text}"
+
+
+MODEL = Path(__file__).resolve().parents[1] / "examples/models/tiny"
+
+
+@pytest.mark.parametrize(
+    ("module", "unlike_default"),
+    [
+        (
+            "dynamo.replay",
+            {"--router-policy-config": "x", "--planner-config": "{}", "--benchmark-granularity": "4"},
+        ),
+        (
+            "dynamo.mocker",
+            {"--num-g2-blocks": "5", "--offload-batch-size": "3", "--bandwidth-g1-to-g2-gbps": "1"},
+        ),
+    ],
+)
+def test_help_says_what_is_refused_until_it_is_built(module: str, unlike_default: dict[str, str]) -> None:
+    run = [*TINY] if module == "dynamo.replay" else ["--model-path", str(MODEL), "--discovery-backend", "mem"]
+    described = described_options(module)
+    for option, value in unlike_default.items():
+        done = subprocess.run([sys.executable, "-m", module, *run, option, value], capture_output=True, text=True)
+        assert (done.returncode, "is not built yet" in done.stderr) == (2, True), done
+        assert "not built yet: " in described[option]
+        assert "not built yet: " not in described["--num-workers"]
 
 
 def test_help_of_live_workers_shows_what_the_core_does() -> None:

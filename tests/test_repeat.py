@@ -151,6 +151,27 @@ def test_files_that_are_no_reports(cli: Cli, folder: Path, text: str, message: s
     assert os.listdir(folder) == ["r.json"]
 
 
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("function", ["run_trace_replay"], "function: want one of run_trace_replay, run_synthetic_trace_replay"),
+        ("version", None, "version: want a text"),
+        ("arguments", None, "arguments: want an object"),
+        ("arguments", [["seed", 1]], "arguments: want an object"),
+        ("arguments", {"trace_files": 5}, "arguments: want an object, with trace_files as a list of texts"),
+        ("arguments", {"trace_files": "t.jsonl"}, "arguments: want an object, with trace_files as a list of texts"),
+        ("inputs", "abc", "inputs: want a list of objects with argument, path, sha256"),
+        ("inputs", [{"path": 5}], "inputs: want a list of objects with argument, path, sha256"),
+    ],
+)
+def test_a_damaged_provenance(cli: Cli, folder: Path, member: str, value: object, message: str) -> None:
+    assert cli(*TINY, "--report-json", "a.json").returncode == 0
+    report = load("a.json")
+    report["provenance"][member] = value
+    Path("a.json").write_text(json.dumps(report))
+    assert f"'a.json' has a damaged provenance: {message}" in refused(cli("--from-report", "a.json"))
+
+
 def test_mistakes_beside_a_report(cli: Cli, trace: str) -> None:
     assert "cannot read 'none.json': No such file" in refused(cli("--from-report", "none.json"))
     assert cli(*TINY, "--report-json", "a.json").returncode == 0

@@ -141,6 +141,10 @@ def test_files_that_cannot_be_read(cli: Cli, folder: Path, path: str) -> None:
     assert "--config: " in refused(cli("--config", path))
 
 
+def test_a_mark_without_a_file(cli: Cli, folder: Path) -> None:
+    assert "--router-config: the path of the file is empty" in refused(cli(*TINY, "--router-config", "@"))
+
+
 @pytest.mark.parametrize("name", ["args.json", "args", "missing.yaml"])
 def test_a_file_without_its_mark(cli: Cli, folder: Path, name: str) -> None:
     Path("args.json").write_text("{}")
@@ -233,6 +237,11 @@ def test_predictions_of_the_router_in_a_file(cli: Cli, trace: str, run: str) -> 
         ("num_worker: 2", '--config: run.yaml: unknown key "num_worker", did you mean num_workers?'),
         ("traces: x", '--config: run.yaml: unknown key "traces", did you mean trace?'),
         ("on_progress: x", '--config: run.yaml: unknown key "on_progress", want one of '),
+        ("report_jsonl: x", '--config: run.yaml: unknown key "report_jsonl", did you mean report_jsonl_path?'),
+        ("max-sim-time-seconds: 1", 'unknown key "max-sim-time-seconds", did you mean max_sim_time_ms?'),
+        ("aic_backend: vllm", 'unknown key "aic_backend", want it as a field of aic_perf_config'),
+        ("aic_perf_config: {num_workers: 5}", 'aic_perf_config: unknown field "num_workers", want one of 15, such as '),
+        ("aic_perf_config: {aic_bakend: vllm}", 'unknown field "aic_bakend", did you mean aic_backend?'),
         ("num_workers: two", '--config: run.yaml: num_workers: got "two", want an integer'),
         ("num_workers: 0", "num_workers: got 0, want an integer"),
         ("trace_files: x.jsonl", "--config: run.yaml: trace and trace_files are the same, want one of them"),

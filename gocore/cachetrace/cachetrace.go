@@ -15,6 +15,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/worker"
 )
 
 // Variable is the environment variable that asks for the lines.
@@ -25,10 +26,10 @@ func Wanted(value string) bool { return value == "1" || strings.EqualFold(value,
 
 // Warning tells a user who asks for the lines of an engine that has none; "" if it has some.
 func Warning(value string, args engineargs.Args) string {
-	if !Wanted(value) || args.EngineType != engineargs.SGLang {
+	if !Wanted(value) || worker.Traits(args).TracesCache {
 		return ""
 	}
-	return Variable + " has no effect with engine_type sglang, whose cache is a tree and no pool of blocks"
+	return Variable + " has no effect with engine_type " + args.EngineType.String() + ", whose cache is a tree and no pool of blocks"
 }
 
 // New returns what logs the changes of one engine's cache; nil if there is no log.

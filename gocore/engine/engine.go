@@ -44,14 +44,14 @@ type Setup struct {
 	Model timing.Model
 	// Drafts draws the bursts of an engine that decodes speculatively; nil if it does not. Every engine has its own.
 	Drafts *speculation.Drafts
-	// Trace hears of each batch of blocks that enters or leaves the cache of a vLLM engine; nil if nobody does. It must not
+	// Trace hears of each batch of blocks that enters or leaves the cache of a vLLM engine; nil to report none. It must not
 	// call the engine.
 	Trace func(CacheTrace)
 	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
-	// Stepwise makes an engine look at every request in every pass. The results are the same to the last bit, much later:
-	// tests compare them.
+	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
+	// does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
 }
 
@@ -76,7 +76,7 @@ type Engine interface {
 	Add(Request)
 
 	// RunPass schedules and carries out everything that starts at nowMs. It reports false if the engine owns requests but
-	// no further pass will change anything until somebody calls Add or Unblock.
+	// no further pass will change anything until Add or Unblock is called.
 	RunPass(nowMs float64) (pass *Pass, alive bool)
 
 	// Cancel forgets a request wherever it is, waiting or running, and gives back all it holds; one that the engine does
@@ -90,8 +90,8 @@ type Engine interface {
 	// Requests is the number of requests the engine owns, waiting or running.
 	Requests() int
 
-	// Stuck describes what the engine owns, oldest first, for the error of a run that cannot go on.
-	Stuck() []Stuck
+	// States lists what the engine owns, oldest first.
+	States() []RequestState
 
 	// Observe makes every pass from now on report KVEvents and Signals.
 	Observe()
@@ -123,7 +123,7 @@ type Pass struct {
 
 	// Tokens is the number of tokens emitted; all carry EndMs. Listing them would cost more than producing them, so a pass
 	// says only how the set of emitting requests changes from one emitting pass of the engine to the next: Started joined
-	// it, Finished emitted their last token, and whoever is preempted or starved of budget leaves it silently and shows up
+	// it, Finished emitted their last token, and a request that is preempted or gets no budget leaves it silently and shows up
 	// in Started again later. Each of the set emitted one token, unless Bursts has it: that lists, in any order, those with
 	// two or more, and is empty without speculative decoding.
 	Tokens   int
@@ -142,6 +142,10 @@ type Pass struct {
 	KVEvents     []kvcache.Event
 	KVEventsAtMs float64
 	Signals      []Signal
+
+	// Transfers move blocks between the tiers of the cache and began with the pass. Cache events announce the result. A pass
+	// in which requests only wait for transfers ends with the first of these.
+	Transfers []Transfer
 
 	// Scheduled is the number of requests that got a share of the pass.
 	Scheduled int
@@ -175,6 +179,13 @@ type Signal struct {
 	Final bool
 }
 
+// Transfer is blocks on their way from one tier of the cache to another, for a request or, to make room, for none.
+type Transfer struct {
+	From, To kvcache.Tier
+	Blocks   int
+	EndMs    float64
+}
+
 // Rejection is a request that can never run, and why.
 type Rejection struct {
 	ID     RequestID
@@ -184,11 +195,11 @@ type Rejection struct {
 // Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
 func (p *Pass) Idle() bool {
 	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0 &&
-		len(p.KVEvents) == 0
+		len(p.KVEvents) == 0 && len(p.Transfers) == 0
 }
 
-// Stuck describes a request that an engine owns but cannot advance.
-type Stuck struct {
+// RequestState is where a request of an engine stands.
+type RequestState struct {
 	ID           RequestID
 	Name         string // as messages call the request
 	Worker       string // as messages call it, "" if there is only one kind
@@ -201,12 +212,12 @@ type Stuck struct {
 }
 
 // Preempted reports whether the request ran before and waits to run again.
-func (s *Stuck) Preempted() bool { return s.State == "preempted" || s.State == "retracted" }
+func (s *RequestState) Preempted() bool { return s.State == "preempted" || s.State == "retracted" }
 
 // DeadEnd is the error of a run in which time cannot advance although work is left.
 type DeadEnd struct {
 	AtMs      float64
-	Requests  []Stuck
+	Requests  []RequestState
 	BlockSize int
 	Capacity  int // blocks in the pool, of decode workers if there are two kinds
 	// PrefillCapacity is the blocks in the pool of prefill workers, 0 if there are none.
@@ -234,14 +245,14 @@ func (e *DeadEnd) Error() string {
 	return b.String()
 }
 
-func (r *Stuck) place() string {
+func (r *RequestState) place() string {
 	if r.Worker == "" {
 		return r.State
 	}
 	return r.State + " on " + r.Worker
 }
 
-func (r *Stuck) holds() string {
+func (r *RequestState) holds() string {
 	if r.BlocksHeld == 0 {
 		return ""
 	}

@@ -16,8 +16,11 @@ var roleNames = [...]string{"aggregated", "prefill", "decode"}
 // String returns the name users write.
 func (r Role) String() string { return roleNames[r] }
 
+// RoleNames lists the names of all roles, in their order.
+func RoleNames() []string { return roleNames[:] }
+
 // Source is an engine that computes prompts for other engines. It gets requests of one output token, with Hold set: that
-// token belongs to nobody, but it marks the end of the prompt.
+// token is not part of any answer, but it marks the end of the prompt.
 //
 //	Add --passes--> in Pass.Held: KV held --ReleaseSource--> gone
 //	     \--passes--> in Pass.Rejected            \--CancelSource--> gone

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 )
 
@@ -35,8 +36,8 @@ type Args struct {
 	// VLLM is used by vLLM's own scheduler only.
 	VLLM VLLMArgs
 	// SGLang is used by that engine only.
-	SGLang     SGLangArgs
-	WorkerType WorkerType
+	SGLang SGLangArgs
+	Role   engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
 	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
@@ -84,21 +85,6 @@ type TransferArgs struct {
 	DestinationMissing bool    // send only what the decode worker has not cached
 }
 
-// WorkerType is the part of a request's life that a worker serves.
-type WorkerType uint8
-
-// The worker types, in the order of their names in the table.
-const (
-	Aggregated WorkerType = iota
-	PrefillWorker
-	DecodeWorker
-)
-
-var workerTypeNames = []string{Aggregated: "aggregated", PrefillWorker: "prefill", DecodeWorker: "decode"}
-
-// String returns the name users write.
-func (t WorkerType) String() string { return workerTypeNames[t] }
-
 // SGLangArgs are the members of the nested object "sglang".
 type SGLangArgs struct {
 	Policy SchedulePolicy
@@ -110,6 +96,9 @@ type SGLangArgs struct {
 	// ReferenceQuirks keeps the accounting errors of the reference: a retracted request loses the slots it holds twice,
 	// and returns slots it shares.
 	ReferenceQuirks bool
+	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
+	// whole outputs of running requests are reserved. Both are looked at by SGLang's own scheduler only.
+	Overlap, IgnoreEOS bool
 }
 
 // SchedulePolicy is the order in which SGLang considers waiting requests.
@@ -122,21 +111,6 @@ const (
 )
 
 var policyNames = []string{"fifo", "fcfs", "lpm"}
-
-// EngineType is the inference engine that is simulated.
-type EngineType uint8
-
-// The engine types, in the order of their names in the table.
-const (
-	VLLM EngineType = iota
-	SGLang
-	TRTLLM
-)
-
-var engineTypeNames = []string{VLLM: "vllm", SGLang: "sglang", TRTLLM: "trtllm"}
-
-// String returns the name users write.
-func (t EngineType) String() string { return engineTypeNames[t] }
 
 // AdmissionPolicy says how much room in the KV pool a request needs to be admitted.
 type AdmissionPolicy uint8
@@ -215,7 +189,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == live {
 		args.Live = liveArgs(o)
 	}
-	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args)), nil
+	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args), idleSettings(o)), nil
 }
 
 // ineffective returns one line for each place where fields have been set in vain, with all of them.
@@ -323,7 +297,7 @@ func build(o *strictjson.Object) Args {
 		Scheduler:           named(o).rules,
 		VLLM:                vllmArgs(o),
 		SGLang:              sglang(o),
-		WorkerType:          workerType(o),
+		Role:                workerType(o),
 		Transfer:            transfer(o),
 		Profile:             o.Text("planner_profile_data"),
 		Drafts:              o.Int("aic_nextn"),
@@ -384,14 +358,14 @@ func (a *Args) Output(promptTokens, outputTokens int) int {
 }
 
 // workerType may trust that the type and its old aliases do not contradict each other.
-func workerType(o *strictjson.Object) WorkerType {
+func workerType(o *strictjson.Object) engine.Role {
 	switch {
 	case o.Bool("is_prefill"):
-		return PrefillWorker
+		return engine.Prefill
 	case o.Bool("is_decode"):
-		return DecodeWorker
+		return engine.Decode
 	default:
-		return WorkerType(max(slices.Index(workerTypeNames, o.Text("worker_type")), 0))
+		return engine.Role(max(slices.Index(engine.RoleNames(), o.Text("worker_type")), 0))
 	}
 }
 
@@ -427,7 +401,7 @@ func transfer(o *strictjson.Object) TransferArgs {
 }
 
 func engineType(o *strictjson.Object) EngineType {
-	return EngineType(slices.Index(engineTypeNames, o.Text("engine_type")))
+	return EngineType(slices.Index(engineTypeNames(), o.Text("engine_type")))
 }
 
 // admissionPolicies are those of engines with a pool of blocks; SGLang admits by rules of its own.
@@ -452,6 +426,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		ClipMaxNewTokens:   4096,
 		Conservativeness:   1,
 		ReferenceQuirks:    true,
+		Overlap:            true,
 	}
 	nested := o.Object("sglang")
 	if nested == nil {
@@ -468,27 +443,29 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	if nested.Given("schedule_conservativeness") {
 		a.Conservativeness = nested.Float("schedule_conservativeness")
 	}
-	if nested.Given("reference_quirks") {
-		a.ReferenceQuirks = nested.Bool("reference_quirks")
+	flag := func(name string, to *bool) {
+		if nested.Given(name) {
+			*to = nested.Bool(name)
+		}
 	}
+	flag("reference_quirks", &a.ReferenceQuirks)
+	flag("overlap_schedule", &a.Overlap)
+	flag("ignore_eos", &a.IgnoreEOS)
 	if nested.Text("schedule_policy") == "lpm" {
 		a.Policy = LPM
 	}
 	return a
 }
 
-// blockSizeDefaults is what block_size 0 stands for. SGLang prefers sglang.page_size to it.
-var blockSizeDefaults = []int{VLLM: 64, SGLang: 1, TRTLLM: 32}
-
 func blockSize(o *strictjson.Object) int {
 	if size := o.Int("block_size"); size != 0 {
 		return size
 	}
-	engine := engineType(o)
-	if nested := o.Object("sglang"); engine == SGLang && nested != nil && nested.Given("page_size") {
+	t := engineType(o)
+	if nested := o.Object("sglang"); t == SGLang && nested != nil && nested.Given("page_size") {
 		return nested.Int("page_size")
 	}
-	return blockSizeDefaults[engine]
+	return engineTypes[t].BlockSize
 }
 
 // numGPUBlocks may trust that the two spellings agree when both are given.

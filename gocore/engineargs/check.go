@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
@@ -57,7 +58,7 @@ const maxPage = 1 << 20
 // TensorRT-LLM needs a power of two, and the reference dies on a size of 1 at the first request.
 func rangeErrors(o *strictjson.Object) []error {
 	errs := o.RangeErrors()
-	if o.Text("engine_type") == engineTypeNames[SGLang] {
+	if engineTypes[engineType(o)].AnyBlockSize {
 		if len(errs) == 0 && blockSize(o) > maxPage {
 			errs = append(errs, &strictjson.FieldError{
 				Field: "block_size", Got: fmt.Sprint(blockSize(o)), Want: fmt.Sprintf("at most %d", maxPage),
@@ -116,7 +117,7 @@ func checkSpeculation(o *strictjson.Object) error {
 
 // checkTRTLLM looks at the nested object for every engine type, as the reference does.
 func checkTRTLLM(o *strictjson.Object) error {
-	if engineType(o) == TRTLLM && workerType(o) != Aggregated {
+	if engineType(o) == TRTLLM && workerType(o) != engine.Aggregated {
 		return &strictjson.FieldError{
 			Field: "worker_type", Got: workerType(o).String(), Want: "aggregated with engine_type trtllm, which has no hand-offs",
 		}
@@ -134,7 +135,7 @@ func checkTRTLLM(o *strictjson.Object) error {
 
 func checkSGLang(o *strictjson.Object) error {
 	nested := o.Object("sglang")
-	if nested == nil || o.Text("engine_type") != engineTypeNames[SGLang] {
+	if nested == nil || engineType(o) != SGLang {
 		return nil
 	}
 	size := blockSize(o)

@@ -3,6 +3,7 @@ package engineargs
 import (
 	"math"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
@@ -21,9 +22,9 @@ const (
 type field struct {
 	strictjson.Field
 	use     use
-	engines []EngineType // that look at an applied field; nil for all
-	workers []WorkerType // likewise
-	rules   []Scheduler  // likewise
+	engines []EngineType  // that look at an applied field; nil for all
+	workers []engine.Role // likewise
+	rules   []Scheduler   // likewise
 	// aic marks the fields at which only predictions by AIC look.
 	aic bool
 	// zeroIsUnset marks the counts of which 0 says the same as null.
@@ -35,7 +36,7 @@ const maxBlocks = 1 << 30
 
 // table holds every accepted key, in the order of the Python constructor where it has the key.
 var table = []field{
-	row("engine_type", word(engineTypeNames...), "vllm"),
+	row("engine_type", strictjson.Enum{Choices: engineTypeNames(), FoldCase: true, Added: engineTypeNames}, "vllm"),
 	row("num_gpu_blocks", between(1, maxBlocks), 16384).orNull(),
 	row("num_gpu_blocks_override", between(1, maxBlocks), nil),
 	row("block_size", atLeast(0), 0),
@@ -47,7 +48,7 @@ var table = []field{
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
 	row("dp_size", between(1, math.MaxUint32), 1),
 	row("startup_time", strictjson.Number{}, nil).as(liveOnly),
-	row("worker_type", strictjson.Enum{Choices: workerTypeNames}, "aggregated").orNull(),
+	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated").orNull(),
 	row("is_prefill", strictjson.Bool{}, false),
 	row("is_decode", strictjson.Bool{}, false),
 
@@ -73,11 +74,11 @@ var table = []field{
 	row("free_gpu_memory_fraction", fraction, nil).withAIC(),
 
 	row("enable_local_indexer", strictjson.Bool{}, false).as(liveOnly),
-	row("bootstrap_port", port, nil).as(liveOnly).on(PrefillWorker),
-	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(liveOnly).on(PrefillWorker, DecodeWorker),
-	row("kv_bytes_per_token", atLeast(0), nil).on(PrefillWorker),
-	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(PrefillWorker),
-	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(PrefillWorker),
+	row("bootstrap_port", port, nil).as(liveOnly).on(engine.Prefill),
+	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(liveOnly).on(engine.Prefill, engine.Decode),
+	row("kv_bytes_per_token", atLeast(0), nil).on(engine.Prefill),
+	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(engine.Prefill),
+	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(engine.Prefill),
 	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(liveOnly),
 	row("response_replay_trace_path", strictjson.Text{}, nil).as(liveOnly),
 	row("zmq_kv_events_port", port, nil).as(liveOnly),
@@ -123,6 +124,9 @@ var sglangFields = []strictjson.Field{
 	{Name: "clip_max_new_tokens", Type: atLeast(1)},
 	{Name: "schedule_conservativeness", Type: strictjson.Number{}},
 	{Name: "reference_quirks", Type: strictjson.Bool{}},
+	{Name: "overlap_schedule", Type: strictjson.Bool{}},
+	{Name: "ignore_eos", Type: strictjson.Bool{}},
+	{Name: "enable_mixed_chunk", Type: strictjson.Bool{}},
 }
 
 var trtllmFields = []strictjson.Field{
@@ -163,7 +167,7 @@ func (f field) only(engines ...EngineType) field {
 	return f
 }
 
-func (f field) on(workers ...WorkerType) field {
+func (f field) on(workers ...engine.Role) field {
 	f.workers = workers
 	return f
 }

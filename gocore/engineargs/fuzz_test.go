@@ -7,6 +7,8 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
+
+	"dynosim/gocore/engine"
 )
 
 // FuzzParse looks for panics, for Args that break their promises, for error texts of more than one line,
@@ -71,7 +73,7 @@ func checkArgs(t *testing.T, a Args) {
 	page := a.BlockSize >= 1 && a.BlockSize <= maxPage && a.SGLang.ChunkedPrefillSize%a.BlockSize == 0
 	switch {
 	case pooled && !power || !pooled && !page,
-		a.EngineType == TRTLLM && (a.WorkerType != Aggregated || a.Watermark != 0) || (a.EngineType == TRTLLM) != (a.Admission == GuaranteedNoEvict),
+		a.EngineType == TRTLLM && (a.Role != engine.Aggregated || a.Watermark != 0) || (a.EngineType == TRTLLM) != (a.Admission == GuaranteedNoEvict),
 		a.SGLang.MaxPrefillTokens < 1 || a.SGLang.ChunkedPrefillSize < 1 || a.SGLang.ClipMaxNewTokens < 1,
 		!finite(a.SGLang.Conservativeness) || a.Transfer.BytesPerToken < 0 || !finite(a.Transfer.BandwidthGBs),
 		a.NumGPUBlocks < 1 && a.Capacity.BlockSize != a.BlockSize || a.MaxNumSeqs < 1 || a.MaxNumBatchedTokens < 1 || a.GPUsPerWorker < 0,
@@ -99,7 +101,7 @@ func write(t *testing.T, a Args) string {
 		"enable_prefix_caching": a.PrefixCaching, "enable_chunked_prefill": a.ChunkedPrefill,
 		"speedup_ratio": a.SpeedupRatio, "decode_speedup_ratio": a.DecodeSpeedupRatio,
 		"preemption_mode": a.Preemption.String(), "eviction_backend": a.Eviction.String(), "watermark": a.Watermark,
-		"aic_tp_size": a.GPUsPerWorker, "worker_type": a.WorkerType.String(),
+		"aic_tp_size": a.GPUsPerWorker, "worker_type": a.Role.String(),
 		"kv_bytes_per_token": a.Transfer.BytesPerToken, "kv_transfer_bandwidth": a.Transfer.BandwidthGBs,
 		"sglang": map[string]any{
 			"max_prefill_tokens": a.SGLang.MaxPrefillTokens, "clip_max_new_tokens": a.SGLang.ClipMaxNewTokens,

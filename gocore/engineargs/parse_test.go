@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 )
 
@@ -19,7 +20,7 @@ var defaults = Args{
 	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
-		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true,
+		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
 	},
 	VLLM: VLLMArgs{Async: true, ReserveFullISL: true},
 }
@@ -56,6 +57,9 @@ func TestAccepted(t *testing.T) {
 		{`{"preemption_mode": "FIFO"}`, with(func(a *Args) { a.Preemption = FIFO })},
 		{`{"eviction_backend": "lru"}`, with(func(a *Args) { a.Eviction = LRU })},
 		{`{"eviction_backend": "Multi_LRU"}`, with(func(a *Args) { a.Eviction = MultiLRU })},
+		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`, with(func(a *Args) {
+			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false, true
+		})},
 		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async = VLLMOwn, false })},
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
@@ -67,15 +71,15 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
-		{`{"worker_type": "decode"}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
-		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.WorkerType = DecodeWorker })},
+		{`{"worker_type": "decode"}`, with(func(a *Args) { a.Role = engine.Decode })},
+		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.Role = engine.Decode })},
 		{`{"is_prefill": true, "worker_type": null, "kv_bytes_per_token": 1000000, "kv_transfer_bandwidth": 0.5,
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
-			a.WorkerType, a.Transfer = PrefillWorker, TransferArgs{1_000_000, 0.5, true}
+			a.Role, a.Transfer = engine.Prefill, TransferArgs{1_000_000, 0.5, true}
 		})},
 		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
 		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
@@ -208,7 +212,13 @@ func TestRefused(t *testing.T) {
 		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
-		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28`},
+		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28, sglang, sglang-0.5`},
+		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want dynamo with engine_type vllm`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
+			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by the engine's own rules are not proven`},
+		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"enable_mixed_chunk": true}}`,
+			`sglang.enable_mixed_chunk: got true, want false, as in a stock server: batches that mix prompts with decoding requests are not simulated`},
 		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want dynamo with engine_type sglang`},
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode"}`, `scheduler: got "vllm", want dynamo on decode workers: hand-offs by the engine's own rules are not proven`},
@@ -405,18 +415,18 @@ func TestParseLive(t *testing.T) {
 
 func TestParseLiveRoles(t *testing.T) {
 	for text, want := range map[string]struct {
-		role    WorkerType
+		role    engine.Role
 		port    int
 		timeout uint64
 		vain    string
 	}{
-		`{"worker_type": "prefill", "bootstrap_port": 9000}`:                       {PrefillWorker, 9000, 300_000, ""},
-		`{"worker_type": "decode", "handoff_session_timeout_ms": 1000}`:            {DecodeWorker, 0, 1000, ""},
-		`{"worker_type": "decode", "bootstrap_port": 9000}`:                        {DecodeWorker, 9000, 300_000, "bootstrap_port has no effect on decode workers"},
-		`{"handoff_session_timeout_ms": 18446744073709551615, "is_decode": false}`: {Aggregated, 0, 1<<64 - 1, "handoff_session_timeout_ms has no effect on aggregated workers"},
+		`{"worker_type": "prefill", "bootstrap_port": 9000}`:                       {engine.Prefill, 9000, 300_000, ""},
+		`{"worker_type": "decode", "handoff_session_timeout_ms": 1000}`:            {engine.Decode, 0, 1000, ""},
+		`{"worker_type": "decode", "bootstrap_port": 9000}`:                        {engine.Decode, 9000, 300_000, "bootstrap_port has no effect on decode workers"},
+		`{"handoff_session_timeout_ms": 18446744073709551615, "is_decode": false}`: {engine.Aggregated, 0, 1<<64 - 1, "handoff_session_timeout_ms has no effect on aggregated workers"},
 	} {
 		args, warnings, err := ParseLive(text)
-		if err != nil || args.WorkerType != want.role || args.Live.BootstrapPort != want.port || args.Live.HandoffTimeoutMs != want.timeout {
+		if err != nil || args.Role != want.role || args.Live.BootstrapPort != want.port || args.Live.HandoffTimeoutMs != want.timeout {
 			t.Errorf("%s: got %+v, %v", text, args.Live, err)
 		}
 		if got := strings.Join(warnings, "; "); got != strings.TrimSuffix("engine argument "+want.vain, "engine argument ") {

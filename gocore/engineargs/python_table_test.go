@@ -45,8 +45,8 @@ func encodeTable(t *testing.T) []byte {
 			nested = append(nested, fmt.Sprintf("    %q: %s", f.Name, encodeFields(t, "    ", inner.Fields)))
 		}
 	}
-	for i, size := range blockSizeDefaults {
-		sizes = append(sizes, fmt.Sprintf("%q: %d", EngineType(i), size))
+	for _, spec := range engineTypes {
+		sizes = append(sizes, fmt.Sprintf("%q: %d", spec.Name, spec.BlockSize))
 	}
 	rates, err := json.Marshal(speculation.DefaultRates)
 	if err != nil {

@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"slices"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 )
 
 // Scheduler is the rules by which an engine schedules: those of Dynamo's mocker, or the engine's own.
 type Scheduler uint8
 
-// The schedulers. VLLMOwn follows vLLM 0.28.
+// The schedulers. VLLMOwn follows vLLM 0.28, SGLangOwn SGLang 0.5.23.
 const (
 	Dynamo Scheduler = iota
 	VLLMOwn
+	SGLangOwn
 )
 
 // schedulers are the names that users write, the newest release of an engine first. The engine's name alone stands for it.
@@ -21,6 +23,8 @@ var schedulers = []namedScheduler{
 	{name: "dynamo", rules: Dynamo},
 	{name: "vllm", rules: VLLMOwn, engine: VLLM},
 	{name: "vllm-0.28", rules: VLLMOwn, engine: VLLM},
+	{name: "sglang", rules: SGLangOwn, engine: SGLang},
+	{name: "sglang-0.5", rules: SGLangOwn, engine: SGLang},
 }
 
 type namedScheduler struct {
@@ -60,6 +64,31 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 	}
 }
 
+// ComparesTokens tells that the engine compares prompts token by token, not just block by block.
+func (a Args) ComparesTokens() bool { return a.Scheduler == SGLangOwn && a.SGLang.Policy == LPM }
+
+// ownSettings are the members of "sglang" at which only SGLang's own scheduler looks.
+var ownSettings = []string{"overlap_schedule", "ignore_eos", "enable_mixed_chunk"}
+
+// idleSettings warns of members of "sglang" at which the scheduler does not look.
+func idleSettings(o *strictjson.Object) []string {
+	nested := o.Object("sglang")
+	if nested == nil || engineType(o) != SGLang {
+		return nil
+	}
+	names := ownSettings
+	if named(o).rules == SGLangOwn {
+		names = []string{"reference_quirks"}
+	}
+	var warnings []string
+	for _, name := range names {
+		if nested.Given(name) {
+			warnings = append(warnings, "engine argument sglang."+name+" has no effect with scheduler "+named(o).name)
+		}
+	}
+	return warnings
+}
+
 // checkScheduler refuses what an engine's own scheduler does not do, and configurations that the engine itself refuses.
 func checkScheduler(o *strictjson.Object) error {
 	s := named(o)
@@ -69,7 +98,7 @@ func checkScheduler(o *strictjson.Object) error {
 	if s.engine != engineType(o) {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo with engine_type %s", engineType(o)))
 	}
-	if t := workerType(o); t != Aggregated {
+	if t := workerType(o); t != engine.Aggregated {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by the engine's own rules are not proven", t))
 	}
 	for _, name := range []string{"aic_nextn", "preemption_mode", "eviction_backend"} {
@@ -80,6 +109,10 @@ func checkScheduler(o *strictjson.Object) error {
 	if seqs, budget := intOrUnlimited(o, "max_num_seqs"), intOrUnlimited(o, "max_num_batched_tokens"); s.rules == VLLMOwn && budget < seqs {
 		want := fmt.Sprintf("at least max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", seqs))
 		return &strictjson.FieldError{Field: "max_num_batched_tokens", Got: fmt.Sprint(budget), Want: want}
+	}
+	if nested := o.Object("sglang"); s.rules == SGLangOwn && nested != nil && nested.Given("enable_mixed_chunk") && nested.Bool("enable_mixed_chunk") {
+		want := "false, as in a stock server: batches that mix prompts with decoding requests are not simulated"
+		return &strictjson.FieldError{Field: "sglang.enable_mixed_chunk", Got: "true", Want: want}
 	}
 	return nil
 }

@@ -42,8 +42,8 @@ const (
 	SourceReleased
 	SourceCanceled      // or there was nothing to cancel
 	DestinationCanceled // or there was nothing to cancel
-	// Failed says that an action cannot be carried out, or that a deadline has passed; Canceled, that nobody wants the
-	// request any more. Neither answers an action.
+	// Failed says that an action cannot be carried out, or that a deadline has passed; Canceled, that the request is not
+	// wanted any more. Neither answers an action.
 	Failed
 	Canceled
 )
@@ -105,7 +105,7 @@ func New(order Order) (Coordinator, Action) {
 // Handle takes a fact and returns the action that follows from it, None if nothing does.
 //
 // A fact that has been told before changes nothing, and neither does any fact but the answer to a cancel once a cleanup
-// has begun, or any fact at all after Complete. A fact that answers an action nobody was asked for is an OrderError; it
+// has begun, or any fact at all after Complete. A fact that answers an action which was not asked for is an OrderError; it
 // changes nothing either, and the owner may go on, or tell Failed.
 func (c *Coordinator) Handle(f Fact) (Action, error) {
 	answers := answered[f]

@@ -1,7 +1,7 @@
 // Package handoff is the protocol by which a request moves from the worker that computed its prompt, the source, to the
 // worker that generates its output, the destination.
 //
-// A Coordinator is the state of one request's hand-off. It never does anything itself: whoever owns it carries out the
+// A Coordinator is the state of one request's hand-off. It never does anything itself: its owner carries out the
 // action it asked for last, and tells it the fact that answers the action; one fact in, at most one action out.
 //
 //	action             fact that answers it     meaning

@@ -3,8 +3,11 @@ package job
 import (
 	"fmt"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
 )
 
 // deployment is the workers of a run: one pool, or one for prompts and one for outputs.
@@ -58,9 +61,9 @@ func parseAggregated(o *strictjson.Object) (deployment, []string, error) {
 		}
 	}
 	args, warnings, err := parseEngineArgs(o, "extra_engine_args")
-	if err == nil && args.WorkerType != engineargs.Aggregated {
+	if err == nil && args.Role != engine.Aggregated {
 		err = &strictjson.FieldError{
-			Field: "extra_engine_args: worker_type", Got: args.WorkerType.String(),
+			Field: "extra_engine_args: worker_type", Got: args.Role.String(),
 			Want: "aggregated; prefill and decode workers have prefill_engine_args and decode_engine_args",
 		}
 	}
@@ -75,9 +78,12 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 	}
 	args, warnings, err := engineargs.Parse(text)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
+		return args, warnings, fmt.Errorf("%s: %w", name, err)
 	}
-	return args, warnings, err
+	if err := worker.Check(args); err != nil {
+		return args, warnings, fmt.Errorf("%s: %w", name, err)
+	}
+	return args, warnings, nil
 }
 
 // checkPools refuses a description that is half that of one pool and half that of two.
@@ -101,7 +107,7 @@ func checkPools(o *strictjson.Object) error {
 	case !o.Given("router_mode"): // two pools have no default
 		return &strictjson.FieldError{
 			Field: "router_mode", Got: "nothing",
-			Want: kvRouter + " or " + roundRobin + " with prefill_engine_args and decode_engine_args",
+			Want: router.KVMode + " or " + router.RoundRobinMode + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil
@@ -115,10 +121,10 @@ func checkPair(prefill, decode engineargs.Args) error {
 	switch {
 	case prefill.EngineType != decode.EngineType:
 		return wrong("decode_engine_args: engine_type", decode.EngineType, "the same as in prefill_engine_args, "+prefill.EngineType.String())
-	case prefill.WorkerType != engineargs.PrefillWorker:
-		return wrong("prefill_engine_args: worker_type", prefill.WorkerType, "prefill")
-	case decode.WorkerType != engineargs.DecodeWorker:
-		return wrong("decode_engine_args: worker_type", decode.WorkerType, "decode")
+	case prefill.Role != engine.Prefill:
+		return wrong("prefill_engine_args: worker_type", prefill.Role, "prefill")
+	case decode.Role != engine.Decode:
+		return wrong("decode_engine_args: worker_type", decode.Role, "decode")
 	case prefill.BlockSize != decode.BlockSize:
 		return wrong("decode_engine_args: block_size", decode.BlockSize, fmt.Sprintf("the same as in prefill_engine_args, %d", prefill.BlockSize))
 	}

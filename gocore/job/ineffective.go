@@ -10,6 +10,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -45,10 +46,10 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	if args := s.deployment.args; !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if s.routing.mode == roundRobin {
-		warn("router_config", "with router_mode round_robin")
+	if mode := s.routing.mode; !mode.Configured {
+		warn("router_config", "with router_mode "+mode.Name)
 		if s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
-			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode round_robin")
+			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 		}
 	}
 	return warnings
@@ -57,10 +58,10 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 // unusedSeed is a warning of a seed from which nothing is drawn, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
-	if s.routing.mode == kvRouter || drawn || o.AtDefault("seed") {
+	if s.routing.mode.Configured || drawn || o.AtDefault("seed") {
 		return ""
 	}
-	because := "with router_mode round_robin"
+	because := "with router_mode " + s.routing.mode.Name
 	if s.synthetic {
 		because += " and a workload in which nothing is drawn"
 	}
@@ -71,14 +72,14 @@ func unusedSeed(o *strictjson.Object, s *Spec) string {
 func (r *run) ineffective() []string {
 	warnings := slices.Clone(r.unused)
 	w, args := r.workload, r.deployment.args
-	if r.routing.mode == roundRobin {
+	if mode := r.routing.mode; !mode.Configured {
 		if w.RouterHints {
-			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode round_robin")
+			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}
 		if r.deployment.anyPool(func(a engineargs.Args) bool {
-			return a.EngineType == engineargs.SGLang && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
+			return !worker.Traits(a).BoundsBatches && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
 		}) {
-			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode round_robin")
+			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode "+mode.Name)
 		}
 	}
 	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {

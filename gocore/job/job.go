@@ -43,7 +43,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.saved.settle(&err)
+	defer r.saved.finish(&err)
 	warnings := r.check()
 	outcome, err := r.simulate()
 	if err != nil {
@@ -59,7 +59,7 @@ type run struct {
 	sdk        *sdk
 	deployment deployment // with the sizes of KV pools that the AIC SDK has estimated
 	models     models
-	stages     []*router.Options // the routers of one pool, or of prefill and decode workers; none to go by turns
+	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
 	unpinned   []string // warnings of the file with decisions to repeat
 	origin     provenance
@@ -125,7 +125,7 @@ func (r *run) config() replay.Config {
 	return deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-	}, r.deployment, r.stages)
+	}, r.deployment, r.routing.mode, r.stages)
 }
 
 // poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.

@@ -9,26 +9,27 @@ import (
 	"strings"
 	"unicode"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/workload"
 )
 
-// loadWorkload reads or generates the workload for engines with this block size.
-func loadWorkload(s *Spec, blockSize int, poll func() error) (*workload.Workload, error) {
+// loadWorkload reads or generates the workload for engines with these arguments.
+func loadWorkload(s *Spec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
 	if s.synthetic {
-		return generate(s.generated, blockSize, poll)
+		return generate(s.generated, args.BlockSize, poll)
 	}
-	return loadTrace(s.trace, blockSize, poll)
+	return loadTrace(s.trace, args, poll)
 }
 
 // loadTrace reads trace files; the path "-" stands for standard input.
-func loadTrace(t traceSpec, blockSize int, poll func() error) (*workload.Workload, error) {
+func loadTrace(t traceSpec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
 	sources, release, err := openSources("trace_files", t.files)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
 	return workload.Load(t.format, sources, workload.TraceSpec{
-		TraceBlockSize: t.blockSize, EngineBlockSize: blockSize,
+		TraceBlockSize: t.blockSize, EngineBlockSize: args.BlockSize, NamePartialBlocks: args.ComparesTokens(),
 		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Poll: poll,
 	})
 }

@@ -47,7 +47,7 @@ func (b budget) admit(needed float64, what string) error {
 
 // check fails a run that has taken all that there is, before the system ends the process for it.
 func (b budget) check() error {
-	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit {
+	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit && !memory.AddressSpaceShort() {
 		return nil
 	}
 	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
@@ -65,7 +65,7 @@ func loadWithin(b budget, s *Spec, d deployment, poll func() error) (*workload.W
 			return nil, err
 		}
 	}
-	w, err := loadWorkload(s, d.args.BlockSize, poll)
+	w, err := loadWorkload(s, d.args, poll)
 	if err != nil {
 		return nil, err
 	}

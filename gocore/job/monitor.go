@@ -9,10 +9,10 @@ import (
 	"dynosim/gocore/memory"
 )
 
-// ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when nobody will answer any more.
+// ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when no answer will come any more.
 var ErrCancelled = errors.New("cancelled")
 
-// Monitor connects a run with whoever started it: they watch and stop it from another goroutine, and answer its questions.
+// Monitor connects a run with its caller, who watches and stops it from another goroutine, and answers its questions.
 // The zero value is ready.
 type Monitor struct {
 	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that have

@@ -103,7 +103,7 @@ func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) erro
 		p.Arguments[name] = filled
 	}
 	delete(p.Arguments, "router_config")
-	if o.Text("router_mode") == roundRobin {
+	if !routerMode(o).Configured {
 		return nil
 	}
 	filled, err := router.Filled(textOr(o, "router_config", "{}"))

@@ -13,11 +13,6 @@ import (
 	"dynosim/gocore/workload"
 )
 
-const (
-	roundRobin = "round_robin"
-	kvRouter   = "kv_router"
-)
-
 // Streams of random numbers drawn from the seed of a run, one for each consumer.
 const (
 	routerStream = 100 + iota // below are those of the workload
@@ -27,9 +22,9 @@ const (
 
 // routing is how a run gives requests to workers.
 type routing struct {
-	mode      string
-	config    router.Config // of a mode that has one
-	session   aic.Config    // that predicts how long prompts take, without a Backend if nothing does
+	mode      router.Mode
+	config    router.Config // the default one for a mode without configuration
+	session   aic.Config    // that predicts how long prompts take, without a Backend there is none
 	decisions string        // path of a file with decisions to repeat, "" for none
 	force     bool          // repeat them even where another worker is cheaper
 }
@@ -44,8 +39,9 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if err != nil {
 		return routing{}, nil, fmt.Errorf("router_config: %w", err)
 	}
-	r := routing{mode: o.Text("router_mode"), config: config, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
-	if r.mode == roundRobin {
+	r := routing{mode: routerMode(o), config: config, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
+	if !r.mode.Configured {
+		r.config = router.DefaultConfig()
 		return r, nil, refuseWithoutRouter(o)
 	}
 	var more []string
@@ -57,7 +53,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	}
 	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode {
 		return routing{}, nil, &strictjson.FieldError{
-			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode kv_router",
+			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + r.mode.Name,
 		}
 	}
 	if r.decisions == "" && o.Given("router_decisions_mode") {
@@ -66,7 +62,13 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	return r, append(warnings, more...), nil
 }
 
-// parseEstimator reads who tells the router how long prompts take. Configuration and description need each other.
+// routerMode is the mode that a checked description asks for.
+func routerMode(o *strictjson.Object) router.Mode {
+	mode, _ := router.FindMode(o.Text("router_mode"))
+	return mode
+}
+
+// parseEstimator reads which session tells the router how long prompts take. Configuration and description need each other.
 func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []string, error) {
 	const name = "aic_perf_config"
 	switch given := o.Given(name); {
@@ -89,12 +91,9 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 	return session, warnings, nil
 }
 
-// open describes the routers of all stages: of one pool, or of prefill and decode workers. In a mode without routers there
-// are none. The first router learns from the AIC SDK how long prompts take, if that is asked for.
+// open describes the routers of all stages: of one pool, or of prefill and decode workers. The first
+// router learns from the AIC SDK how long prompts take, if that is asked for.
 func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
-	if r.mode == roundRobin {
-		return nil, nil
-	}
 	stages := stageOptions(r.config, d)
 	if r.session.Backend == "" {
 		return stages, nil
@@ -132,11 +131,11 @@ func stageRouter(config router.Config, args engineargs.Args, workers int, stream
 	}
 }
 
-// refuseWithoutRouter refuses what only a KV-aware router could do and nobody would want to go missing.
+// refuseWithoutRouter refuses options that the routers of this mode would ignore although results depend on them.
 func refuseWithoutRouter(o *strictjson.Object) error {
 	for _, name := range []string{"router_log", "router_decisions", "router_decisions_mode", "aic_perf_config"} {
 		if o.Given(name) {
-			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode kv_router with it"}
+			return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "router_mode " + router.KVMode + " with it"}
 		}
 	}
 	return nil
@@ -167,12 +166,10 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, 
 }
 
 // deploy adds the workers of a run and their routers to its configuration.
-func deploy(cfg replay.Config, d deployment, stages []*router.Options) replay.Config {
+func deploy(cfg replay.Config, d deployment, mode router.Mode, stages []*router.Options) replay.Config {
 	if !d.disaggregated {
 		cfg.Args, cfg.Workers = d.args, d.workers
-		if len(stages) > 0 {
-			cfg.Router = stages[0]
-		}
+		cfg.Router = mode.Factory(stages[0])
 		return cfg
 	}
 	t := d.prefill.Transfer
@@ -183,11 +180,9 @@ func deploy(cfg replay.Config, d deployment, stages []*router.Options) replay.Co
 	cfg.Disagg = &replay.DisaggConfig{
 		Prefill: d.prefill, Decode: d.args,
 		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
-		Transfer: transfer,
-	}
-	if len(stages) > 0 {
-		cfg.Disagg.PrefillRouter = replay.NewKVStage(*stages[0], cfg.Workload)
-		cfg.Disagg.DecodeRouter = replay.NewKVStage(*stages[1], cfg.Workload)
+		Transfer:      transfer,
+		PrefillRouter: mode.Factory(stages[0]),
+		DecodeRouter:  mode.Factory(stages[1]),
 	}
 	return cfg
 }

@@ -15,8 +15,8 @@ type savedTrace struct {
 	draft          *draft
 }
 
-// settle ends a run that saves its workload: the file appears unless the run was cancelled.
-func (s *savedTrace) settle(outcome *error) {
+// finish ends a run that saves its workload: the file appears unless the run was cancelled.
+func (s *savedTrace) finish(outcome *error) {
 	switch {
 	case s == nil:
 	case errors.Is(*outcome, ErrCancelled):
@@ -29,7 +29,7 @@ func (s *savedTrace) settle(outcome *error) {
 }
 
 // schedule prepares the times of a workload for the mode of the run. If asked to, it first saves the workload with its
-// own times, so that the options that change them can be given again; the file stays a draft until settle.
+// own times, so that the options that change them can be given again; the file stays a draft until finish.
 func schedule(s *Spec, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
 	prepare := func() error { return w.Schedule(s.concurrency > 0, s.speedup) }
 	path := s.outputs.trace

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -220,7 +221,7 @@ var options = slices.Concat([]option{
 		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
 	},
 	{
-		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: []string{"round_robin", "kv_router"}}, Default: "round_robin"},
+		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
 		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
 		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
@@ -256,7 +257,7 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "router_policy_config", Type: strictjson.Text{}},
 		takes: takesPath, feature: "router policy files",
 		group: deploymentGroup,
-		help:  "file with router policy settings",
+		help:  "not built yet: file with router policy settings",
 		doc:   "A router policy file. Not built yet: refused.",
 	},
 	{
@@ -269,14 +270,14 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
 		takes: takesObjectOrPath, feature: "the planner",
 		group: deploymentGroup,
-		help:  "planner settings: a JSON object, @FILE or a path",
+		help:  "not built yet: planner settings, a JSON object, @FILE or a path",
 		doc:   "A planner. Not built yet: refused.",
 	},
 	{
 		Field:   strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{}, Default: 8},
 		feature: "the planner",
 		group:   deploymentGroup,
-		help:    "steps per axis of the planner's benchmark (default: 8)",
+		help:    "not built yet: steps per axis of the planner's benchmark (default: 8)",
 		doc:     "Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.",
 	},
 	{

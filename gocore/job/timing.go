@@ -100,7 +100,7 @@ func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	}
 }
 
-// cacheTrace is where the changes of caches are logged, nil if nobody asks for that.
+// cacheTrace is where the changes of caches are logged, nil if that is not asked for.
 func cacheTrace() *slog.Logger {
 	if !cachetrace.Wanted(os.Getenv(cachetrace.Variable)) {
 		return nil

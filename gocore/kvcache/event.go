@@ -10,11 +10,13 @@ const (
 	Removed
 )
 
-// Event announces blocks to whoever tracks what a worker has cached: the router, or subscribers of a live worker. The
-// blocks of a Stored event follow each other in one sequence; Parent is the block before the first of them, when there
-// is one. Removed lists blocks in eviction order.
+// Event announces that one tier of a worker's cache has stored blocks or removed them, for routers and the subscribers of
+// live workers. The blocks of a Stored event follow each other in one sequence; Parent is the block before the first of
+// them, when there is one. Removed lists blocks in eviction order. A block that moves to another tier is stored there and
+// removed here, in two events.
 type Event struct {
 	Kind      EventKind
+	Tier      Tier
 	Blocks    []BlockID
 	Parent    BlockID
 	HasParent bool

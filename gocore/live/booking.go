@@ -2,10 +2,10 @@ package live
 
 import "dynosim/gocore/engine"
 
-// book works out who gets how many tokens from a pass, and notes it in released.
+// book works out how many tokens each request gets from a pass, and lists them in released.
 //
-// A pass only says how the set of emitting requests changes: who joins it and who has finished. Whoever is preempted leaves
-// silently, which shows in the number of tokens. Then the engine is asked how far everybody is.
+// A pass only says how the set of emitting requests changes: which requests join it and which have finished. A preempted one
+// leaves silently, which shows in the number of tokens. Then the engine is asked how many tokens each request has.
 func (r *rank) book(pass *engine.Pass) {
 	r.released = r.released[:0]
 	r.preemptions += pass.Preempted
@@ -36,7 +36,7 @@ func (r *rank) book(pass *engine.Pass) {
 	for _, id := range pass.Finished {
 		if q := r.requests[id]; q.held {
 			r.fallSilent(q)
-			r.held = append(r.held, q)
+			r.computed = append(r.computed, q)
 		} else {
 			r.end(q)
 		}
@@ -48,7 +48,7 @@ func (r *rank) book(pass *engine.Pass) {
 	}
 }
 
-// bookAll gives everybody one token, and those with bursts more.
+// bookAll gives each emitting request one token, and those with bursts more.
 func (r *rank) bookAll(pass *engine.Pass) {
 	for _, q := range r.emitting {
 		r.give(q, 1)
@@ -58,13 +58,13 @@ func (r *rank) bookAll(pass *engine.Pass) {
 	}
 }
 
-// bookEach gives everybody what the engine says they have, and takes out of the set who has got nothing.
+// bookEach gives each request the tokens that it has according to the engine, and takes those that got none out of the set.
 func (r *rank) bookEach(pass *engine.Pass) {
 	if r.generated == nil {
 		r.generated = map[engine.RequestID]int{}
 	}
 	clear(r.generated)
-	for _, s := range r.engine.Stuck() {
+	for _, s := range r.engine.States() {
 		r.generated[s.ID] = s.Generated
 	}
 	for _, id := range pass.Finished {

@@ -6,13 +6,13 @@
 //	plane <==tokens====+ <---- released ------+  count tokens out, tell the observer
 //
 // A [Process] is a plane and any number of [Worker]s behind it. A worker has a record in discovery, and a rank for each of
-// its engines. A rank owns its engine: others leave it notes in an inbox, and the engine goroutine never waits for them, as
+// its engines. A rank owns its engine: others put commands into its inbox, and the engine goroutine never waits for them, as
 // all it does for a client is to raise the number of tokens that may be sent.
 //
 // Prefill and decode workers share requests: package rendezvous carries the hand-off from one to the other, handoffs.go is the
-// worker's part in it, and seat.go what a rank does for it between two passes. An answer ends when its hand-off has ended:
+// worker's part in it, and handoffPart.go what a rank does for it between two passes. An answer ends when its hand-off has ended:
 //
-//	generator --run--> rendezvous --Do--> seat: a note in the inbox --> Add with Hold, Reserve, Activate, ReleaseSource, ...
+//	generator --run--> rendezvous --Do--> handoffPart: a command in the inbox --> Add with Hold, Reserve, Activate, ReleaseSource, ...
 //	                              <-tell--------------------------- rank: computed, room found, activated, released, ...
 //
 // The tokens of an answer are drawn when its request arrives (output.go). So the blocks of an answer have names like those of

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
@@ -54,7 +55,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 			return
 		}
 	}
-	if g.args.WorkerType == engineargs.PrefillWorker {
+	if g.args.Role == engine.Prefill {
 		onlyPrefill(&request)
 	}
 	if reason := g.outputs.check(&request, g.args); reason != "" {
@@ -69,7 +70,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
 	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
-	if g.args.WorkerType == engineargs.PrefillWorker {
+	if g.args.Role == engine.Prefill {
 		s.params = "dummy" // the decode worker does not look at it
 	}
 	if request.BootstrapInfo != nil {
@@ -93,9 +94,9 @@ func onlyPrefill(request *wire.Request) {
 	request.EOSTokenIDs, request.Annotations = nil, nil
 }
 
-// transferTime is how long a prefill worker takes to send the KV of a prompt if nobody waits for it in a hand-off.
+// transferTime is how long a prefill worker takes to send the KV of a prompt if no hand-off waits for it.
 func (g *generator) transferTime(request *wire.Request) time.Duration {
-	if g.args.WorkerType != engineargs.PrefillWorker {
+	if g.args.Role != engine.Prefill {
 		return 0
 	}
 	prompt := len(request.TokenIDs)
@@ -110,7 +111,7 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	over := make(chan error, 1)
 	s.handoff = over
 	go guard.Func(func() {
-		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), seat{g.ranks[dpRank], s.request})
+		over <- g.handoffs.run(handoffCtx, info, id, dpRank, len(request.TokenIDs), handoffPart{g.ranks[dpRank], s.request})
 	})()
 	served := s.reply.Accept() == nil && s.run(ctx)
 	if s.handoff != nil {
@@ -138,7 +139,7 @@ func badRequest(reason string) wire.Problem {
 	return wire.Problem{Message: reason, Type: "Bad Request", Code: http.StatusBadRequest}
 }
 
-// rank is where a request goes: where its router wants it, else everybody in turn.
+// rank is where a request goes: where its router wants it, else the ranks in turn.
 func (g *generator) rank(request *wire.Request) (int, error) {
 	size := len(g.ranks)
 	switch {

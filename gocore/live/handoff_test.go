@@ -30,9 +30,9 @@ type deployment struct {
 func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 	t.Helper()
 	d := &deployment{}
-	start := func(role engineargs.WorkerType, address string) (*rank, *handoffs) {
+	start := func(role engine.Role, address string) (*rank, *handoffs) {
 		args := engineargs.Default()
-		args.BlockSize, args.NumGPUBlocks, args.WorkerType = 4, 100, role
+		args.BlockSize, args.NumGPUBlocks, args.Role = 4, 100, role
 		args.Live.Ranks, args.Live.HandoffTimeoutMs = 1, 60_000
 		change(&args)
 		log := slog.New(slog.DiscardHandler)
@@ -42,7 +42,7 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newRank(&args, engine.Setup{Role: roles[role]}, log)
+		r := newRank(&args, engine.Setup{Role: role}, log)
 		r.start(nil)
 		t.Cleanup(func() {
 			h.close()
@@ -54,8 +54,8 @@ func deploy(t testing.TB, change func(*engineargs.Args)) *deployment {
 		})
 		return r, h
 	}
-	d.prefill, d.source = start(engineargs.PrefillWorker, "127.0.0.1:0")
-	d.decode, d.destination = start(engineargs.DecodeWorker, "")
+	d.prefill, d.source = start(engine.Prefill, "127.0.0.1:0")
+	d.decode, d.destination = start(engine.Decode, "")
 	d.info = wire.Bootstrap{Host: "127.0.0.1", Port: uint16(d.source.port())}
 	return d
 }
@@ -80,7 +80,7 @@ func newTransaction(prompt, output int, seed uint64) *transaction {
 
 func (d *deployment) begin(prompt, output int, seed uint64) *transaction {
 	x := newTransaction(prompt, output, seed)
-	d.run(x, seat{d.prefill, x.prompt}, seat{d.decode, x.answer}, prompt)
+	d.run(x, handoffPart{d.prefill, x.prompt}, handoffPart{d.decode, x.answer}, prompt)
 	return x
 }
 
@@ -137,8 +137,8 @@ func (d *deployment) checkEmpty(t *testing.T) {
 		if _, _, blocks := r.engine.Load(); blocks != 0 && r.args.EngineType == engineargs.VLLM {
 			t.Errorf("%s: %d blocks are in use", side, blocks)
 		}
-		if len(r.requests) != 0 || r.holding != 0 || len(r.emitting) != 0 {
-			t.Errorf("%s: %d requests, %d hand-offs are left", side, len(r.requests), r.holding)
+		if len(r.requests) != 0 || r.awaiting != 0 || len(r.emitting) != 0 {
+			t.Errorf("%s: %d requests, %d hand-offs are left", side, len(r.requests), r.awaiting)
 		}
 		if r.names.Len() > r.args.NumGPUBlocks {
 			t.Errorf("%s: %d blocks are named", side, r.names.Len())
@@ -201,7 +201,7 @@ func TestHopelessHandoffs(t *testing.T) {
 	for name, change := range disaggregated {
 		d := deploy(t, func(a *engineargs.Args) {
 			change(a)
-			if a.WorkerType == engineargs.DecodeWorker {
+			if a.Role == engine.Decode {
 				a.NumGPUBlocks = 10
 			}
 		})
@@ -216,14 +216,14 @@ func TestHopelessHandoffs(t *testing.T) {
 	}
 }
 
-// timed is a seat that notes when it is told something.
+// timed is a handoffPart that records when it is told something.
 type timed struct {
-	seat
+	handoffPart
 	at map[bootstrap.FactKind]time.Time
 }
 
 func (t timed) Do(a handoff.Action, tell func(bootstrap.Fact)) {
-	t.seat.Do(a, func(f bootstrap.Fact) {
+	t.handoffPart.Do(a, func(f bootstrap.Fact) {
 		t.at[f.Kind] = time.Now()
 		tell(f)
 	})
@@ -241,8 +241,8 @@ func BenchmarkHandoff(b *testing.B) {
 			var spans []time.Duration
 			for b.Loop() {
 				x := newTransaction(160, 1, uint64(len(spans)))
-				from := timed{seat{d.prefill, x.prompt}, map[bootstrap.FactKind]time.Time{}}
-				to := timed{seat{d.decode, x.answer}, map[bootstrap.FactKind]time.Time{}}
+				from := timed{handoffPart{d.prefill, x.prompt}, map[bootstrap.FactKind]time.Time{}}
+				to := timed{handoffPart{d.decode, x.answer}, map[bootstrap.FactKind]time.Time{}}
 				d.run(x, from, to, 160)
 				if err := errors.Join(<-x.source, <-x.destination); err != nil {
 					b.Fatal(err)

@@ -10,16 +10,18 @@ import (
 
 	"github.com/google/uuid"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/live/bootstrap"
 	"dynosim/gocore/live/rendezvous"
 	"dynosim/gocore/live/wire"
+	"dynosim/gocore/worker"
 )
 
 // handoffs are the part that a worker has in hand-offs.
 type handoffs struct {
-	role     engineargs.WorkerType
+	role     engine.Role
 	transfer handoff.Transfer
 	// listener is nil without a bootstrap port, and on workers that are no prefill workers.
 	listener  *rendezvous.Listener
@@ -28,15 +30,15 @@ type handoffs struct {
 
 // openHandoffs makes a prefill worker listen on address if that is not empty.
 func openHandoffs(args *engineargs.Args, address string, config rendezvous.Config) (*handoffs, error) {
-	h := &handoffs{role: args.WorkerType}
+	h := &handoffs{role: args.Role}
 	h.transfer = handoff.Transfer{BytesPerToken: args.Transfer.BytesPerToken, BandwidthGBs: args.Transfer.BandwidthGBs}
 	if args.Transfer.DestinationMissing {
 		h.transfer.Mode = handoff.DestinationMissing
 	}
 	switch {
-	case args.WorkerType == engineargs.DecodeWorker:
+	case args.Role == engine.Decode:
 		h.connector = rendezvous.NewConnector(config)
-	case args.WorkerType == engineargs.PrefillWorker && address != "":
+	case args.Role == engine.Prefill && address != "":
 		listener, err := rendezvous.Listen(address, config)
 		if err != nil {
 			return nil, fmt.Errorf("bootstrap port: %w", err)
@@ -59,13 +61,10 @@ func (h *handoffs) close() {
 func rendezvousConfig(args *engineargs.Args) rendezvous.Config {
 	c := rendezvous.Config{
 		EngineType: args.EngineType.String(), Ranks: args.Live.Ranks, PerRank: args.MaxNumSeqs,
-		TimeoutMs: float64(args.Live.HandoffTimeoutMs),
+		TimeoutMs: float64(args.Live.HandoffTimeoutMs), Order: worker.Traits(*args).HandoffOrder,
 	}
 	if args.MaxNumSeqs == math.MaxInt {
 		c.PerRank = args.NumGPUBlocks
-	}
-	if args.EngineType == engineargs.SGLang {
-		c.Order = handoff.DestinationFirst
 	}
 	return c
 }
@@ -73,11 +72,11 @@ func rendezvousConfig(args *engineargs.Args) rendezvous.Config {
 // check says why a request cannot be handed over here, "" if it can.
 func (h *handoffs) check(info *wire.Bootstrap) string {
 	switch {
-	case h.role == engineargs.Aggregated:
+	case h.role == engine.Aggregated:
 		return "bootstrap_info: this worker is aggregated, it takes no prompts from others"
 	case info.HandoffID == nil:
 		return "bootstrap_info: disaggregated mocker requires a handoff ID"
-	case h.role == engineargs.PrefillWorker && h.listener == nil:
+	case h.role == engine.Prefill && h.listener == nil:
 		return "bootstrap_info: this prefill worker has no bootstrap port; start it with bootstrap_ports"
 	}
 	return ""
@@ -100,7 +99,7 @@ func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.I
 			err = fmt.Errorf("internal: %v\n%s", cause, debug.Stack())
 		}
 	}()
-	if h.role == engineargs.PrefillWorker {
+	if h.role == engine.Prefill {
 		held := bootstrap.Held{PromptTokens: promptTokens, Transfer: h.transfer}
 		return h.listener.Serve(ctx, id, dpRank, held, s)
 	}

@@ -10,6 +10,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/worker"
 )
 
 // metrics are what the engines that are simulated say about themselves, by the names they use.
@@ -32,9 +33,10 @@ var (
 	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 )
 
-func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType, detail plane.Detail) *metrics {
-	m := &metrics{sglang: engineType == engineargs.SGLang, detail: detail}
-	prefix, labels := engineType.String()+":", []string{"model_name", "worker_id", "engine"}
+func newMetrics(r prometheus.Registerer, args engineargs.Args, detail plane.Detail) *metrics {
+	names := worker.Traits(args).Metrics
+	m := &metrics{sglang: names == engine.SGLangMetrics, detail: detail}
+	prefix, labels := args.EngineType.String()+":", []string{"model_name", "worker_id", "engine"}
 	if m.sglang {
 		labels = []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
 	}
@@ -63,7 +65,7 @@ func newMetrics(r prometheus.Registerer, engineType engineargs.EngineType, detai
 		m.usage = gauge("kv_cache_usage_perc", "Fraction of the KV cache in use.")
 		m.oldUsage = gauge("gpu_cache_usage_perc", "The same by its older name.")
 	}
-	m.tokens = newTokenMetrics(r, prefix, labels)
+	m.tokens = newTokenMetrics(r, prefix, names, labels)
 	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", firstTokenBuckets)
 	m.gap = histogram("inter_token_latency_seconds", "Between two tokens of a request.", gapBuckets)
 	m.e2e = histogram("e2e_request_latency_seconds", "From the arrival of a request to its last token.", e2eBuckets)

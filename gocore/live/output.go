@@ -17,7 +17,7 @@ type output struct {
 	finish string // why it ends where it does
 }
 
-// Tokens that stand for an answer nobody has planned.
+// Tokens that stand for an answer that is not planned.
 const (
 	firstToken = 1000
 	lastToken  = 1999

@@ -62,14 +62,10 @@ type Config struct {
 	Registry       prometheus.Registerer
 }
 
-var roles = map[engineargs.WorkerType]engine.Role{
-	engineargs.Aggregated: engine.Aggregated, engineargs.PrefillWorker: engine.Prefill, engineargs.DecodeWorker: engine.Decode,
-}
-
 // setup is what an engine gets besides its arguments.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
 	s := engine.Setup{
-		Model: c.Timing, Role: roles[c.Args.WorkerType], Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
+		Model: c.Timing, Role: c.Args.Role, Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
 	}
 	if c.Predict != nil {
 		s.Model = timing.NewAsked(1, c.Predict)
@@ -85,7 +81,7 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 type Process struct {
 	config  Config
 	plane   *plane.Plane
-	door    door
+	ingress ingress
 	bus     *bus.Conn   // nil without a NATS server
 	stream  *bus.Stream // nil if KV events are not kept
 	outputs outputs
@@ -108,7 +104,7 @@ func New(c Config) (*Process, error) {
 		plane:   plane.New(c.Plane),
 		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded, engine: c.Args},
 		tokens:  newTokens(maxTokens),
-		metrics: newMetrics(c.Registry, c.Args.EngineType, c.Plane.Metrics.Detail()),
+		metrics: newMetrics(c.Registry, c.Args, c.Plane.Metrics.Detail()),
 		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),
@@ -116,12 +112,12 @@ func New(c Config) (*Process, error) {
 	if err := p.connect(); err != nil {
 		return nil, err
 	}
-	door, err := p.openDoor()
+	ingress, err := p.openIngress()
 	if err != nil {
 		p.disconnect()
 		return nil, fmt.Errorf("request plane: %w", err)
 	}
-	p.door = door
+	p.ingress = ingress
 	return p, nil
 }
 
@@ -219,7 +215,7 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	for _, w := range workers {
 		w.close()
 	}
-	p.door.close()
+	p.ingress.close()
 	p.sayGoodbye()
 	p.disconnect()
 	return errors.Join(errs...)

@@ -43,6 +43,7 @@ type Load struct {
 type rank struct {
 	args   *engineargs.Args
 	engine engine.Reporter
+	traits engine.Traits
 	// source and destination are the engine again, of a prefill or a decode worker; nil of others.
 	source      engine.Source
 	destination engine.Destination
@@ -63,11 +64,11 @@ type rank struct {
 	lastID           engine.RequestID
 	emitting         []*request // those that get a token in each pass that emits
 	released         []release
-	held             []*request // their prompts have been computed by the pass
+	computed         []*request // their prompts have been computed by the pass
 	leaving          []*request // their blocks go with the next events
 	endMs            float64    // of the last pass
 	busy             bool       // the engine had work after it
-	holding          int        // requests in a hand-off, with blocks that come free, or into use, without a pass
+	awaiting         int        // requests in a hand-off, with blocks that come free, or into use, without a pass
 	generated        map[engine.RequestID]int
 	preemptions      int // so far
 	prompted, reused int // tokens of prompts so far, and those found in the cache
@@ -81,8 +82,8 @@ type release struct {
 	failure string // instead, if not ""
 }
 
-// note is what other goroutines want from a rank.
-type note struct {
+// command is what other goroutines want from a rank.
+type command struct {
 	request *request
 	cancel  bool
 	action  handoff.Action // of a hand-off, or None; what comes of it is told
@@ -92,12 +93,12 @@ type note struct {
 
 const shuttingDown = "the worker is shutting down"
 
-// inbox holds notes in the order of their arrival. It never makes anybody wait.
+// inbox holds commands in the order of their arrival. Senders never wait.
 type inbox struct {
-	mu     sync.Mutex
-	notes  []note
-	closed bool // nobody reads them any more
-	wake   chan struct{}
+	mu       sync.Mutex
+	commands []command
+	closed   bool // they are not read any more
+	wake     chan struct{}
 }
 
 // newRank returns a rank that does not run yet. setup has the timing model and whatever else the engine needs.
@@ -105,7 +106,8 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 	stop := make(chan struct{})
 	r := &rank{
 		args:     args,
-		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // both are
+		traits:   worker.Traits(*args),
+		engine:   worker.New(*args, setup).Engine.(engine.Reporter), // all are
 		names:    blocks.New(args.BlockSize),
 		log:      log,
 		stop:     stop,
@@ -130,18 +132,18 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 }
 
 // submit gives a request to the engine. It reports false if the engine does not run any more.
-func (r *rank) submit(q *request) bool { return r.leave(note{request: q, atMs: r.nowMs()}) }
+func (r *rank) submit(q *request) bool { return r.send(command{request: q, atMs: r.nowMs()}) }
 
 // cancel takes a request back; one that has ended is fine.
-func (r *rank) cancel(q *request) { r.leave(note{request: q, cancel: true}) }
+func (r *rank) cancel(q *request) { r.send(command{request: q, cancel: true}) }
 
-func (r *rank) leave(n note) bool {
+func (r *rank) send(n command) bool {
 	r.inbox.mu.Lock()
 	defer r.inbox.mu.Unlock()
 	if r.inbox.closed {
 		return false
 	}
-	r.inbox.notes = append(r.inbox.notes, n)
+	r.inbox.commands = append(r.inbox.commands, n)
 	select {
 	case r.inbox.wake <- struct{}{}:
 	default:
@@ -172,7 +174,7 @@ func (r *rank) run() {
 		}
 	}()
 	for {
-		startMs := r.takeNotes()
+		startMs := r.takeCommands()
 		if r.engine.Requests() == 0 {
 			r.busy = false
 			if !r.clock.Await(r.inbox.wake) {
@@ -231,21 +233,21 @@ func (r *rank) pass(startMs float64) bool {
 	}
 	r.tellHeld()
 	// An engine with one role does not know whether others are going to help it.
-	if idle := pass.Idle() && r.args.WorkerType != engineargs.Aggregated; alive && !idle || r.engine.Requests() == 0 {
+	if idle := pass.Idle() && r.args.Role != engine.Aggregated; alive && !idle || r.engine.Requests() == 0 {
 		return true
 	}
 	return r.stuck()
 }
 
-// takeNotes hands requests to the engine, and says when the next pass starts.
-func (r *rank) takeNotes() (startMs float64) {
+// takeCommands hands requests to the engine, and says when the next pass starts.
+func (r *rank) takeCommands() (startMs float64) {
 	r.inbox.mu.Lock()
-	notes := r.inbox.notes
-	r.inbox.notes = nil
+	commands := r.inbox.commands
+	r.inbox.commands = nil
 	r.inbox.mu.Unlock()
 	startMs = r.clock.PassStartMs(r.busy, r.endMs)
-	for i := range notes {
-		switch n := &notes[i]; {
+	for i := range commands {
+		switch n := &commands[i]; {
 		case n.cancel:
 			r.drop(n.request)
 			continue
@@ -254,9 +256,9 @@ func (r *rank) takeNotes() (startMs float64) {
 		default:
 			r.engine.Add(r.enter(n.request))
 		}
-		startMs = max(startMs, notes[i].atMs)
+		startMs = max(startMs, commands[i].atMs)
 	}
-	if len(notes) > 0 {
+	if len(commands) > 0 {
 		r.tellLoad()
 	}
 	return startMs
@@ -278,9 +280,9 @@ func (r *rank) enter(q *request) engine.Request {
 	q.id = r.freshID()
 	r.requests[q.id] = q
 	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
-	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
+	if r.traits.CachesPrefixes {
 		tokens := q.prompt
-		if r.source == nil { // the token of a prefill worker is nobody's
+		if r.source == nil { // the token of a prefill worker is not part of any answer
 			tokens = append(q.prompt[:len(q.prompt):len(q.prompt)], q.output.tokens...)
 		}
 		q.blocks = r.names.Hold(tokens)
@@ -323,7 +325,7 @@ func (r *rank) drop(q *request) {
 // end forgets a request that the engine does not own any more. Events of its last pass may still speak of its blocks.
 func (r *rank) end(q *request) {
 	q.over = true
-	r.settle(q)
+	r.actionDone(q)
 	delete(r.requests, q.id)
 	r.leaving = append(r.leaving, q)
 	r.fallSilent(q)
@@ -358,7 +360,7 @@ func (r *rank) publish(events []kvcache.Event) {
 // stuck is for an engine that cannot go on by itself. As long as hand-offs are going to give blocks back it waits for them:
 // they do not wait for passes of this engine, and have a deadline. It reports false if the rank is to stop.
 func (r *rank) stuck() bool {
-	if r.holding == 0 {
+	if r.awaiting == 0 {
 		r.revive()
 		return true
 	}
@@ -371,7 +373,7 @@ func (r *rank) revive() {
 	if r.engine.Requests() == 0 || r.tryReserve() || r.engine.Unblock() {
 		return
 	}
-	oldest := r.engine.Stuck()[0]
+	oldest := r.engine.States()[0]
 	if q, known := r.requests[oldest.ID]; known {
 		r.log.Warn("a request cannot be served", "state", oldest.State, "prompt_tokens", oldest.PromptTokens, "output_tokens", oldest.OutputTokens)
 		r.drop(q)
@@ -382,11 +384,11 @@ func (r *rank) revive() {
 // abandon fails all requests that are left, and all that may come.
 func (r *rank) abandon(reason string) {
 	r.inbox.mu.Lock()
-	notes := r.inbox.notes
-	r.inbox.notes, r.inbox.closed = nil, true
+	commands := r.inbox.commands
+	r.inbox.commands, r.inbox.closed = nil, true
 	r.inbox.mu.Unlock()
-	for i := range notes {
-		notes[i].refuse(reason)
+	for i := range commands {
+		commands[i].refuse(reason)
 	}
 	for _, q := range r.requests {
 		q.fail(failure{reason, true})

@@ -21,15 +21,15 @@ type request struct {
 	wake     chan struct{}           // one of the two has changed; holds one
 
 	// What follows belongs to the engine goroutine.
-	id       engine.RequestID
-	blocks   kvcache.Prompt
-	emitted  int // tokens; the last ones are not released before the pass has ended
-	place    int // in rank.emitting, or notEmitting
-	admitted bool
-	over     bool
-	held     bool                 // its KV stays after the last token
-	holding  bool                 // counted in rank.holding
-	tell     func(bootstrap.Fact) // its hand-off, nil if there is none
+	id           engine.RequestID
+	blocks       kvcache.Prompt
+	emitted      int // tokens; the last ones are not released before the pass has ended
+	place        int // in rank.emitting, or notEmitting
+	admitted     bool
+	over         bool
+	held         bool                 // its KV stays after the last token
+	awaitsAction bool                 // counted in rank.awaiting
+	tell         func(bootstrap.Fact) // its hand-off, nil if there is none
 }
 
 const notEmitting = -1

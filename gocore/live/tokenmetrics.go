@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 )
 
@@ -19,7 +20,7 @@ type TokenCounts struct {
 
 // countLookup counts a prompt that has been admitted for the first time.
 func (r *rank) countLookup(q *request, cached int) {
-	if r.args.PrefixCaching || r.args.EngineType == engineargs.SGLang {
+	if r.traits.CachesPrefixes {
 		r.tokens.LookedUp += q.promptTokens
 		r.tokens.Cached += cached
 	}
@@ -43,8 +44,8 @@ type tokenMetrics struct {
 	pageSize, pages, maxTokens *prometheus.GaugeVec // nil on others than SGLang
 }
 
-func newTokenMetrics(r prometheus.Registerer, prefix string, labels []string) *tokenMetrics {
-	m := &tokenMetrics{sglang: prefix == "sglang:"}
+func newTokenMetrics(r prometheus.Registerer, prefix string, names engine.MetricNames, labels []string) *tokenMetrics {
+	m := &tokenMetrics{sglang: names == engine.SGLangMetrics}
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(c)

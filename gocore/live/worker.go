@@ -42,7 +42,7 @@ type Worker struct {
 	started chan struct{} // closed when start is over
 }
 
-// newWorker makes a worker that nobody knows of.
+// newWorker makes a worker that is not announced yet.
 func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	c := &p.config
 	w := &Worker{
@@ -61,7 +61,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		w.ranks = append(w.ranks, r)
 		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
 		w.observers = append(w.observers, []Observer{load, events})
-		if w.args.WorkerType == engineargs.PrefillWorker {
+		if w.args.Role == engine.Prefill {
 			requests = nil // its requests end with their first token
 		}
 		w.generator.metrics = append(w.generator.metrics, requests)
@@ -86,7 +86,7 @@ func (w *Worker) announce() error {
 	return w.serve(c.Endpoint, w.generator)
 }
 
-// openHandoffs makes the worker take part in hand-offs before anybody can send it one.
+// openHandoffs makes the worker take part in hand-offs before it can be sent one.
 func (w *Worker) openHandoffs() (err error) {
 	config := rendezvousConfig(&w.args)
 	config.Log = w.log
@@ -107,7 +107,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
 	}, h)
 	w.paths = append(w.paths, path)
-	transport, err := p.door.open(e, w.id, path)
+	transport, err := p.ingress.open(e, w.id, path)
 	if err != nil {
 		return err
 	}
@@ -156,9 +156,9 @@ func (w *Worker) publisherConfig() publish.Config {
 	return config
 }
 
-// hasKVEvents reports whether routers follow what the caches hold: nobody chooses a decode worker by that.
+// hasKVEvents reports whether routers follow what the caches hold: decode workers are not chosen by that.
 func (w *Worker) hasKVEvents() bool {
-	return w.args.PrefixCaching && w.args.WorkerType != engineargs.DecodeWorker
+	return w.args.PrefixCaching && w.args.Role != engine.Decode
 }
 
 // announceEvents tells where events are published, and where routers that have missed some can ask.
@@ -192,7 +192,7 @@ func (w *Worker) leave() error {
 	close(w.quit)
 	<-w.started
 	for _, path := range w.paths {
-		w.process.door.shut(path)
+		w.process.ingress.shut(path)
 		w.process.plane.Unregister(path)
 	}
 	return w.store.Close()

@@ -69,6 +69,19 @@ func limits() []limit {
 	return all
 }
 
+// arena is what the Go heap takes of the address space at a time, and again for what is larger.
+const arena = 64 << 20
+
+// AddressSpaceShort reports whether the limit on the address space, if there is one, leaves too little of it for the next
+// steps of a heap that is growing: two arenas, and half of what is in use, for a list that is copied to a larger place.
+func AddressSpaceShort() bool {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_AS, &r) != nil || r.Cur >= math.MaxInt64 {
+		return false
+	}
+	return int64(r.Cur)-statm()[0] < 2*arena+Used()/2
+}
+
 // statm is the sizes of this process in bytes: all of its address space first, its data sixth.
 func statm() (sizes [7]int64) {
 	text, _ := os.ReadFile("/proc/self/statm")

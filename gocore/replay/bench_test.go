@@ -83,10 +83,10 @@ func BenchmarkCorners(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cfg.Router = &router.Options{
-			Config: parsed, Workers: cfg.Workers, BlockSize: cfg.Args.BlockSize, MaxNumBatchedTokens: cfg.Args.MaxNumBatchedTokens,
+		cfg.Router = kvMode.Factory(&router.Options{
+			Config: parsed, BlockSize: cfg.Args.BlockSize, MaxNumBatchedTokens: cfg.Args.MaxNumBatchedTokens,
 			Rand: rand.New(rand.NewPCG(1, 0)),
-		}
+		})
 		return cfg
 	}
 	synthetic := func(b *testing.B, args string, requests int, intervalMs float64, workers int) Config {

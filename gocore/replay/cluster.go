@@ -11,8 +11,9 @@ import (
 // cluster is the event loop of several workers behind a router.
 type cluster struct {
 	*run
-	inTurn  router.RoundRobin
-	kv      *router.KV          // nil if workers get requests in turn
+	router   router.Router
+	observes bool // the router does
+
 	ends    eventheap.Heap[int] // workers whose pass ends, or coasting; see nextEnd
 	started int64               // passes, the sequence number of their ends
 	ready   workerSet           // idle workers that own a request
@@ -20,15 +21,14 @@ type cluster struct {
 	// What coasting needs; see coast.go.
 	due      []int64 // by worker: the sequence number of its end that counts
 	swept    int     // workers below have had their chance to start a pass at this instant
-	stepwise bool    // nobody may coast
+	stepwise bool    // no worker may coast
 }
 
 // cluster runs several workers.
 func (r *run) cluster(setups []engine.Setup) error {
 	r.makeWorkers(setups)
-	c := &cluster{run: r, ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
-	if r.Router != nil {
-		c.kv = router.New(*r.Router)
+	c := &cluster{run: r, router: r.Router.Make(r.Workers), ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
+	if c.observes = c.router.Traits().Observes; c.observes {
 		for i := range r.workers {
 			r.workers[i].Engine.Observe()
 		}
@@ -104,7 +104,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 		pass := c.workers[i].Pass
 		if pass == nil {
 			c.settle(i, len(c.workers[i].Coast))
-			c.noteReady(i)
+			c.updateReady(i)
 			continue
 		}
 		c.workers[i].Pass = nil
@@ -116,12 +116,8 @@ func (c *cluster) endPasses() (changed bool, err error) {
 
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
-	defer c.noteReady(i)
-	if c.kv == nil {
-		c.apply(pass)
-		return nil
-	}
-	return c.applyToRouter(i, pass)
+	defer c.updateReady(i)
+	return c.apply(i, pass)
 }
 
 func (c *cluster) releaseArrivals() (changed bool, err error) {
@@ -130,10 +126,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		c.arrive(turn, arrivalMs)
-		if c.kv == nil {
-			c.dispatch(turn, c.inTurn.Pick(c.Workers))
-		} else if err := c.submit(turn); err != nil {
+		if err := c.submit(c.arrive(turn, arrivalMs)); err != nil {
 			return changed, err
 		}
 		changed = true
@@ -144,7 +137,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 func (c *cluster) dispatch(turn int32, to int) {
 	c.haltCoast(to)
 	c.assign(turn, to)
-	c.noteReady(to)
+	c.updateReady(to)
 }
 
 // startPasses starts a pass on every ready worker, by ascending index; after each one the search begins anew, as whatever
@@ -168,8 +161,8 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
-		if c.kv != nil && pass.KVEventsAtMs == c.nowMs {
-			c.kv.Apply(i, pass.KVEvents)
+		if c.observes && pass.KVEventsAtMs == c.nowMs {
+			c.router.Apply(i, pass.KVEvents)
 		}
 		if pass.EndMs > c.nowMs {
 			c.workers[i].Pass = pass
@@ -188,7 +181,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 	return changed, nil
 }
 
-// pushEnd notes when a worker will be idle again.
+// pushEnd tells when a worker will be idle again.
 func (c *cluster) pushEnd(i int, atMs float64) {
 	c.ready.remove(i)
 	c.ends.Push(atMs, c.started, i)
@@ -207,8 +200,8 @@ func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
 	}
 }
 
-// noteReady updates whether worker i can start a pass.
-func (c *cluster) noteReady(i int) {
+// updateReady updates whether worker i can start a pass.
+func (c *cluster) updateReady(i int) {
 	if w := &c.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		c.ready.add(i)
 	} else {

@@ -3,14 +3,14 @@ package replay
 import "sort"
 
 // Workers that coast (engine.Coaster) run many passes in one go, of which the cluster sees only the last end. Nothing that
-// it would do at the other ends depends on them: a pass of this kind frees nobody and tells the router nothing.
+// it would do at the other ends depends on them: a pass of this kind ends no request and tells the router nothing.
 //
 //	worker 0    ---|---|---|---|---|---|---|      ends planned
 //	                        ^ a request arrives
 //	worker 0    ---|---|---|---|                  ends that stay; the next pass sees the request
 //
-// A worker that cannot go on is tried again at every instant, and how often that was in vain has consequences. So nobody
-// coasts while there is one.
+// Retrying a stalled worker advances its stall counter, and it is retried at every instant. Coasting skips instants, so no
+// worker coasts while one is stalled.
 
 // coast makes idle worker i coast if it can.
 func (c *cluster) coast(i int) (bool, error) {
@@ -42,7 +42,7 @@ func (c *cluster) haltCoast(i int) {
 	}
 	c.due[i] = nowhere
 	c.settle(i, started)
-	c.noteReady(i)
+	c.updateReady(i)
 }
 
 // haltAll cuts short all coasts.

@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
 
@@ -17,9 +18,7 @@ type DisaggConfig struct {
 	Prefill, Decode               engineargs.Args
 	PrefillWorkers, DecodeWorkers int              // >= 1
 	Transfer                      handoff.Transfer // of KV from prefill to decode workers
-	// PrefillRouter and DecodeRouter choose the workers. Nil ones take them in turn. A router that is not nil learns what
-	// prefill workers have cached.
-	PrefillRouter, DecodeRouter StageRouter
+	PrefillRouter, DecodeRouter   router.Factory
 }
 
 // disagg is the event loop of two pools of workers and the hand-offs between them. handoffs.go has what a hand-off does.
@@ -59,11 +58,12 @@ const (
 
 // stage is one pool of workers.
 type stage struct {
-	router   StageRouter
-	observed bool
-	workers  []stageWorker
-	ready    workerSet // idle workers that own a request
-	seconds  float64   // simulated seconds times workers
+	router    router.Router
+	observes  bool // the router does, and may
+	blockSize int
+	workers   []stageWorker
+	ready     workerSet // idle workers that own a request
+	seconds   float64   // simulated seconds times workers
 }
 
 // stageWorker is a worker of which source or destination is set, and is its engine.
@@ -75,16 +75,15 @@ type stageWorker struct {
 	coast       coast
 }
 
-func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, router StageRouter) stage {
-	s := stage{router: router, workers: make([]stageWorker, workers), ready: newWorkerSet(workers)}
-	if router == nil {
-		s.router = &inTurn{workers: workers}
+func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, factory router.Factory) stage {
+	s := stage{
+		router: factory.Make(workers), blockSize: args.BlockSize, workers: make([]stageWorker, workers), ready: newWorkerSet(workers),
 	}
-	s.observed = router != nil && role == engine.Prefill
+	s.observes = s.router.Traits().Observes && role == engine.Prefill
 	for i := range s.workers {
 		w := &s.workers[i]
 		w.Worker = worker.New(args, cfg.setup(role, i))
-		if s.observed {
+		if s.observes {
 			w.Engine.Observe()
 		}
 		switch role {
@@ -97,8 +96,8 @@ func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, 
 	return s
 }
 
-// noteReady updates whether worker i can start a pass.
-func (s *stage) noteReady(i int) {
+// updateReady updates whether worker i can start a pass.
+func (s *stage) updateReady(i int) {
 	if w := &s.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
 		s.ready.add(i)
 	} else {
@@ -111,13 +110,11 @@ func (r *run) disaggregated() (*disagg, error) {
 	c := r.Disagg
 	d := &disagg{
 		run:      r,
+		order:    worker.Traits(c.Prefill).HandoffOrder,
 		transfer: c.Transfer,
 		prefill:  newStage(&r.Config, c.Prefill, engine.Prefill, c.PrefillWorkers, c.PrefillRouter),
 		decode:   newStage(&r.Config, c.Decode, engine.Decode, c.DecodeWorkers, c.DecodeRouter),
 		handoffs: make([]handoffState, len(r.Workload.Turns)),
-	}
-	if c.Prefill.EngineType == engineargs.SGLang {
-		d.order = handoff.DestinationFirst
 	}
 	d.steps = [...]func() (bool, error){
 		d.endPasses, d.endTransfers, d.releaseArrivals, d.act, d.startPrefill, d.startDecode,
@@ -127,7 +124,7 @@ func (r *run) disaggregated() (*disagg, error) {
 
 func (d *disagg) loop() error {
 	for {
-		if err := d.settle(); err != nil {
+		if err := d.instant(); err != nil {
 			return err
 		}
 		next, ok := d.nextMs()
@@ -145,8 +142,8 @@ func (d *disagg) loop() error {
 	}
 }
 
-// settle does everything that happens at this instant.
-func (d *disagg) settle() error {
+// instant does everything that happens at this instant.
+func (d *disagg) instant() error {
 	for {
 		changed := false
 		for _, step := range d.steps {
@@ -157,7 +154,7 @@ func (d *disagg) settle() error {
 			changed = changed || did
 		}
 		if !changed {
-			d.noteWaiting()
+			d.haltIfWaiting()
 			return nil
 		}
 	}
@@ -269,7 +266,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		pass, alive := w.Engine.RunPass(d.nowMs)
 		d.passStarted(kind, i, pass)
 		switch {
-		case !alive || pass.EndMs == d.nowMs && pass.Idle() && (!s.observed || len(pass.KVEvents) == 0):
+		case !alive || pass.Idle():
 			i, ok = s.ready.next(i + 1)
 			continue
 		case pass.EndMs > d.nowMs:
@@ -307,9 +304,11 @@ func (d *disagg) endPrefill(i int) error {
 	if pass.KVEventsAtMs > pass.StartMs {
 		d.prefill.router.Apply(i, pass.KVEvents)
 	}
-	for _, id := range pass.Finished {
-		if err := d.dispatch(d.prefill.router.PrefillCompleted(id, d.nowMs)); err != nil {
-			return err
+	if d.prefill.observes {
+		for _, id := range pass.Finished {
+			if err := d.dispatch(d.prefill.router.PrefillCompleted(int32(id), d.nowMs)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, rejected := range pass.Rejected {
@@ -323,7 +322,7 @@ func (d *disagg) endPrefill(i int) error {
 	return nil
 }
 
-// endDecode makes the end of a pass of a decode worker visible. Room is looked for before anybody hears of the requests
+// endDecode makes the end of a pass of a decode worker visible. Room is looked for before the router hears of the requests
 // that have left, and told of only afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
@@ -346,7 +345,7 @@ func (d *disagg) endDecode(i int) error {
 
 // leave ends the stay of a request on its decode worker.
 func (d *disagg) leave(id engine.RequestID, status report.Status, reason string) error {
-	admitted, err := d.decode.router.Free(id, d.nowMs)
+	admitted, err := d.decode.router.Free(int32(id), d.nowMs)
 	d.collector.Terminal(id, status, reason)
 	d.unfinished--
 	if status == report.Completed {
@@ -365,7 +364,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 		pass = d.settleCoast(i)
 	}
 	w.Pass = nil
-	s.noteReady(i)
+	s.updateReady(i)
 	for _, a := range w.deferred {
 		d.actions.PushBack(a)
 	}
@@ -374,7 +373,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 }
 
 // unblock is for the moment when nothing is left to wait for. It lets workers out of situations that need not be the end:
-// room on a decode worker that nobody has looked for, because that happens at the end of passes, and requests that wait
+// room on a decode worker that was not found, because it is looked for at the end of passes, and requests that wait
 // behind each other.
 func (d *disagg) unblock() (changed bool) {
 	for i := range d.decode.workers {
@@ -406,7 +405,7 @@ func (d *disagg) cut() {
 	}
 	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
 		for i := range s.workers {
-			for _, request := range s.workers[i].Engine.Stuck() {
+			for _, request := range s.workers[i].Engine.States() {
 				d.collector.Cut(request)
 			}
 		}

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
+	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -87,7 +87,7 @@ func TestDisaggEnds(t *testing.T) {
 		for _, s := range []*stage{&d.prefill, &d.decode} {
 			for i := range s.workers {
 				w := &s.workers[i]
-				if left := w.Engine.Stuck(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() || len(w.deferred) > 0 {
+				if left := w.Engine.States(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() || len(w.deferred) > 0 {
 					t.Fatalf("seed %d: left on worker %d: %+v, %d deferred", seed, i, left, len(w.deferred))
 				}
 			}
@@ -117,7 +117,7 @@ func checkLives(t *testing.T, seed uint64, cfg Config, rows *report.Rows) {
 	}
 	life := []string{"arrival_time_ms", "prefill_admit_ms", "source_held_ms", "destination_reserved_ms",
 		"destination_activated_ms", "decode_admit_ms", "first_token_ms", "last_token_ms"}
-	if cfg.Disagg.Prefill.EngineType == engineargs.SGLang { // room first
+	if worker.Traits(cfg.Disagg.Prefill).HandoffOrder == handoff.DestinationFirst { // room first
 		life[1], life[2], life[3] = life[3], life[1], life[2]
 	}
 	last := make([]float64, rows.Len())
@@ -172,29 +172,31 @@ type queueing struct {
 	t        *testing.T
 	limit    int
 	release  string // what makes room: "PrefillCompleted" or "Free"
-	inTurn   inTurn
-	waiting  []engine.Request
-	admitted map[engine.RequestID]bool
-	done     map[engine.RequestID]bool
+	inTurn   *router.RoundRobin
+	waiting  []router.Request
+	admitted map[int32]bool
+	done     map[int32]bool
 	active   int
-	out      []Admission
+	out      []router.Admission
 	stored   map[kvcache.BlockID]int
 }
 
 func newQueueing(t *testing.T, limit, workers int, release string) *queueing {
 	return &queueing{
-		t: t, limit: limit, release: release, inTurn: inTurn{workers: workers},
-		admitted: map[engine.RequestID]bool{}, done: map[engine.RequestID]bool{}, stored: map[kvcache.BlockID]int{},
+		t: t, limit: limit, release: release, inTurn: router.NewRoundRobin(workers),
+		admitted: map[int32]bool{}, done: map[int32]bool{}, stored: map[kvcache.BlockID]int{},
 	}
 }
 
-func (q *queueing) Submit(req engine.Request, nowMs float64) ([]Admission, error) {
+func (*queueing) Traits() router.Traits { return router.Traits{Observes: true} }
+
+func (q *queueing) Submit(req router.Request, nowMs float64) ([]router.Admission, error) {
 	q.out = q.out[:0]
 	q.waiting = append(q.waiting, req)
 	return q.drain(nowMs)
 }
 
-func (q *queueing) drain(nowMs float64) ([]Admission, error) {
+func (q *queueing) drain(nowMs float64) ([]router.Admission, error) {
 	for len(q.waiting) > 0 && q.active < q.limit {
 		admitted, err := q.inTurn.Submit(q.waiting[0], nowMs)
 		if err != nil {
@@ -208,14 +210,14 @@ func (q *queueing) drain(nowMs float64) ([]Admission, error) {
 	return q.out, nil
 }
 
-func (q *queueing) PrefillCompleted(id engine.RequestID, nowMs float64) ([]Admission, error) {
+func (q *queueing) PrefillCompleted(id int32, nowMs float64) ([]router.Admission, error) {
 	if !q.admitted[id] || q.done[id] {
 		q.t.Errorf("prefill of %d is complete: admitted %t, done %t", id, q.admitted[id], q.done[id])
 	}
 	return q.after("PrefillCompleted", id, nowMs)
 }
 
-func (q *queueing) Free(id engine.RequestID, nowMs float64) ([]Admission, error) {
+func (q *queueing) Free(id int32, nowMs float64) ([]router.Admission, error) {
 	if !q.admitted[id] || q.done[id] {
 		q.t.Errorf("%d has left: admitted %t, done %t", id, q.admitted[id], q.done[id])
 	}
@@ -226,7 +228,7 @@ func (q *queueing) Free(id engine.RequestID, nowMs float64) ([]Admission, error)
 }
 
 // Cancel of a request that gave way with its prefill, or was never there, changes nothing.
-func (q *queueing) Cancel(id engine.RequestID, nowMs float64) ([]Admission, error) {
+func (q *queueing) Cancel(id int32, nowMs float64) ([]router.Admission, error) {
 	if q.release == "PrefillCompleted" && !q.done[id] {
 		q.done[id] = true
 		if h := q.admitted[id]; !h {
@@ -236,7 +238,7 @@ func (q *queueing) Cancel(id engine.RequestID, nowMs float64) ([]Admission, erro
 	return q.after("Free", id, nowMs)
 }
 
-func (q *queueing) after(what string, id engine.RequestID, nowMs float64) ([]Admission, error) {
+func (q *queueing) after(what string, id int32, nowMs float64) ([]router.Admission, error) {
 	q.out = q.out[:0]
 	if what != q.release || !q.admitted[id] {
 		return nil, nil
@@ -267,7 +269,8 @@ func TestRoutersThatKeepRequestsBack(t *testing.T) {
 		c.Prefill, c.Decode = parseArgs(t, engines[0]), parseArgs(t, engines[0])
 		prefill := newQueueing(t, 1+int(seed%3), c.PrefillWorkers, "PrefillCompleted")
 		decode := newQueueing(t, 1+int(seed%4), c.DecodeWorkers, "Free")
-		c.PrefillRouter, c.DecodeRouter = prefill, decode
+		c.PrefillRouter = func(int) router.Router { return prefill }
+		c.DecodeRouter = func(int) router.Router { return decode }
 		outcome := mustRun(t, cfg)
 		if n := len(cfg.Workload.Turns); outcome.Collector.Finished() != n || len(prefill.done) != n || decode.active != 0 {
 			t.Fatalf("seed %d: %d of %d ended, %d of %d were freed, %d are active", seed, outcome.Collector.Finished(), n, len(prefill.done), n, decode.active)
@@ -281,7 +284,8 @@ func TestRoutersThatKeepRequestsBack(t *testing.T) {
 // TestRouterError: what a router reports ends the run.
 func TestRouterError(t *testing.T) {
 	stop := errors.New("stop")
-	for _, c := range []struct{ prefill, decode StageRouter }{{failing{stop}, nil}, {nil, failing{stop}}} {
+	failing := func(int) router.Router { return failing{router.NewRoundRobin(1), stop} }
+	for _, c := range []struct{ prefill, decode router.Factory }{{failing, nil}, {nil, failing}} {
 		cfg := disaggConfig(t, 0, randomTrace(0))
 		cfg.Disagg.PrefillRouter, cfg.Disagg.DecodeRouter = c.prefill, c.decode
 		if _, err := Run(cfg); !errors.Is(err, stop) {
@@ -290,15 +294,13 @@ func TestRouterError(t *testing.T) {
 	}
 }
 
-type failing struct{ err error }
-
-func (f failing) Submit(engine.Request, float64) ([]Admission, error) { return nil, f.err }
-func (f failing) PrefillCompleted(engine.RequestID, float64) ([]Admission, error) {
-	return nil, nil
+// failing is a router that fails at once.
+type failing struct {
+	router.Router
+	err error
 }
-func (f failing) Free(engine.RequestID, float64) ([]Admission, error)   { return nil, nil }
-func (f failing) Cancel(engine.RequestID, float64) ([]Admission, error) { return nil, nil }
-func (f failing) Apply(int, []kvcache.Event)                            {}
+
+func (f failing) Submit(router.Request, float64) ([]router.Admission, error) { return nil, f.err }
 
 // TestDisaggDeadEnd makes the error by hand: no configuration is known that leads to it.
 func TestDisaggDeadEnd(t *testing.T) {

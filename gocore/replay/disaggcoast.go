@@ -99,8 +99,8 @@ func (d *disagg) settleCoast(i int) *engine.Pass {
 	return &engine.Pass{}
 }
 
-// noteWaiting ends an instant: if any worker that has work could not begin a pass, no other may coast.
-func (d *disagg) noteWaiting() {
+// haltIfWaiting ends an instant: if any worker that has work could not begin a pass, no other may coast.
+func (d *disagg) haltIfWaiting() {
 	d.stepwise = !d.prefill.ready.empty() || !d.decode.ready.empty()
 	if d.stepwise {
 		for _, i := range d.coasting {

@@ -2,7 +2,7 @@
 //
 // The clock is one float64 in milliseconds. It never sleeps; it jumps to the next instant at which something happens.
 // Three loops exist. With one worker nothing else can happen while a pass runs, so single.go simply runs pass after pass.
-// With several, cluster.go keeps the ends of running passes in a heap and settles one instant after the other, in this
+// With several, cluster.go keeps the ends of running passes in a heap and works off one instant after the other, in this
 // order, until nothing changes any more:
 //
 //  1. passes that end now are applied: tokens seen, finished requests gone, next turns scheduled
@@ -16,7 +16,7 @@
 // The order matters: a slot freed at an instant is refilled at that instant, and the newcomer joins the very pass that
 // starts then. What one worker does never depends on map order, threads or real time, so equal runs give equal bits.
 //
-// With a pool of workers for prompts and another for outputs, disagg.go settles an instant in six steps, and handoffs.go
+// With a pool of workers for prompts and another for outputs, disagg.go works off an instant in six steps, and handoffs.go
 // carries out what the coordinators of package handoff ask for:
 //
 //  1. passes of either pool that end now: deferred actions are queued, sources are held, requests leave
@@ -26,8 +26,8 @@
 //  5. idle prefill workers start passes, 6. idle decode workers do
 //
 // An action on a worker whose pass is running waits for its end. Room on a decode worker is looked for when it is asked
-// for on an idle worker, at the end of each pass, and after each activation, for one request each time. StageRouter
-// (stage.go) is what chooses workers. When nothing is left to wait for, decode workers may let requests past those that
+// for on an idle worker, at the end of each pass, and after each activation, for one request each time. The
+// routers of the pools, as that of a cluster, are those of package router. When nothing is left to wait for, decode workers may let requests past those that
 // wait for them; the reference reports a dead end there.
 //
 // Run chooses the loop. A run in which time cannot advance although work is left ends with an engine.DeadEnd.

@@ -6,6 +6,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 )
 
 // handoffState is the hand-off of one request.
@@ -59,9 +60,9 @@ func (d *disagg) carryOut(a nextAction) error {
 	h := &d.handoffs[a.id]
 	switch a.do {
 	case handoff.Submit:
-		return d.dispatch(d.prefill.router.Submit(d.prompt(a.id), d.nowMs))
+		return d.dispatch(d.prefill.router.Submit(RouterRequest(d.prompt(a.id), d.Workload), d.nowMs))
 	case handoff.Reserve:
-		return d.reserve(d.decode.router.Submit(d.request(a.id), d.nowMs))
+		return d.reserve(d.decode.router.Submit(RouterRequest(d.request(a.id), d.Workload), d.nowMs))
 	case handoff.StartTransfer:
 		d.startTransfer(a.id)
 	case handoff.Activate:
@@ -88,35 +89,36 @@ func (d *disagg) carryOut(a nextAction) error {
 }
 
 // dispatch hands prompts to prefill workers.
-func (d *disagg) dispatch(admitted []Admission, err error) error {
+func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
-		d.handoffs[a.ID].prefill = int32(a.Worker)
-		d.collector.PrefillRoute(a.ID, a.Worker, a.OverlapTokens)
-		d.prefill.workers[a.Worker].Engine.Add(d.prompt(a.ID))
-		d.prefill.noteReady(a.Worker)
+		id := engine.RequestID(a.ID)
+		d.handoffs[id].prefill = int32(a.Worker)
+		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
+		d.prefill.workers[a.Worker].Engine.Add(d.prompt(id))
+		d.prefill.updateReady(a.Worker)
 	}
-	return err
+	return NameRequest(err, d.Workload)
 }
 
 // reserve asks decode workers for room. One that can never run the request refuses, and with that the request has failed.
-func (d *disagg) reserve(admitted []Admission, err error) error {
+func (d *disagg) reserve(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
-		w := &d.decode.workers[a.Worker]
-		d.collector.DecodeRoute(a.ID, a.OverlapTokens)
-		if err := w.destination.Reserve(d.request(a.ID)); err != nil {
-			d.collector.Terminal(a.ID, report.Failed, err.Error())
-			d.tell(a.ID, handoff.Failed)
+		id, w := engine.RequestID(a.ID), &d.decode.workers[a.Worker]
+		d.collector.DecodeRoute(id, a.OverlapBlocks*d.decode.blockSize)
+		if err := w.destination.Reserve(d.request(id)); err != nil {
+			d.collector.Terminal(id, report.Failed, err.Error())
+			d.tell(id, handoff.Failed)
 			continue
 		}
-		d.handoffs[a.ID].decode = int32(a.Worker)
-		d.collector.Worker(a.ID, a.Worker)
+		d.handoffs[id].decode = int32(a.Worker)
+		d.collector.Worker(id, a.Worker)
 		if w.Busy() {
 			d.haltCoast(a.Worker)
 		} else {
 			d.tryReserve(a.Worker)
 		}
 	}
-	return err
+	return NameRequest(err, d.Workload)
 }
 
 // tryReserve looks for room for the request that has waited longest on an idle decode worker.
@@ -144,7 +146,7 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 
 func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
-	d.decode.noteReady(i)
+	d.decode.updateReady(i)
 	d.collector.Step(id, report.DestinationActivated, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
@@ -162,7 +164,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
 		d.tell(a.id, handoff.SourceCanceled)
-		return d.dispatch(d.prefill.router.Cancel(a.id, d.nowMs))
+		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.prefill.workers[i]
 	if w.Busy() {
@@ -170,7 +172,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return nil
 	}
 	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
-	d.prefill.noteReady(int(i))
+	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
 	return nil
 }
@@ -180,7 +182,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 	i := d.handoffs[a.id].decode
 	if i == unassigned {
 		d.tell(a.id, handoff.DestinationCanceled)
-		return d.reserve(d.decode.router.Cancel(a.id, d.nowMs))
+		return d.reserve(d.decode.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.decode.workers[i]
 	if w.Busy() {
@@ -189,7 +191,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return nil
 	}
 	w.destination.CancelDestination(a.id)
-	d.decode.noteReady(int(i))
+	d.decode.updateReady(int(i))
 	d.tell(a.id, handoff.DestinationCanceled)
 	d.tryReserve(int(i))
 	return nil
@@ -200,14 +202,14 @@ func (d *disagg) cancelDestination(a nextAction) error {
 func (d *disagg) complete(id engine.RequestID) error {
 	d.unfinished--
 	if d.handoffs[id].coordinator.Succeeded() {
-		return d.dispatch(d.prefill.router.Free(id, d.nowMs))
+		return d.dispatch(d.prefill.router.Free(int32(id), d.nowMs))
 	}
 	d.unfinished--
 	d.collector.Terminal(id, report.Canceled, "")
-	if err := d.dispatch(d.prefill.router.Cancel(id, d.nowMs)); err != nil {
+	if err := d.dispatch(d.prefill.router.Cancel(int32(id), d.nowMs)); err != nil {
 		return err
 	}
-	err := d.reserve(d.decode.router.Cancel(id, d.nowMs))
+	err := d.reserve(d.decode.router.Cancel(int32(id), d.nowMs))
 	d.driver.Rejected(int32(id), d.nowMs)
 	return err
 }
@@ -232,7 +234,7 @@ func (d *disagg) deadEnd() error {
 		stage
 	}{{"decode worker", d.decode}, {"prefill worker", d.prefill}} {
 		for i := range s.workers {
-			for _, r := range s.workers[i].Engine.Stuck() {
+			for _, r := range s.workers[i].Engine.States() {
 				if listed[r.ID] { // held by its source, too
 					continue
 				}

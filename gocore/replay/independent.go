@@ -5,19 +5,22 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
 	"dynosim/gocore/timing"
+	"dynosim/gocore/worker"
 )
 
-// Workers that get their requests in turn need not know of each other if no request waits for another one: who gets which
-// request when is settled beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
+// Workers that get their requests in turn need not know of each other if no request waits for another one: which worker gets which
+// request when is known beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
 
 // independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a
 // dead end depends on how often others give them occasion. And the lines of a cache trace come in the order of time.
 func (cfg *Config) independent(setups []engine.Setup) bool {
-	if cfg.Workers == 1 || cfg.Router != nil || cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Args.EngineType == engineargs.SGLang {
+	if cfg.Workers == 1 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
+		return false
+	}
+	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || !worker.Traits(cfg.Args).Independent {
 		return false
 	}
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
@@ -31,7 +34,7 @@ func (r *run) independently(setups []engine.Setup) error {
 	for i := range parts {
 		collectors[i] = r.collector.Part(i)
 		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
-		parts[i].Workers = 1
+		parts[i].Workers, parts[i].Router = 1, nil
 	}
 	each := r.Each
 	if each == nil {

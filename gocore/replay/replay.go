@@ -14,8 +14,8 @@ import (
 // Config is one run.
 type Config struct {
 	Args     engineargs.Args
-	Workers  int                // >= 1
-	Router   *router.Options    // of the KV-aware router; nil gives requests to the workers in turn
+	Workers  int // >= 1
+	Router   router.Factory
 	Workload *workload.Workload // scheduled
 	// Disagg splits prompts and outputs between two pools of workers; Args and Workers are not used then.
 	Disagg *DisaggConfig
@@ -51,7 +51,7 @@ func Run(cfg Config) (Outcome, error) {
 	switch {
 	case cfg.Workers == 1:
 		loop = r.single
-	case cfg.independent(setups):
+	case r.independent(setups):
 		loop = r.independently
 	}
 	return r.through(loop, setups)
@@ -129,9 +129,11 @@ type run struct {
 // pollEvery is the number of passes between two calls of Config.Poll.
 const pollEvery = 16
 
-// arrive records the arrival of a turn.
-func (r *run) arrive(turn int32, arrivalMs float64) {
-	r.collector.Arrival(r.request(engine.RequestID(turn)), arrivalMs)
+// arrive records the arrival of a turn, and returns it as a request.
+func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
+	req := r.request(engine.RequestID(turn))
+	r.collector.Arrival(req, arrivalMs)
+	return req
 }
 
 // assign hands a turn that has arrived to a worker.
@@ -187,7 +189,7 @@ func (r *run) apply(pass *engine.Pass) {
 	}
 }
 
-// over notes that a request has completed or, if there is a reason, has been rejected.
+// over records that a request has completed or, if there is a reason, has been rejected.
 func (r *run) over(id engine.RequestID, reason string) {
 	if reason != "" {
 		r.collector.Terminal(id, report.Rejected, reason)
@@ -215,7 +217,7 @@ func (r *run) cut() {
 		if w := &r.workers[i]; len(w.Coast) > 0 {
 			r.settle(i, len(w.Coast))
 		}
-		for _, request := range r.workers[i].Engine.Stuck() {
+		for _, request := range r.workers[i].Engine.States() {
 			r.collector.Cut(request)
 		}
 	}
@@ -228,7 +230,7 @@ func (r *run) deadEnd() error {
 		Capacity:  r.Args.NumGPUBlocks,
 	}
 	for i := range r.workers {
-		e.Requests = append(e.Requests, r.workers[i].Engine.Stuck()...)
+		e.Requests = append(e.Requests, r.workers[i].Engine.States()...)
 	}
 	for i := range e.Requests {
 		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))

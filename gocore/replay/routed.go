@@ -1,32 +1,50 @@
 package replay
 
 import (
+	"errors"
+
 	"dynosim/gocore/engine"
 	"dynosim/gocore/router"
+	"dynosim/gocore/workload"
 )
 
-// What a cluster tells its KV-aware router, and what it does with the answers.
+// What a cluster tells its router, and what it does with the answers.
 
 // submit asks the router for a worker. The request may have to wait there.
-func (c *cluster) submit(turn int32) error {
-	return c.admit(c.kv.Submit(RouterRequest(c.request(engine.RequestID(turn)), c.Workload), c.nowMs))
+func (c *cluster) submit(req engine.Request) error {
+	return c.admit(c.router.Submit(RouterRequest(req, c.Workload), c.nowMs))
 }
 
-// applyToRouter makes the end of a pass visible to the router too: cache events first, then who emitted a first or last
-// token, then who was rejected.
-func (c *cluster) applyToRouter(i int, pass *engine.Pass) error {
-	if pass.KVEventsAtMs > pass.StartMs {
-		c.kv.Apply(i, pass.KVEvents)
-	}
-	for _, s := range pass.Signals {
-		if !s.Final {
-			if err := c.admit(c.kv.PrefillCompleted(int32(s.ID), c.nowMs)); err != nil {
+// apply makes the end of a pass visible, to a router that observes in this order: cache events, then first and last tokens,
+// then rejections.
+func (c *cluster) apply(i int, pass *engine.Pass) error {
+	if !c.observes {
+		for _, id := range pass.Finished {
+			if err := c.end(id, ""); err != nil {
 				return err
 			}
-		} else if err := c.end(s.ID, ""); err != nil {
+		}
+		return c.reject(pass)
+	}
+	if pass.KVEventsAtMs > pass.StartMs {
+		c.router.Apply(i, pass.KVEvents)
+	}
+	for _, s := range pass.Signals {
+		var err error
+		if s.Final {
+			err = c.end(s.ID, "")
+		} else {
+			err = c.admit(c.router.PrefillCompleted(int32(s.ID), c.nowMs))
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return c.reject(pass)
+}
+
+// reject ends the requests that a pass has found to be unable to run.
+func (c *cluster) reject(pass *engine.Pass) error {
 	for _, rejected := range pass.Rejected {
 		if err := c.end(rejected.ID, rejected.Reason); err != nil {
 			return err
@@ -37,7 +55,7 @@ func (c *cluster) applyToRouter(i int, pass *engine.Pass) error {
 
 // end takes a request that is over off the router's books.
 func (c *cluster) end(id engine.RequestID, reason string) error {
-	admitted, err := c.kv.Free(int32(id), c.nowMs)
+	admitted, err := c.router.Free(int32(id), c.nowMs)
 	c.over(id, reason)
 	return c.admit(admitted, err)
 }
@@ -48,4 +66,28 @@ func (c *cluster) admit(admitted []router.Admission, err error) error {
 		c.dispatch(a.ID, a.Worker)
 	}
 	return NameRequest(err, c.Workload)
+}
+
+// RouterRequest is what a router needs to know of a request.
+func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
+	hints := w.Hints[int32(req.ID)]
+	return router.Request{
+		ID:             int32(req.ID),
+		Prompt:         req.Prompt,
+		PromptTokens:   req.PromptTokens,
+		Priority:       int64(hints.Priority),
+		StrictPriority: uint64(hints.StrictPriority),
+	}
+}
+
+// NameRequest gives the request in an error of the router the name that messages use.
+func NameRequest(err error, w *workload.Workload) error {
+	if err == nil { // asked for every admission
+		return nil
+	}
+	var pin *router.PinError
+	if errors.As(err, &pin) {
+		pin.Name = w.TurnName(pin.ID)
+	}
+	return err
 }

@@ -27,8 +27,8 @@ func (d drawnRun) disaggregated(t testing.TB) Config {
 	}
 	if rng.IntN(3) == 0 {
 		c := cfg.Disagg
-		c.PrefillRouter = NewKVStage(*d.router(t, rng, c.Prefill, c.PrefillWorkers), cfg.Workload)
-		c.DecodeRouter = NewKVStage(*d.router(t, rng, c.Decode, c.DecodeWorkers), cfg.Workload)
+		c.PrefillRouter = d.router(t, rng, c.Prefill)
+		c.DecodeRouter = d.router(t, rng, c.Decode)
 	}
 	return cfg
 }

@@ -17,7 +17,7 @@ import (
 type drawnRun struct {
 	seed     uint64
 	stepwise bool
-	own      bool             // by vLLM's own scheduler
+	own      string           // the engine by whose own scheduler, if any
 	log      *strings.Builder // of routing decisions
 }
 
@@ -29,9 +29,12 @@ func (d drawnRun) config(t testing.TB) Config {
 	args := d.engineArgs(rng)
 	kind := rand.New(rand.NewPCG(d.seed, 5))
 	drafts := func(int) *speculation.Drafts { return nil }
-	if d.own {
+	switch d.own {
+	case "vllm":
 		args = ownEngineArgs(rng)
-	} else {
+	case "sglang":
+		args = ownSGLangArgs(rng)
+	default:
 		if kind.IntN(4) == 0 {
 			args = d.sglangArgs(kind)
 		}
@@ -43,7 +46,7 @@ func (d drawnRun) config(t testing.TB) Config {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
 	}
 	if workers > 1 && rng.IntN(2) == 0 {
-		cfg.Router = d.router(t, rng, cfg.Args, workers)
+		cfg.Router = d.router(t, rng, cfg.Args)
 	}
 	model := d.model(t, rng)
 	cfg.Setup = func(_ engine.Role, worker int) engine.Setup {
@@ -107,6 +110,28 @@ func ownEngineArgs(rng *rand.Rand) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
+func ownSGLangArgs(rng *rand.Rand) string {
+	blockSize := []int{1, 3, 8, 64}[rng.IntN(4)]
+	var nested []string
+	add := func(oneIn int, text string) {
+		if rng.IntN(oneIn) == 0 {
+			nested = append(nested, text)
+		}
+	}
+	add(2, `"overlap_schedule":false`)
+	add(3, `"schedule_policy":"lpm"`)
+	add(2, fmt.Sprintf(`"chunked_prefill_size":%d`, blockSize*(1+rng.IntN(8))))
+	add(3, fmt.Sprintf(`"max_prefill_tokens":%d`, 6+rng.IntN(64)))
+	add(2, `"schedule_conservativeness":0.1`)
+	add(6, `"ignore_eos":true`)
+	ratio := ""
+	if rng.IntN(10) == 0 {
+		ratio = `,"speedup_ratio":1e12`
+	}
+	return fmt.Sprintf(`{"engine_type":"sglang","scheduler":"sglang","block_size":%d,"max_num_seqs":%d,"num_gpu_blocks":%d%s,"sglang":{%s}}`,
+		blockSize, 1+rng.IntN(6), (200+rng.IntN(400))/blockSize+8, ratio, strings.Join(nested, ","))
+}
+
 // rows is a trace with prompts of up to six blocks, and outputs that last some passes.
 func (d drawnRun) rows(rng *rand.Rand, blockSize int) string {
 	var b strings.Builder
@@ -133,18 +158,20 @@ func (d drawnRun) rows(rng *rand.Rand, blockSize int) string {
 	return b.String()
 }
 
-func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args, workers int) *router.Options {
+var kvMode, _ = router.FindMode(router.KVMode)
+
+func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args) router.Factory {
 	t.Helper()
 	text := []string{`{}`, `{"router_queue_threshold":0.5}`, `{"router_queue_threshold":0.01}`, `{"overlap_score_credit":0}`}[rng.IntN(4)]
 	parsed, _, err := router.ParseConfig(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &router.Options{
-		Config: parsed, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+	return kvMode.Factory(&router.Options{
+		Config: parsed, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
 		Rand: rand.New(rand.NewPCG(d.seed, 3)),
 		Log:  func(decision router.Decision) { fmt.Fprintln(d.log, decision) },
-	}
+	})
 }
 
 // model is the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then
@@ -180,10 +207,10 @@ func (d drawnRun) result(t testing.TB) string {
 	return fmt.Sprint(d.log, outcome.WorkerSeconds, "\n", text(t, cfg, outcome))
 }
 
-// run is Run; if stepwise, several workers are always run together. Not so by vLLM's own rules, which preempt often: there
+// run is Run; if stepwise, several workers are always run together. Not so by an engine's own rules, which preempt often: there
 // the gaps around preemptions are added up in another order, which shows in the last bit of a mean.
 func (d drawnRun) run(cfg Config) (Outcome, error) {
-	if !d.stepwise || d.own || cfg.Workers == 1 {
+	if !d.stepwise || d.own != "" || cfg.Workers == 1 {
 		return Run(cfg)
 	}
 	r, setups := newRun(cfg)
@@ -198,11 +225,11 @@ func TestStepwise(t *testing.T) {
 		seeds = 300
 	}
 	for seed := range seeds {
-		for _, own := range []bool{false, true} {
+		for _, own := range []string{"", "vllm", "sglang"} {
 			fast := drawnRun{seed: seed, own: own}.result(t)
 			slow := drawnRun{seed: seed, own: own, stepwise: true}.result(t)
 			if fast != slow {
-				t.Fatalf("seed %d, own %t: %s", seed, own, firstDifference(fast, slow))
+				t.Fatalf("seed %d, own %q: %s", seed, own, firstDifference(fast, slow))
 			}
 		}
 	}

@@ -18,7 +18,7 @@ type Collector struct {
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
 	handoffs []handoff // by request, nil in an aggregated run
-	// earlier is the runs before the last one of requests that have several and are not settled.
+	// earlier is the runs before the last one of requests that have several and are not counted yet.
 	earlier map[engine.RequestID][]run
 }
 
@@ -59,7 +59,7 @@ type run struct {
 type runState uint8
 
 const (
-	noRun runState = iota // or settled
+	noRun runState = iota // or counted
 	openRun
 	closedRun
 )
@@ -117,7 +117,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	for _, id := range p.Finished {
 		r := &c.records[id]
 		r.close(r.emitted(pass))
-		c.settle(id)
+		c.countRuns(id)
 	}
 }
 
@@ -144,11 +144,11 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 }
 
 // Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
-func (c *Collector) Cut(left engine.Stuck) {
+func (c *Collector) Cut(left engine.RequestState) {
 	r := &c.records[left.ID]
 	r.close(int32(left.Generated))
 	r.preempted = r.preempted || left.Preempted()
-	c.settle(left.ID)
+	c.countRuns(left.ID)
 }
 
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
@@ -221,24 +221,24 @@ func (r *record) emitted(pass int32) int32 {
 	return r.run.index + pass - r.run.pass + 1 + r.run.extra
 }
 
-// settle counts the gaps of a request that emits no more and takes its token times from its runs. A request that is
-// rejected after it had emitted tokens is never settled, and counts nowhere.
-func (c *Collector) settle(id engine.RequestID) {
+// countRuns counts the gaps of a request that emits no more and takes its token times from its runs. A request that is
+// rejected after it had emitted tokens is never counted.
+func (c *Collector) countRuns(id engine.RequestID) {
 	r := &c.records[id]
 	if r.state == noRun {
 		return
 	}
 	if earlier, several := c.earlier[id]; several {
 		for _, n := range earlier {
-			c.settleRun(r, n)
+			c.countRun(r, n)
 		}
 		delete(c.earlier, id)
 	}
-	c.settleRun(r, r.run)
+	c.countRun(r, r.run)
 	r.state = noRun
 }
 
-func (c *Collector) settleRun(r *record, n run) {
+func (c *Collector) countRun(r *record, n run) {
 	line := &c.workers[int(r.worker)-c.first]
 	first, last := line.endMs(n.pass), line.endMs(n.last)
 	switch {

@@ -50,7 +50,7 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 	}
 	for i := range all {
 		if all[i].arrived && !all[i].terminated {
-			c.Cut(engine.Stuck{ID: engine.RequestID(i), Generated: len(all[i].tokensMs)})
+			c.Cut(engine.RequestState{ID: engine.RequestID(i), Generated: len(all[i].tokensMs)})
 		}
 	}
 	return c, all

@@ -36,7 +36,7 @@ func threeRows(t *testing.T) *Rows {
 	c.Pass(1, &engine.Pass{StartMs: 1, EndMs: 1, Rejected: []engine.Rejection{{ID: 1, Reason: "too \"large\""}}})
 	c.Terminal(1, Rejected, "too \"large\"")
 	c.Pass(0, &engine.Pass{StartMs: 20, EndMs: 21, Admitted: []engine.Admission{{ID: 2}}})
-	c.Cut(engine.Stuck{ID: 2, State: "preempted"})
+	c.Cut(engine.RequestState{ID: 2, State: "preempted"})
 	return c.Rows(w)
 }
 

@@ -39,7 +39,8 @@ type Config struct {
 // QueuePolicy orders the requests that wait in the router.
 type QueuePolicy uint8
 
-// FCFS admits who came first, LCFS who came last, and WSPT who has the shortest prompt left to compute. In the first two
+// FCFS admits the request that came first, LCFS the one that came last, and WSPT the one with the shortest prompt left to
+// compute. In the first two
 // a priority counts as that many seconds of waiting, in the last it divides the length of the prompt.
 const (
 	FCFS QueuePolicy = iota
@@ -179,7 +180,7 @@ func check(o *strictjson.Object) error {
 
 const moreWeight = " (use prefill_load_scale for more weight)"
 
-// rangeErrors sends who wants more than the whole credit to the option that does it.
+// rangeErrors points a user who wants more than the whole credit to the option that does it.
 func rangeErrors(o *strictjson.Object) []error {
 	errs := o.RangeErrors()
 	for _, err := range errs {

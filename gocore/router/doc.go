@@ -1,6 +1,6 @@
 // Package router chooses a worker for each request: RoundRobin in turn, KV by what workers have cached and have to do.
 //
-// KV is a plain state machine. Whoever owns it tells it what happens, with the time, and it answers with admissions:
+// KV is a plain state machine. Its owner tells it what happens, with the time, and it answers with admissions:
 // "request 7 goes to worker 2".
 //
 //	         Submit                            Apply: blocks stored, removed
@@ -20,7 +20,7 @@
 //
 //  1. A request arrives. The index says how many leading full blocks of its prompt each worker has cached. These
 //     overlaps are not looked up again, however long the request waits.
-//  2. While every worker has more prefill load than the threshold it waits, and so does everyone behind it.
+//  2. While every worker has more prefill load than the threshold it waits, and so do all requests behind it.
 //  3. Every worker gets a cost from its load at this instant (cost.go has the formula): the prompt tokens it would have
 //     to work off, in blocks, less a credit for what it has cached, plus the blocks its requests would then fill.
 //  4. The cheapest worker is taken; several that cost exactly the same are equally probable. At a temperature above 0
@@ -28,7 +28,7 @@
 //  5. The tracker books the request on that worker: prompt tokens that are not cached until PrefillCompleted, full blocks
 //     of the prompt until Free.
 //
-// Each PrefillCompleted, Free and Cancel of an active request can end somebody's wait. Time alone does not, nor do cache
+// Each PrefillCompleted, Free and Cancel of an active request can end the wait of others. Time alone does not, nor do cache
 // events.
 //
 // # Invariants
@@ -48,7 +48,7 @@
 // before its descendants, and then fails the run. An engine that removes what it does not have is counted, not fatal. A
 // temperature too low for the softmax to be a number counts as 0.
 //
-// Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders who waits,
+// Read kv.go first, then cost.go and ranked.go, then tracker.go and index.go; both stand on units.go. queue.go orders the waiting requests,
 // decision.go has the log of decisions and pinned choices, prefillload.go the decay of prefill load over time, and
 // fields.go every field of the configuration.
 package router

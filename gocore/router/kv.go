@@ -8,10 +8,7 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// KV is the KV-aware router of one pool of workers. It is not safe for concurrent use.
-//
-// Times must not go back. Methods that may send waiting requests on their way return these as admissions, in the order in
-// which they are to be handed to the engines; the slice is valid until the next call.
+// KV is the KV-aware router of one pool of workers. It is not safe for concurrent use. Times must not go back.
 type KV struct {
 	config    Config
 	blockSize int
@@ -57,24 +54,6 @@ type Options struct {
 // unlimitedBatch stands for a worker without a limit on the tokens of a pass.
 const unlimitedBatch = 10_000_000
 
-// Request is what the router knows of a request.
-type Request struct {
-	ID             int32 // unique among the requests that wait or are active
-	Prompt         kvcache.Prompt
-	PromptTokens   int    // at least 1
-	Priority       int64  // see QueuePolicy; below 0 is as 0
-	StrictPriority uint64 // higher goes first, whatever the policy
-}
-
-// Admission sends a request to a worker.
-type Admission struct {
-	ID            int32
-	Worker        int
-	OverlapBlocks int     // leading blocks of the prompt that the worker had cached when the request arrived
-	PromptBlocks  int     // of the whole prompt, a partial one included
-	WaitMs        float64 // in the queue
-}
-
 // Load is what the router has booked on a worker.
 type Load struct {
 	PrefillTokens int64 // of prompts, not cached and not computed yet
@@ -101,6 +80,11 @@ func New(o Options) *KV {
 	}
 	return k
 }
+
+var _ Router = (*KV)(nil)
+
+// Traits implements [Router].
+func (*KV) Traits() Traits { return Traits{Observes: true} }
 
 // busyAbove is the prefill load, in tokens, above which a worker is busy.
 func (o *Options) busyAbove() float64 {
@@ -148,7 +132,7 @@ func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
 	return k.drain(nowMs)
 }
 
-// Cancel withdraws a request. One that waits just leaves the queue, and nobody is admitted instead; one that is active
+// Cancel withdraws a request. One that waits just leaves the queue, and no other is admitted instead; one that is active
 // ends as by Free.
 func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	var active bool
@@ -159,10 +143,13 @@ func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	return nil, nil
 }
 
-// Apply notes what a worker has stored in its cache and removed from it. It admits nobody.
+// Apply notes what a worker has stored in its cache and removed from it. Only blocks on the device count. No request is
+// admitted by it.
 func (k *KV) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		k.index.apply(int32(worker), e)
+		if e.Tier == kvcache.Device {
+			k.index.apply(int32(worker), e)
+		}
 	}
 }
 

@@ -3,7 +3,7 @@ package router
 import "slices"
 
 // queue holds the requests that wait because all workers are busy. Those with the highest key go first, and the key is
-// fixed when a request joins: strict priority, then the score of the policy, then who joined first.
+// fixed when a request joins: strict priority, then the score of the policy, then order of joining.
 type queue struct {
 	policy QueuePolicy
 	heap   []*waiting

@@ -1,13 +1,37 @@
 package router
 
-// RoundRobin hands requests to workers in turn, in order of arrival. The zero value starts with worker 0.
+import "dynosim/gocore/kvcache"
+
+// RoundRobin hands requests to workers in turn, at once, beginning with worker 0.
 type RoundRobin struct {
-	next int
+	workers  int
+	next     int
+	admitted [1]Admission
 }
 
-// Pick chooses one of workers workers.
-func (r *RoundRobin) Pick(workers int) int {
-	picked := r.next % workers
-	r.next = picked + 1
-	return picked
+// NewRoundRobin makes the router of a pool.
+func NewRoundRobin(workers int) *RoundRobin { return &RoundRobin{workers: workers} }
+
+var _ Router = (*RoundRobin)(nil)
+
+// Traits implements [Router].
+func (*RoundRobin) Traits() Traits { return Traits{InTurn: true} }
+
+// Submit implements [Router].
+func (r *RoundRobin) Submit(req Request, _ float64) ([]Admission, error) {
+	r.admitted[0] = Admission{ID: req.ID, Worker: r.next}
+	r.next = (r.next + 1) % r.workers
+	return r.admitted[:], nil
 }
+
+// PrefillCompleted implements [Router].
+func (*RoundRobin) PrefillCompleted(int32, float64) ([]Admission, error) { return nil, nil }
+
+// Free implements [Router].
+func (*RoundRobin) Free(int32, float64) ([]Admission, error) { return nil, nil }
+
+// Cancel implements [Router].
+func (*RoundRobin) Cancel(int32, float64) ([]Admission, error) { return nil, nil }
+
+// Apply implements [Router].
+func (*RoundRobin) Apply(int, []kvcache.Event) {}

@@ -23,7 +23,7 @@ type tracker struct {
 	prefillTokens []int64  // per worker, booked and not completed
 	numBusy       int      // workers whose prefillTokens exceed busyAbove
 
-	ranking   *ranking // of the workers by their load; nil if nobody asks
+	ranking   *ranking // of the workers by their load; nil if workers are priced one by one
 	blockSize int64    // for its keys
 
 	units    unitTable // blocks of active requests, one holder per unit, worker and mask
@@ -231,39 +231,39 @@ func (t *tracker) removeBlocks(worker int32, prompt []stretch, blocks int) {
 	}
 }
 
-// hold adds a reference to a stretch and returns how many of its blocks nobody held before.
+// hold adds a reference to a stretch and returns how many of its blocks were not active there before.
 func (t *tracker) hold(worker int32, s stretch) int {
 	list := t.units.holders(s.unit)
-	var held uint64
+	var present uint64
 	i := lowerBound(list, worker)
 	for ; i < len(list) && list[i].worker == worker; i++ {
-		held |= list[i].mask
+		present |= list[i].mask
 		if list[i].mask == s.mask {
 			list[i].refs++
 			return 0
 		}
 	}
 	t.units.insert(s.unit, i, holder{mask: s.mask, worker: worker, refs: 1})
-	return bits.OnesCount64(s.mask &^ held)
+	return bits.OnesCount64(s.mask &^ present)
 }
 
-// letGo removes a reference to a stretch and returns how many of its blocks nobody holds any more.
+// letGo removes a reference to a stretch and returns how many of its blocks are not active there any more.
 //
 // The masks of one worker in a unit are paths through it, so there are few: the deepest block determines a path.
 func (t *tracker) letGo(worker int32, s stretch) int {
 	list := t.units.holders(s.unit)
-	var held uint64
+	var present uint64
 	own := 0
 	for i := lowerBound(list, worker); i < len(list) && list[i].worker == worker; i++ {
 		if list[i].mask == s.mask {
 			own = i
 			continue
 		}
-		held |= list[i].mask
+		present |= list[i].mask
 	}
 	if list[own].refs--; list[own].refs > 0 {
 		return 0
 	}
 	t.units.remove(s.unit, own)
-	return bits.OnesCount64(s.mask &^ held)
+	return bits.OnesCount64(s.mask &^ present)
 }

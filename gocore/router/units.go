@@ -58,7 +58,7 @@ type holder struct {
 // it has the union of their masks.
 //
 // It is a hash table with open addressing and linear probing over a store of lists. Neither has pointers, so that the
-// garbage collector never looks inside, and a unit that nobody holds takes no space. The zero value is empty and ready.
+// garbage collector never looks inside, and a unit without holders takes no space. The zero value is empty and ready.
 type unitTable struct {
 	entries []unitEntry // the length is a power of two, at most half of them are used
 	used    int

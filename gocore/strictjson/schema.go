@@ -60,10 +60,13 @@ type Text struct {
 // List is a list of strings.
 type List struct{}
 
-// Enum is one word of a list. FoldCase ignores case, and the accessors return the word as it stands in Choices.
+// Enum is one word of a list. FoldCase ignores case, and the accessors return the word as it stands in the list.
 type Enum struct {
 	Choices  []string
 	FoldCase bool
+	// Added lists choices of a list that other packages may extend. It is asked each time, and may repeat Choices; nil adds
+	// none.
+	Added func() []string
 }
 
 // Nested is an object with fields of its own.
@@ -158,20 +161,35 @@ func (List) Want() string { return "a list of strings" }
 func (List) broken(any) string { return "" }
 
 // Want lists the choices in their order.
-func (t Enum) Want() string { return "one of " + strings.Join(t.Choices, ", ") }
+func (t Enum) Want() string { return "one of " + strings.Join(t.all(), ", ") }
+
+// all lists every choice once.
+func (t Enum) all() []string {
+	if t.Added == nil {
+		return t.Choices
+	}
+	choices := slices.Clone(t.Choices)
+	for _, added := range t.Added() {
+		if !slices.Contains(choices, added) {
+			choices = append(choices, added)
+		}
+	}
+	return choices
+}
 
 // broken has nothing left to do: a word outside the list never gets past Decode.
 func (Enum) broken(any) string { return "" }
 
 // choice returns the word of the list that s stands for.
 func (t Enum) choice(s string) (string, bool) {
-	i := slices.IndexFunc(t.Choices, func(c string) bool {
+	choices := t.all()
+	i := slices.IndexFunc(choices, func(c string) bool {
 		return c == s || t.FoldCase && strings.EqualFold(c, s)
 	})
 	if i < 0 {
 		return "", false
 	}
-	return t.Choices[i], true
+	return choices[i], true
 }
 
 // Want is the same for every nested object.

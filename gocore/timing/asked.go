@@ -45,10 +45,10 @@ type Answer struct {
 //
 // Questions go out in batches, as an exchange costs more than a prediction. While the same requests merely decode, their
 // mean context grows by one token a pass: so a question that goes on where the last ones about as many requests ended
-// takes others along, twice as many each time. Of those, answers that nobody needs may be errors.
+// takes others along, twice as many each time. Of those, answers that are not needed may be errors.
 //
 // The scheduler has no use for errors. A question without an answer counts as 0 ms, and the first such error is kept:
-// whoever drives the engines looks at Err every few passes and at the end, and gives up.
+// the loop that drives the engines looks at Err every few passes and at the end, and gives up.
 type Asked struct {
 	ask    func([]Question) ([]Answer, error)
 	ranks  int

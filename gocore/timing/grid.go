@@ -136,3 +136,6 @@ func atLeast(low, x float64) float64 {
 	}
 	return low
 }
+
+// Pure reports true; see the function of that name.
+func (*Grid) Pure() bool { return true }

@@ -10,13 +10,14 @@ type Model interface {
 }
 
 // Pure reports whether a model is nothing but a formula or a table, nil standing for the polynomial: it answers at once
-// and always, also about passes that will perhaps never be, and several engines may ask it at the same time.
+// and always, also about passes that will perhaps never be, and several engines may ask it at the same time. A model says
+// so with a method Pure; one without is not.
 func Pure(m Model) bool {
-	switch m.(type) {
-	case nil, Polynomial, *Grid:
+	if m == nil {
 		return true
 	}
-	return false
+	pure, says := m.(interface{ Pure() bool })
+	return says && pure.Pure()
 }
 
 // PrefillShape is the prefill part of a pass: Requests process prompt tokens in it. MeanISL is the prompt position that

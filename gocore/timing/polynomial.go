@@ -39,3 +39,6 @@ func quadratic(c2, c1, c0, x float64) float64 {
 	square := float64(x * x)
 	return float64(float64(c2*square)+float64(c1*x)) + c0
 }
+
+// Pure reports true; see the function of that name.
+func (Polynomial) Pure() bool { return true }

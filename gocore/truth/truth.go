@@ -23,6 +23,7 @@ type Case struct {
 	TraceBlockSize int               `json:"trace_block_size"`
 	Engine         map[string]any    `json:"engine"` // engine arguments
 	VLLM           map[string]any    `json:"vllm"`   // engine arguments that only vLLM has
+	SGLang         map[string]any    `json:"sglang"` // settings that only SGLang has, by the names of its driver
 	Preemptions    int               `json:"preemptions"`
 	Requests       []Request         `json:"requests"`
 	Passes         []Pass            `json:"passes"` // the first ones
@@ -39,7 +40,8 @@ type Request struct {
 }
 
 // Pass is start, end, requests that compute prompt tokens, the sum of their prompt positions at the end, and at the start,
-// requests that get a token, blocks in use, tokens computed, requests preempted.
+// requests that get a token; then, of vLLM, blocks in use, tokens computed, requests preempted; of SGLang, the lengths of the
+// sequences that get a token, tokens in use, requests retracted.
 type Pass [9]float64
 
 // Result is what our engine does with a case.
@@ -51,12 +53,27 @@ type Result struct {
 	Passes      []Pass    `json:"passes"`
 }
 
+// settingNames are the nested engine arguments that say what settings of SGLang's driver do.
+var settingNames = map[string]string{"overlap": "overlap_schedule", "mixed_chunk": "enable_mixed_chunk", "ignore_eos": "ignore_eos"}
+
 // Args are the engine arguments of a case, with more that take precedence. The drivers do not overlap passes unless a case
 // asks for it; a stock server does, and so do we by default.
 func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
-	all := map[string]any{"async_scheduling": false}
+	all := map[string]any{}
 	for _, part := range []map[string]any{c.Engine, c.VLLM, more} {
 		maps.Copy(all, part)
+	}
+	if all["engine_type"] == "sglang" {
+		nested := map[string]any{"overlap_schedule": false}
+		if given, ok := c.Engine["sglang"].(map[string]any); ok {
+			maps.Copy(nested, given)
+		}
+		for name, value := range c.SGLang {
+			nested[settingNames[name]] = value
+		}
+		all["sglang"] = nested
+	} else if _, given := all["async_scheduling"]; !given {
+		all["async_scheduling"] = false
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -69,7 +86,7 @@ func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 // Run replays a case on one worker.
 func Run(c *Case, args engineargs.Args) (Result, error) {
 	w, err := workload.LoadMooncake(bytes.NewReader(bytes.Join(raw(c.Rows), []byte("\n"))), c.ID, workload.TraceSpec{
-		TraceBlockSize: c.TraceBlockSize, EngineBlockSize: args.BlockSize,
+		TraceBlockSize: c.TraceBlockSize, EngineBlockSize: args.BlockSize, NamePartialBlocks: args.ComparesTokens(),
 	})
 	if err != nil {
 		return Result{}, err
@@ -78,9 +95,13 @@ func Run(c *Case, args engineargs.Args) (Result, error) {
 		return Result{}, err
 	}
 	result := Result{ID: c.ID}
+	add := result.addVLLM
+	if args.EngineType == engineargs.SGLang {
+		add = func(s engine.Shape) { result.addSGLang(s, args.BlockSize) }
+	}
 	outcome, err := replay.Run(replay.Config{
 		Args: args, Workers: 1, Workload: w, MaxSimTimeMs: math.Inf(1),
-		Setup: func(engine.Role, int) engine.Setup { return engine.Setup{Shapes: result.add} },
+		Setup: func(engine.Role, int) engine.Setup { return engine.Setup{Shapes: add} },
 	})
 	if err != nil {
 		return Result{}, err
@@ -116,16 +137,21 @@ func raw(rows []json.RawMessage) [][]byte {
 	return lines
 }
 
-// add notes a pass, unless nothing happened in it.
-func (r *Result) add(s engine.Shape) {
-	if s.ComputedTokens == 0 && s.PreemptedRequests == 0 {
-		return
+// addVLLM notes a pass, unless nothing happened in it.
+func (r *Result) addVLLM(s engine.Shape) {
+	if s.ComputedTokens > 0 || s.PreemptedRequests > 0 {
+		r.add(s, s.InUse, s.ComputedTokens)
 	}
+}
+
+func (r *Result) addSGLang(s engine.Shape, blockSize int) { r.add(s, s.ContextSum, s.InUse*blockSize) }
+
+func (r *Result) add(s engine.Shape, sixth, seventh int) {
 	r.NumPasses++
 	r.Preemptions += s.PreemptedRequests
 	r.Passes = append(r.Passes, Pass{
 		s.StartMs, s.EndMs, float64(s.PrefillRequests), float64(s.ISLSum), float64(s.PrefixSum),
-		float64(s.DecodeRequests), float64(s.InUse), float64(s.ComputedTokens), float64(s.PreemptedRequests),
+		float64(s.DecodeRequests), float64(sixth), float64(seventh), float64(s.PreemptedRequests),
 	})
 }
 

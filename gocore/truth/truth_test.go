@@ -35,6 +35,24 @@ func readCases(t *testing.T, path string, see func(*Case)) {
 	}
 }
 
+// TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did. How it mixes prompts
+// with decoding requests in a batch, an option that is off by default, is recorded but not simulated.
+func TestRecordedSGLang(t *testing.T) {
+	cases := 0
+	readCases(t, "../../tests/truth/sglang.jsonl.gz", func(c *Case) {
+		if c.SGLang["mixed_chunk"] == true {
+			return
+		}
+		cases++
+		if err := check(c, "sglang-0.5"); err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+		}
+	})
+	if cases != 87 {
+		t.Errorf("got %d cases, want 87", cases)
+	}
+}
+
 // TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did.
 func TestRecordedVLLM(t *testing.T) {
 	cases := 0

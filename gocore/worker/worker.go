@@ -2,13 +2,7 @@
 // only by their common interface.
 package worker
 
-import (
-	"dynosim/gocore/engine"
-	"dynosim/gocore/engine/sglang"
-	"dynosim/gocore/engine/vllm"
-	"dynosim/gocore/engine/vllmv1"
-	"dynosim/gocore/engineargs"
-)
+import "dynosim/gocore/engine"
 
 // Worker is one engine and what the shell knows of it.
 type Worker struct {
@@ -35,16 +29,4 @@ func (w *Worker) Settle(passes int) (endsMs []float64) {
 	w.Engine.(engine.Coaster).Settle(passes)
 	endsMs, w.Coast = w.Coast[:passes], nil
 	return endsMs
-}
-
-// New returns an idle worker with an engine of the type that args ask for.
-func New(args engineargs.Args, setup engine.Setup) Worker {
-	switch {
-	case args.Scheduler == engineargs.VLLMOwn:
-		return Worker{Engine: vllmv1.New(args, setup)}
-	case args.EngineType == engineargs.SGLang:
-		return Worker{Engine: sglang.New(args, setup)}
-	default:
-		return Worker{Engine: vllm.New(args, setup)}
-	}
 }

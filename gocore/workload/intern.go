@@ -18,7 +18,8 @@ import (
 type interner struct {
 	traceBlock  int
 	engineBlock int
-	perSegment  int // engine blocks per chunk
+	perSegment  int  // engine blocks per chunk
+	partial     bool // TraceSpec.NamePartialBlocks
 
 	base     *interner // looked up first and not changed; nil for most
 	chunks   uint64    // handed out, those of base included
@@ -51,7 +52,7 @@ func newInterner(traceBlock, engineBlock int) *interner {
 // onTopOf returns an interner that agrees with base and leaves it alone.
 func onTopOf(base *interner) *interner {
 	n := newInterner(base.traceBlock, base.engineBlock)
-	n.base, n.chunks = base, base.chunks
+	n.base, n.chunks, n.partial = base, base.chunks, base.partial
 	n.numbers = newPrefixTable(n.perSegment, n.chunks)
 	return n
 }
@@ -65,7 +66,11 @@ func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
 	}
 	segments := make([]uint32, 0, inputTokens/n.traceBlock+1)
 	parent := noParent
-	for start := 0; start+n.engineBlock <= inputTokens; start += n.traceBlock {
+	least := n.engineBlock // tokens that begin a chunk
+	if n.partial {
+		least = 1
+	}
+	for start := 0; start+least <= inputTokens; start += n.traceBlock {
 		chunk := n.chunk(prefix{parent: parent, content: uint64(uint32(hashIDs[start/n.traceBlock]))})
 		segments = append(segments, chunk)
 		parent = uint64(chunk)*uint64(n.perSegment) + uint64(n.perSegment) - 1

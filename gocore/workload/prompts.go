@@ -27,7 +27,9 @@ type input struct {
 }
 
 func newPromptLoader(w *Workload, spec TraceSpec) *promptLoader {
-	return &promptLoader{w: w, blocks: newInterner(spec.TraceBlockSize, spec.EngineBlockSize), delta: w.Format == MooncakeDelta}
+	blocks := newInterner(spec.TraceBlockSize, spec.EngineBlockSize)
+	blocks.partial = spec.NamePartialBlocks
+	return &promptLoader{w: w, blocks: blocks, delta: w.Format == MooncakeDelta}
 }
 
 // add takes the prompt of a turn, whose lengths are known, from its row.

@@ -43,6 +43,10 @@ type TraceSpec struct {
 	TraceBlockSize  int // tokens per block id; 0 = DefaultTraceBlockSize, or what a dynamo trace says
 	EngineBlockSize int // tokens per block of the engine
 
+	// NamePartialBlocks gives the last block of a prompt an id also if it is not full, where the engine's block size divides
+	// that of the trace: an engine may compare prompts token by token.
+	NamePartialBlocks bool
+
 	// Sessions of applied_compute_agentic begin with blocks that all sessions of their group share.
 	SharedPrefixRatio float64 // of the first prompt's blocks, 0 to 1
 	NumPrefixGroups   int     // 0 = nothing is shared

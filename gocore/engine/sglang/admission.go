@@ -9,7 +9,7 @@ type budget struct {
 }
 
 // admitWaiting admits a prefill batch from the waiting queue, strictly from its head: the first request that is refused
-// keeps everybody behind it waiting. So do all that come from other workers and do not run yet, unless they are what the
+// keeps all requests behind it waiting. So do all that come from other workers and do not run yet, unless they are what the
 // favourite of a rescue waits for.
 func (s *Scheduler) admitWaiting() {
 	places := s.args.MaxNumSeqs - len(s.running)
@@ -68,8 +68,8 @@ func (s *Scheduler) reserved() float64 {
 // affordableChunk is how many tokens of r the budgets admit now, and takes them from the budgets. A rest up to the
 // chunk size is all or nothing; of a longer one, what is left of the chunk budget will do.
 //
-// On a decode worker nobody had to meet the budgets before being retracted. Who never can goes on without them as soon as
-// nobody else runs, where the reference leaves it in the queue for ever.
+// On a decode worker requests did not have to meet the budgets before they were retracted. One that never can goes on without
+// them as soon as no other runs, where the reference leaves it in the queue for ever.
 func (s *Scheduler) affordableChunk(r *sequence, left *budget) (tokens int, ok bool) {
 	rest := s.tokens(r) - r.holding.Tokens()
 	if s.role == engine.Decode && s.overBudgets(r) != "" {
@@ -96,7 +96,7 @@ func (s *Scheduler) affordableChunk(r *sequence, left *budget) (tokens int, ok b
 
 // prefill computes the next tokens of r.
 func (s *Scheduler) prefill(r *sequence, tokens int) {
-	s.lpm.settled = false
+	s.lpm.sorted = false
 	end := r.holding.Tokens() + tokens
 	reused := s.pool.Prefill(&r.holding, end, s.now())
 	s.prefillCount++

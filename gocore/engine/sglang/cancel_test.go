@@ -30,7 +30,7 @@ func TestCancel(t *testing.T) {
 		for now, passes := 0.0, 0; s.Requests() > 0; passes++ {
 			pass, alive := s.RunPass(now)
 			if !alive && !s.Unblock() || passes > 10_000 {
-				t.Fatalf("it does not end: %+v", s.Stuck())
+				t.Fatalf("it does not end: %+v", s.States())
 			}
 			now = pass.EndMs
 			for _, id := range pass.Finished {

@@ -38,7 +38,7 @@ func (s *Scheduler) decode() {
 	}
 }
 
-// signal tells who gets a first or last token. A burst can have both.
+// signal lists the requests that get a first or last token. A burst can have both.
 func (s *Scheduler) signal() {
 	if s.joined == len(s.running) && s.emissions < s.nextFinish {
 		return
@@ -99,8 +99,8 @@ func (s *Scheduler) catchUp(r *sequence, emission int) {
 	}
 }
 
-// settle brings all requests that have emitted up to date.
-func (s *Scheduler) settle() {
+// catchUpAll brings all requests that have emitted up to date.
+func (s *Scheduler) catchUpAll() {
 	for _, r := range s.running[:s.joined] {
 		s.catchUp(r, s.emissions)
 	}

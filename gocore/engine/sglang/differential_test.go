@@ -79,7 +79,7 @@ func (m *simulation) compare() (end string, err error) {
 			return "", fmt.Errorf("pass %d:\n got %+v\nwant %+v", passes, got, want)
 		}
 		if m.plain {
-			m.s.settle()
+			m.s.catchUpAll()
 		}
 		if err := m.compareState(slow); err != nil {
 			return "", fmt.Errorf("after pass %d: %w", passes, err)

@@ -27,13 +27,13 @@
 //
 //   - The token that ends a prompt costs a decode step on the prefill worker, too.
 //   - A prompt that is held there is in the cache only as far as it was cut into chunks; the rest follows at its release.
-//   - While anybody waits for room or has all its KV but no place, nobody is admitted from the waiting queue.
+//   - While any request waits for room or has all its KV but no place, none is admitted from the waiting queue.
 //   - A retracted request computes its prompt anew on the decode worker, which costs no time.
 //   - Room is looked for again only after a request has ended or was retracted, or slots were given back.
 //
 // Facts that surprise, all of them the reference's and visible in users' numbers:
 //
-//   - Whoever stands at the head and is refused keeps everybody behind it waiting.
+//   - A request that is refused at the head keeps all requests behind it waiting.
 //   - A prompt is in the cache from its first token on (or the end of a chunk), so equal prompts in one batch both pay.
 //   - Room for a prompt is made before its prefix is looked up, and may cost it that prefix.
 //   - The tokens of a request's earlier chunks count as reused; after a retraction, generated tokens do.
@@ -43,7 +43,7 @@
 //   - Retraction loses slots or returns too many (radix.Pool.Retract), unless the argument reference_quirks is false.
 //
 // Where this engine departs on purpose from the reference: requests that can never run are rejected instead of blocking
-// the queue for ever (reject.go), or, when a decode worker has retracted them, go on as soon as nobody else runs
+// the queue for ever (reject.go), or, when a decode worker has retracted them, go on as soon as no other runs
 // (admission.go); and a dead end has a way out (unblock.go), also one in which passes go on without a token.
 //
 // Read scheduler.go, then admission.go, decode.go and retraction.go in the order of a pass; policy.go sorts the queue.

@@ -248,7 +248,7 @@ func (l *timeline) pass(nowMs float64) {
 	}
 	r.cells[emission] = joined("", "retract", strings.Join(gone, " "), "", strings.Join(tokens, " "), "reject", strings.Join(rejected, " "))
 	s.requeueRetracted()
-	s.settle()
+	s.catchUpAll()
 	r.cells[pool] = l.poolCell()
 	r.endMs = s.out.EndMs
 	l.rows = append(l.rows, r)

@@ -7,30 +7,19 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/kvcache"
 )
 
-// sources are the requests of a prefill worker that hold their KV.
-type sources map[engine.RequestID]*sequence
-
-// destinations are the requests of a decode worker that have not run yet: pending ones in order of their Reserve, prebuilt
-// ones in order of their activation.
-//
-// Room for the head of pending is looked for only if the generation has changed since that failed last: a request ended
-// or was retracted, or slots were given back in another way.
+// destinations are the requests of a decode worker that have not run yet: pending and reserved ones in order of their
+// Reserve, prebuilt ones in order of their activation.
 type destinations struct {
-	pending    deque.Deque[*sequence]
-	reserved   map[engine.RequestID]*sequence
-	prebuilt   deque.Deque[*sequence]
-	generation int
-	probed     int // the generation in which the head of pending found no room, or neverProbed
+	transit.Destinations[*sequence]
+	prebuilt deque.Deque[*sequence]
 }
 
-// neverProbed is no generation; they count from 0.
-const neverProbed = -1
-
-// comeFirst reports whether nobody else may be admitted.
-func (d *destinations) comeFirst() bool { return d.pending.Len() > 0 || d.prebuilt.Len() > 0 }
+// comeFirst reports whether no other request may be admitted.
+func (d *destinations) comeFirst() bool { return d.Pending() > 0 || d.prebuilt.Len() > 0 }
 
 // overhead is the number of slots that the last pages of prebuilt requests have left.
 func (d *destinations) overhead(pageSize int) int {
@@ -63,14 +52,13 @@ func (s *Scheduler) CancelSource(id engine.RequestID) []kvcache.Event {
 // holdSource keeps a request that has all its tokens.
 func (s *Scheduler) holdSource(r *sequence) {
 	r.status = held
-	s.sources[r.id] = r
+	s.sources.Keep(r)
 	s.out.Held = append(s.out.Held, r.id)
 }
 
 func (s *Scheduler) finishSource(id engine.RequestID) bool {
-	r, ok := s.sources[id]
+	r, ok := s.sources.Take(id)
 	if ok {
-		delete(s.sources, id)
 		s.finish(r)
 	}
 	return ok
@@ -92,35 +80,33 @@ func (s *Scheduler) Reserve(req engine.Request) error {
 		return errors.New(reason)
 	}
 	r.status = pending
-	s.destinations.pending.PushBack(r)
+	s.destinations.Enqueue(r)
 	return nil
 }
 
 // TryReserve implements [engine.Destination].
 func (s *Scheduler) TryReserve() (engine.Reservation, bool) {
 	d := &s.destinations
-	if d.pending.Len() == 0 || d.probed == d.generation {
+	if !d.MayReserve() {
 		return engine.Reservation{}, false
 	}
-	r := d.pending.Front()
+	r := d.First()
 	taken, ok := s.pool.Reserve(&r.holding, r.promptTokens, s.now())
 	if !ok {
-		d.probed = d.generation
+		d.NoRoom()
 		return engine.Reservation{}, false
 	}
-	d.pending.PopFront()
+	d.Reserve()
 	r.status = reserved
-	d.reserved[r.id] = r
 	return engine.Reservation{ID: r.id, MissingTokens: taken}, true
 }
 
 // Activate implements [engine.Destination].
 func (s *Scheduler) Activate(id engine.RequestID) {
 	d := &s.destinations
-	r := d.reserved[id]
-	delete(d.reserved, id)
+	r, _ := d.TakeReserved(id)
 	if s.pool.Activate(&r.holding, r.promptTokens, s.now()) > 0 {
-		d.generation++
+		d.RoomMade()
 	}
 	r.status = prebuilt
 	d.prebuilt.PushBack(r)
@@ -139,16 +125,16 @@ func (s *Scheduler) promote() {
 // CancelDestination implements [engine.Destination].
 func (s *Scheduler) CancelDestination(id engine.RequestID) {
 	d := &s.destinations
-	if r, ok := d.reserved[id]; ok {
-		delete(d.reserved, id)
+	r, ok := d.TakeReserved(id)
+	if !ok {
+		r, ok = d.TakePending(id)
+	}
+	if !ok {
+		r, ok = transit.TakeFrom(&d.prebuilt, id)
+	}
+	if ok {
 		s.drop(r)
 		return
-	}
-	for _, queue := range []*deque.Deque[*sequence]{&d.pending, &d.prebuilt} {
-		if i := queue.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
-			s.drop(queue.Remove(i))
-			return
-		}
 	}
 	s.remove(id)
 }
@@ -162,35 +148,15 @@ func (s *Scheduler) remove(id engine.RequestID) {
 	case r.status == running:
 		s.stop(slices.Index(s.running, r))
 	default:
-		s.waiting.Remove(s.waiting.Index(func(q *sequence) bool { return q == r }))
+		transit.TakeFrom(&s.waiting, r.id)
 	}
 	s.drop(r)
 }
 
 // find returns a request that waits or runs, nil if there is none with this id.
 func (s *Scheduler) find(id engine.RequestID) *sequence {
-	for _, r := range s.running {
-		if r.id == id {
-			return r
-		}
-	}
-	if i := s.waiting.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
-		return s.waiting.At(i)
-	}
-	return nil
+	return transit.Find(s.running, &s.waiting, id)
 }
 
 // inHandoff lists the requests whose KV moves or is to move, in any order.
-func (s *Scheduler) inHandoff() []*sequence {
-	var all []*sequence
-	for _, r := range s.sources {
-		all = append(all, r)
-	}
-	for _, r := range s.destinations.reserved {
-		all = append(all, r)
-	}
-	for i := range s.destinations.pending.Len() {
-		all = append(all, s.destinations.pending.At(i))
-	}
-	return all
-}
+func (s *Scheduler) inHandoff() []*sequence { return s.destinations.Append(s.sources.Append(nil)) }

@@ -52,15 +52,15 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 		t.Errorf("finished %v, held %v", pass.Finished, pass.Held)
 	}
 	// The third has left its page to the cache. Of the other two nobody finds anything before they are released.
-	if s.Requests() != 0 || len(s.Stuck()) != 2 || s.Stuck()[1].BlocksHeld != 3 || s.pool.Free() != 400-8-9-4 || s.pool.Evictable() != 4 {
-		t.Errorf("%d requests, %d slots free, %d evictable, %+v", s.Requests(), s.pool.Free(), s.pool.Evictable(), s.Stuck())
+	if s.Requests() != 0 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 3 || s.pool.Free() != 400-8-9-4 || s.pool.Evictable() != 4 {
+		t.Errorf("%d requests, %d slots free, %d evictable, %+v", s.Requests(), s.pool.Free(), s.pool.Evictable(), s.States())
 	}
 	s.ReleaseSource(0)
 	s.CancelSource(1)
 	s.CancelSource(1)
 	s.ReleaseSource(77)
-	if s.pool.Free() != 400-8-8-4 || s.pool.Evictable() != 8+8+4 || len(s.Stuck()) != 0 {
-		t.Errorf("%d slots free, %d evictable, %d requests left", s.pool.Free(), s.pool.Evictable(), len(s.Stuck()))
+	if s.pool.Free() != 400-8-8-4 || s.pool.Evictable() != 8+8+4 || len(s.States()) != 0 {
+		t.Errorf("%d slots free, %d evictable, %d requests left", s.pool.Free(), s.pool.Evictable(), len(s.States()))
 	}
 }
 
@@ -94,12 +94,12 @@ func TestCancelAnywhere(t *testing.T) {
 	source.RunPass(0)
 	source.RunPass(1) // computes the first chunk of the third one
 	for id, want := range []string{held.String(), running.String(), waiting.String()} {
-		if got := source.Stuck()[0]; got.State != want || int(got.ID) != id {
+		if got := source.States()[0]; got.State != want || int(got.ID) != id {
 			t.Fatalf("request %d is %q, want %q", got.ID, got.State, want)
 		}
 		source.CancelSource(engine.RequestID(id))
 		source.CancelSource(engine.RequestID(id))
-		source.settle()
+		source.catchUpAll()
 		if err := checkState(source); err != nil {
 			t.Error(err)
 		}
@@ -119,20 +119,20 @@ func TestCancelAnywhere(t *testing.T) {
 	destination.TryReserve()
 	destination.RunPass(0)
 	for id, want := range []string{running.String(), prebuilt.String(), reserved.String(), pending.String()} {
-		if got := destination.Stuck()[0]; got.State != want || int(got.ID) != id {
+		if got := destination.States()[0]; got.State != want || int(got.ID) != id {
 			t.Fatalf("request %d is %q, want %q", got.ID, got.State, want)
 		}
 		destination.CancelDestination(engine.RequestID(id))
 		destination.CancelDestination(engine.RequestID(id))
-		destination.settle()
+		destination.catchUpAll()
 		if err := checkState(destination); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, s := range []*Scheduler{source, destination} {
-		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 || s.pool.Available() != s.pool.Total() {
+		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.pool.Available() != s.pool.Total() {
 			t.Errorf("%v: %d slots are protected, %d available, %d requests, %d left",
-				s.role, s.pool.Protected(), s.pool.Available(), s.Requests(), len(s.Stuck()))
+				s.role, s.pool.Protected(), s.pool.Available(), s.Requests(), len(s.States()))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.Stuck()) != 3 {
+	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.States()) != 3 {
 		t.Errorf("a request of 7 blocks: %v", err)
 	}
 	tryReserve(t, s, 0, 8)
@@ -175,7 +175,7 @@ func TestReserve(t *testing.T) {
 	if waiting, running, blocks := s.Load(); waiting != 3 || running != 0 || blocks != 5 || s.Requests() != 1 {
 		t.Errorf("%d wait, %d run, %d blocks, %d requests", waiting, running, blocks, s.Requests())
 	}
-	if got := s.Stuck(); got[0].BlocksHeld != 2 || got[1].BlocksHeld != 3 || got[2].BlocksHeld != 0 {
+	if got := s.States(); got[0].BlocksHeld != 2 || got[1].BlocksHeld != 3 || got[2].BlocksHeld != 0 {
 		t.Errorf("held blocks: %+v", got)
 	}
 	s.RunPass(0) // 0 ends
@@ -262,8 +262,8 @@ func TestStalledRunIsTriedAgain(t *testing.T) {
 			t.Fatalf("alive %t, %+v", alive, pass)
 		}
 	}
-	if s.Unblock(); s.Requests() != 1 || len(s.Stuck()) != 2 || s.Stuck()[1].BlocksHeld != 5 {
-		t.Errorf("a rescue touches a reservation: %+v", s.Stuck())
+	if s.Unblock(); s.Requests() != 1 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 5 {
+		t.Errorf("a rescue touches a reservation: %+v", s.States())
 	}
 	s.Activate(1)
 	pass, alive := s.RunPass(2) // retracts 1, which has no token yet
@@ -292,7 +292,7 @@ func TestUnblockDestination(t *testing.T) {
 		if !alive {
 			rescues++
 			if !s.Unblock() || rescues > 2 {
-				t.Fatalf("dead end: %+v", s.Stuck())
+				t.Fatalf("dead end: %+v", s.States())
 			}
 		}
 	}
@@ -378,7 +378,7 @@ func TestRetractedBeyondBudgets(t *testing.T) {
 		nowMs = pass.EndMs
 		tokens += pass.Tokens
 		if !alive {
-			t.Fatalf("dead end: %+v", s.Stuck())
+			t.Fatalf("dead end: %+v", s.States())
 		}
 	}
 	if tokens != 24 {

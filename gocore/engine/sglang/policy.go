@@ -18,9 +18,9 @@ const (
 
 // lpm is what longest-prefix-match remembers from pass to pass, and scratch.
 type lpm struct {
-	// settled tells that the queue is as it was after it had been sorted. Sorting it again would change nothing while
+	// sorted tells that the queue is as it was after it had been sorted. Sorting it again would change nothing while
 	// the pool has this version: of those that share a beginning, the one that was not demoted still comes first.
-	settled  bool
+	sorted   bool
 	version  int
 	scores   []score
 	demoters map[kvcache.BlockID]struct{}
@@ -37,12 +37,12 @@ func (s *Scheduler) orderQueue() {
 	if s.args.SGLang.Policy != engineargs.LPM || s.waiting.Len() > lpmQueueLimit {
 		return
 	}
-	if s.lpm.settled && s.lpm.version == s.pool.Version() {
+	if s.lpm.sorted && s.lpm.version == s.pool.Version() {
 		return
 	}
 	s.scoreQueue()
 	slices.SortStableFunc(s.lpm.scores, compareScores)
-	s.lpm.settled, s.lpm.version = true, s.pool.Version()
+	s.lpm.sorted, s.lpm.version = true, s.pool.Version()
 	for i, c := range s.lpm.scores {
 		s.waiting.Set(i, c.request)
 	}
@@ -58,7 +58,7 @@ func compareScores(a, b score) int {
 	return cmp.Compare(b.hit, a.hit)
 }
 
-// scoreQueue finds out how much of each waiting sequence is in the cache, and who is demoted. Two sequences share so
+// scoreQueue finds out how much of each waiting sequence is in the cache, and which are demoted. Two sequences share so
 // many tokens exactly when they agree in the page where those end.
 func (s *Scheduler) scoreQueue() {
 	last := ceilDiv(demotionTokens, s.pageSize) - 1

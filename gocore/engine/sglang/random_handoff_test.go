@@ -145,7 +145,7 @@ func (p *pair) run() error {
 		case p.target.Unblock() || p.source.Unblock():
 			p.rescues++
 		default:
-			return fmt.Errorf("round %d: dead end: %+v, %+v", p.round, p.source.Stuck(), p.target.Stuck())
+			return fmt.Errorf("round %d: dead end: %+v, %+v", p.round, p.source.States(), p.target.States())
 		}
 	}
 	return p.checkEnd()
@@ -227,7 +227,7 @@ func (p *pair) pass(s *Scheduler) (*engine.Pass, error) {
 		return nil, fmt.Errorf("idle %t, alive %t", pass.Idle(), alive)
 	}
 	if p.plain {
-		s.settle()
+		s.catchUpAll()
 	}
 	if !alive {
 		return nil, nil
@@ -261,8 +261,8 @@ func (p *pair) transfer() (changed bool, err error) {
 // checkEnd checks that nothing is left, and that every request has had its tokens.
 func (p *pair) checkEnd() error {
 	for _, s := range []*Scheduler{p.source, p.target} {
-		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 || s.load.requests != 0 || s.load.pages != 0 || slices.ContainsFunc(s.load.phases, func(n int32) bool { return n != 0 }) {
-			return fmt.Errorf("%v: at the end %d tokens are protected, the load is %+v, %+v left", s.role, s.pool.Protected(), s.load, s.Stuck())
+		if s.pool.Protected() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.load.requests != 0 || s.load.pages != 0 || slices.ContainsFunc(s.load.phases, func(n int32) bool { return n != 0 }) {
+			return fmt.Errorf("%v: at the end %d tokens are protected, the load is %+v, %+v left", s.role, s.pool.Protected(), s.load, s.States())
 		}
 		if l := p.ledgers[s]; l != nil {
 			s.pool.ReturnLeaked()

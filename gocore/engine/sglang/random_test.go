@@ -207,7 +207,7 @@ func checkState(s *Scheduler) error {
 // checkEnd checks that nothing is left, and that exactly those were rejected that can never run.
 func (m *simulation) checkEnd(notes *recorder) error {
 	p := m.s.pool
-	if m.s.Requests() != 0 || p.Protected() != 0 || len(m.s.Stuck()) != 0 || m.s.load.requests != 0 || m.s.load.pages != 0 || slices.ContainsFunc(m.s.load.phases, func(n int32) bool { return n != 0 }) {
+	if m.s.Requests() != 0 || p.Protected() != 0 || len(m.s.States()) != 0 || m.s.load.requests != 0 || m.s.load.pages != 0 || slices.ContainsFunc(m.s.load.phases, func(n int32) bool { return n != 0 }) {
 		return fmt.Errorf("at the end %d requests are owned, %d tokens protected, the load is %+v", m.s.Requests(), p.Protected(), m.s.load)
 	}
 	limits := m.s.args.SGLang

@@ -54,12 +54,12 @@ func (s *Scheduler) reject(r *sequence, reason string) {
 func (s *Scheduler) drop(r *sequence) {
 	s.pool.Release(&r.holding)
 	s.rescue.left(r)
-	s.lpm.settled = false
+	s.lpm.sorted = false
 	s.forget(r)
 }
 
 // forget ends the life of a request that has no slots any more.
 func (s *Scheduler) forget(r *sequence) {
-	s.destinations.generation++
+	s.destinations.RoomMade()
 	s.spares = append(s.spares, r)
 }

@@ -64,7 +64,7 @@ func (s *Scheduler) stop(i int) *sequence {
 	return r
 }
 
-// requeueRetracted ends a pass: whoever was retracted goes to the front of the queue, the first one foremost, and the
+// requeueRetracted ends a pass: retracted requests go to the front of the queue, the first one foremost, and the
 // ratio is set for the next pass.
 func (s *Scheduler) requeueRetracted() {
 	for _, r := range slices.Backward(s.retracted) {
@@ -72,13 +72,13 @@ func (s *Scheduler) requeueRetracted() {
 	}
 	s.ratio.next(len(s.retracted) > 0)
 	if len(s.retracted) > 0 {
-		s.lpm.settled = false
-		s.destinations.generation++
+		s.lpm.sorted = false
+		s.destinations.RoomMade()
 	}
 	s.retracted = s.retracted[:0]
 }
 
-// newTokenRatio is how much of their future output running requests are expected to generate before somebody finishes.
+// newTokenRatio is how much of their future output running requests are expected to generate before one of them finishes.
 // It starts pessimistic, decays pass by pass, and jumps back when a retraction has shown that it was too low.
 type newTokenRatio struct {
 	value, initial, lowest, step float64

@@ -6,6 +6,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/radix"
@@ -38,7 +39,7 @@ type Scheduler struct {
 	lpm        lpm
 	rescue     rescue
 
-	sources      sources
+	sources      transit.Sources[*sequence]
 	destinations destinations
 
 	// The pass being run.
@@ -66,11 +67,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		load:     newLoad(args.BlockSize, setup.Drafts != nil),
 		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
-		sources:  sources{},
-		destinations: destinations{
-			probed:   neverProbed,
-			reserved: map[engine.RequestID]*sequence{},
-		},
 	}
 }
 
@@ -88,7 +84,7 @@ func (s *Scheduler) Observe() {
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
 	s.waiting.PushBack(s.newSequence(req))
-	s.lpm.settled = false
+	s.lpm.sorted = false
 }
 
 // newSequence numbers a request and names the pages that only it will have.
@@ -118,12 +114,12 @@ func (s *Scheduler) Requests() int {
 	return s.waiting.Len() + s.destinations.prebuilt.Len() + len(s.running)
 }
 
-// Load is how many requests wait and run, and how many blocks are in use: those of the cache count, even if nobody
+// Load is how many requests wait and run, and how many blocks are in use: those of the cache count, even if no request
 // needs them, and so do the unused slots of the running requests' last blocks. Requests of a decode worker wait from the
 // moment room is asked for.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	d := &s.destinations
-	waiting = s.waiting.Len() + d.prebuilt.Len() + d.pending.Len() + len(d.reserved)
+	waiting = s.waiting.Len() + d.prebuilt.Len() + d.Pending() + d.Reserved()
 	used := s.pool.Total() - s.pool.Free() + s.load.overhead() + d.overhead(s.pageSize)
 	return waiting, len(s.running), ceilDiv(used, s.pageSize)
 }
@@ -138,7 +134,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	return &s.out, !s.out.Idle()
 }
 
-// ratioMayHelp reports whether somebody may be admitted when the ratio has fallen: next to a request that has no room for
+// ratioMayHelp reports whether a request may be admitted when the ratio has fallen: next to a request that has no room for
 // the largest burst, there can be some for another.
 func (s *Scheduler) ratioMayHelp() bool {
 	return s.drafts != nil && !s.rescue.active && len(s.running) > 0 && s.waiting.Len() > 0 && s.ratio.value > s.ratio.lowest
@@ -150,13 +146,13 @@ func (s *Scheduler) pass(nowMs float64) {
 	s.orderQueue()
 	s.admitWaiting()
 	if s.reporting {
-		s.noteRunning()
+		s.countRunning()
 	}
 	s.out.EndMs = nowMs + s.prefillMs()
 	s.decode()
 	s.requeueRetracted()
 	if s.stepwise {
-		s.settle()
+		s.catchUpAll()
 	}
 	if s.observed {
 		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
@@ -188,12 +184,12 @@ func (s *Scheduler) prefillMs() float64 {
 }
 
 // Stuck implements [engine.Engine].
-func (s *Scheduler) Stuck() []engine.Stuck {
+func (s *Scheduler) States() []engine.RequestState {
 	owned := append(s.owned(), s.inHandoff()...)
 	slices.SortFunc(owned, byOrder)
-	stuck := make([]engine.Stuck, len(owned))
+	states := make([]engine.RequestState, len(owned))
 	for i, r := range owned {
-		stuck[i] = engine.Stuck{
+		states[i] = engine.RequestState{
 			ID:           r.id,
 			State:        r.status.String(),
 			PromptTokens: r.promptTokens,
@@ -202,10 +198,10 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 			BlocksNeeded: ceilDiv(r.promptTokens+r.maxOutput, s.pageSize),
 		}
 		if r.status != running {
-			stuck[i].BlocksHeld = ceilDiv(r.holding.Tokens(), s.pageSize)
+			states[i].BlocksHeld = ceilDiv(r.holding.Tokens(), s.pageSize)
 		}
 	}
-	return stuck
+	return states
 }
 
 // owned lists all requests that wait for a pass or run, in order of arrival.

@@ -26,7 +26,7 @@ func (s status) String() string {
 //
 // All running requests get a token in the same passes. So a running one is not touched at all by most of them:
 // finishAt, the emitting pass that will be its last, says how far it is, and its holding is brought up to date when
-// somebody looks (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the tree
+// it is looked at (Scheduler.catchUp). Not so if others may look for the pages it generates: those have to be in the tree
 // at once, and may be there already. With speculative decoding every running request is touched by every pass, and its
 // holding when a page is full.
 type sequence struct {
@@ -43,6 +43,9 @@ type sequence struct {
 	pagesEnd     int // with speculative decoding, while it runs: the tokens for which the started pages have room
 	holding      radix.Holding
 }
+
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
 
 // tokens is the length of the sequence.
 func (s *Scheduler) tokens(r *sequence) int { return r.promptTokens + s.generated(r) }

@@ -137,13 +137,13 @@ func (m *simulation) step(runPass func(nowMs float64) (*engine.Pass, bool)) (*en
 		return nil, fmt.Errorf("at %v ms: idle %t, alive %t", m.nowMs, pass.Idle(), alive)
 	}
 	if m.plain {
-		m.s.settle()
+		m.s.catchUpAll()
 	}
 	m.nowMs = pass.EndMs
 	if !alive {
 		if !m.s.Unblock() {
 			args := m.s.args
-			e := &engine.DeadEnd{AtMs: m.nowMs, Requests: m.s.Stuck(), BlockSize: args.BlockSize, Capacity: args.NumGPUBlocks}
+			e := &engine.DeadEnd{AtMs: m.nowMs, Requests: m.s.States(), BlockSize: args.BlockSize, Capacity: args.NumGPUBlocks}
 			for i := range e.Requests {
 				e.Requests[i].Name = m.workload.arrivals[e.Requests[i].ID].name
 			}

@@ -1,10 +1,12 @@
 package sglang
 
-// rescue ends a dead end: only the favourite may be admitted until somebody emits a token, or it has left.
+import "dynosim/gocore/engine/transit"
+
+// rescue ends a dead end: only the favourite may be admitted until a request emits a token, or it has left.
 //
 // Without that, requests which together do not fit the pool could take turns for ever, each losing what it has
 // prefilled before it gets its first token. With it every rescue ends with a token of the favourite, and tokens are
-// never lost: when nobody else holds anything and the favourite uses no slot twice, it has all the slots that
+// never lost: when no other request holds anything and the favourite uses no slot twice, it has all the slots that
 // cannotEverRun has found sufficient.
 //
 // With speculative decoding a request can stall, since there is no room for its largest burst, while there is some for
@@ -42,7 +44,7 @@ func (c *rescue) left(r *sequence) {
 // nothing else is going to happen. It takes one step towards another token, and reports false if there is none to take:
 // first leaked and duplicate slots are taken back, then requests that wait with a part of their prompt in slots give it
 // up, the youngest first; of a prompt that came from another worker that is all of it. The running request is spared, or
-// if there is none the oldest, and nobody else is admitted before it has emitted a token.
+// if there is none the oldest, and no other request is admitted before it has emitted a token.
 //
 // No run that ends in the reference needs this.
 func (s *Scheduler) Unblock() bool {
@@ -52,7 +54,7 @@ func (s *Scheduler) Unblock() bool {
 		returned += s.pool.ReturnDuplicates(&r.holding)
 	}
 	if returned > 0 {
-		s.destinations.generation++
+		s.destinations.RoomMade()
 		return true
 	}
 	if len(owned) == 0 {
@@ -77,13 +79,12 @@ func (s *Scheduler) Unblock() bool {
 func (s *Scheduler) giveUp(r *sequence) {
 	s.pool.Release(&r.holding)
 	if r.status == prebuilt {
-		queue := &s.destinations.prebuilt
-		queue.Remove(queue.Index(func(q *sequence) bool { return q == r }))
+		transit.TakeFrom(&s.destinations.prebuilt, r.id)
 		r.status = waiting
 		s.waiting.PushFront(r)
 	}
-	s.lpm.settled = false
-	s.destinations.generation++
+	s.lpm.sorted = false
+	s.destinations.RoomMade()
 }
 
 // candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none.

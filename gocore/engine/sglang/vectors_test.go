@@ -161,13 +161,13 @@ func TestStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []engine.Stuck{
+	want := []engine.RequestState{
 		{ID: 0, State: "running", PromptTokens: 5, OutputTokens: 6, Generated: 4, BlocksNeeded: 3},
 		{ID: 1, State: "running", PromptTokens: 5, OutputTokens: 6, Generated: 4, BlocksNeeded: 3},
 		{ID: 2, State: "retracted", PromptTokens: 5, OutputTokens: 4, Generated: 2, BlocksNeeded: 3},
 	}
 	m.release()
-	if got := m.s.Stuck(); fmt.Sprint(got[:3]) != fmt.Sprint(want) || got[3].State != "waiting" {
+	if got := m.s.States(); fmt.Sprint(got[:3]) != fmt.Sprint(want) || got[3].State != "waiting" {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	// 6 slots are free of 28, the last pages of the two that run have 3 left each.

@@ -16,14 +16,14 @@ func (s *Scheduler) Work() engine.Work {
 	return engine.Work{Scheduled: s.scheduledWork, Queued: s.queuedWork()}
 }
 
-// noteRunning counts who is running before anybody is retracted or gets a token; those just admitted are.
-func (s *Scheduler) noteRunning() {
+// countRunning counts the running requests, those just admitted included, before any is retracted or gets a token.
+func (s *Scheduler) countRunning() {
 	for _, r := range s.running {
 		s.scheduledWork.AddDecode(s.tokens(r))
 	}
 }
 
-// queuedWork counts who waits: for the prompt, or to go on after a retraction or with a prompt from another worker.
+// queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from another worker.
 func (s *Scheduler) queuedWork() engine.Phases {
 	var p engine.Phases
 	for i := range s.waiting.Len() {

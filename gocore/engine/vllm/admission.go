@@ -1,7 +1,7 @@
 package vllm
 
-// admitWaiting moves requests from the waiting queue into the running list, strictly from the head: whoever does not
-// fit keeps everybody behind it waiting.
+// admitWaiting moves requests from the waiting queue into the running list, strictly from the head: one that does
+// not fit keeps all behind it waiting.
 //
 // There is no condition on the budget: a fully cached prompt at the head needs none and is admitted even when it is used
 // up, at most one in a pass.
@@ -12,7 +12,7 @@ func (s *Scheduler) admitWaiting() {
 	if s.headLacksBlocks {
 		return
 	}
-	roomAwaited := s.destinations.pending.Len() > 0
+	roomAwaited := s.destinations.Pending() > 0
 	for len(s.running) < s.args.MaxNumSeqs && !s.preempted {
 		at := s.candidate(roomAwaited)
 		if at < 0 {
@@ -29,7 +29,7 @@ func (s *Scheduler) admitWaiting() {
 				continue
 			}
 			if !s.fits(r, active) {
-				// It lacks them until somebody releases blocks: a block that others take makes one less available, and at
+				// It lacks them until blocks are released: a block that others take makes one less available, and at
 				// best saves r one if it belongs to its prefix. Without chunked prefill r might have to be rejected
 				// meanwhile, when its cached prefix is evicted.
 				s.headLacksBlocks = s.args.ChunkedPrefill
@@ -55,11 +55,11 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 	}
 	blocks, activeBlocks := 0, 0
 	for limit := min(r.full, s.ceilBlocks(r.promptTokens)); blocks < limit; blocks++ {
-		isCached, isActive := s.pool.Lookup(r.blockID(blocks))
-		if !isCached {
+		found := s.pool.Lookup(r.blockID(blocks))
+		if !found.Cached {
 			break
 		}
-		if isActive {
+		if found.InUse {
 			activeBlocks++
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 }
 
 // fits reports whether the blocks of everything r has so far are available, all at once even if only a chunk of it runs
-// now. Blocks that a request holds already cost nothing; cached blocks that nobody holds cost like free ones. A request
+// now. Blocks that a request holds already cost nothing; cached blocks that no request holds cost like free ones. A request
 // that has not run yet must also leave the reserve.
 func (s *Scheduler) fits(r *sequence, activeCached int) bool {
 	tokens, available := r.tokens(), s.pool.Available()
@@ -76,7 +76,7 @@ func (s *Scheduler) fits(r *sequence, activeCached int) bool {
 	}
 	needed := max(0, s.ceilBlocks(tokens)-activeCached>>s.blockShift)
 	if r.status == waiting {
-		needed += s.reserve
+		needed += s.keptFree
 	}
 	return needed <= available
 }

@@ -26,14 +26,14 @@ func BenchmarkPass(b *testing.B) {
 		{"preemption", `{"block_size": 16, "num_gpu_blocks": 1024}`, 64, 256, 512},
 		{"preemption-fifo", `{"block_size": 16, "num_gpu_blocks": 1024, "preemption_mode": "fifo"}`, 64, 256, 512},
 	} {
-		for _, calendar := range []bool{true, false} {
+		for _, steady := range []bool{true, false} {
 			name := c.name
-			if !calendar {
-				name += "-no-calendar"
+			if !steady {
+				name += "-one-by-one"
 			}
 			b.Run(name, func(b *testing.B) {
 				s := New(parseArgs(b, c.args), engine.Setup{})
-				s.calendar.off = !calendar
+				s.steady.off = !steady
 				rng := rand.New(rand.NewPCG(1, 2))
 				added := 0
 				add := func() {

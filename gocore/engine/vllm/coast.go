@@ -5,8 +5,9 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// Coasting runs many passes at once. While everybody is on the calendar and nobody can be admitted, passes follow each other
-// that give each request one token and open a block now and then, and all that anybody could see of them is when they end:
+// Coasting runs many passes at once. While all running requests are steady (steady.go) and none can be admitted, passes
+// follow each other that give each request one token and open a block now and then, and all that a shell could see of them
+// is when they end:
 //
 //	pass      31    32    33    34    35
 //	due       -     A     -     -     B       A opens a block, B ends
@@ -22,7 +23,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if !s.merelyDecodes() {
 		return nil
 	}
-	c := &s.calendar
+	c := &s.steady
 	active, context, available := s.pool.Active()-s.pool.Aside(), c.context, s.pool.Available()
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
@@ -60,19 +61,19 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	return ends
 }
 
-// merelyDecodes reports whether the next pass gives everybody on the calendar a token, and does nothing besides.
+// merelyDecodes reports whether the next pass gives each steady request a token, and does nothing besides.
 func (s *Scheduler) merelyDecodes() bool {
-	c := &s.calendar
+	c := &s.steady
 	if c.size == 0 || c.size < len(s.running) || c.size > s.args.MaxNumBatchedTokens || s.role == engine.Prefill {
 		return false
 	}
-	if s.mayReserve() { // at the end of the pass
+	if s.destinations.MayReserve() { // at the end of the pass
 		return false
 	}
 	if s.trace != nil { // whose lines should come in the order of time
 		return false
 	}
-	if s.stall.overtaking || s.stall.givesUp { // until somebody emits a token, and this pass is the one
+	if s.stall.overtaking || s.stall.givesUp { // until a request emits a token, and this pass is the one
 		return false
 	}
 	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks || len(s.running) >= s.args.MaxNumSeqs)
@@ -83,15 +84,16 @@ func (s *Scheduler) Settle(passes int) {
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
+	t, lastDay := &s.steady, s.blockSize-1
 	for range passes {
-		if s.calendar.days[s.emittingPasses&(s.blockSize-1)] == nil {
-			s.calendar.context += s.calendar.size
+		if t.days[s.emittingPasses&lastDay] == nil {
+			t.context += t.size
 			s.emittingPasses++
 			continue
 		}
-		s.emitByCalendar()
+		t.emit()
 		s.emittingPasses++
-		s.updateCalendar()
+		t.advance()
 	}
 	if s.observed { // of blocks that only one request can have
 		s.pool.TakeEvents()

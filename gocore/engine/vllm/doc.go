@@ -41,7 +41,7 @@
 // nothing is ever preempted (guarantee.go).
 //
 // Read scheduler.go, then serve.go, admission.go and emission.go in the order of a pass. sequence.go is the state of one
-// request. burst.go emits instead of emission.go when the engine decodes speculatively. calendar.go is a shortcut for
+// request. burst.go emits instead of emission.go when the engine decodes speculatively. steady.go is a shortcut for
 // requests that merely decode, which is what most requests do in most passes; the tests run every workload with and
 // without it.
 package vllm

@@ -8,7 +8,7 @@ import (
 
 // emit gives one token to every running request whose tokens are all computed, including those whose prompt was
 // completed in this very pass, and sets the end of the pass. The decode time is that of the whole ready set even if some
-// of it loses its turn to a preemption, and zero if nobody gets a token.
+// of it loses its turn to a preemption, and zero if no request gets a token.
 func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.drafts != nil {
 		s.emitBursts(decodeStartMs)
@@ -16,14 +16,14 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	}
 	s.out.EndMs = decodeStartMs
 	s.findReady()
-	if s.calendar.size == 0 && len(s.ready) == 0 {
+	if s.steady.size == 0 && len(s.ready) == 0 {
 		return
 	}
-	decode := 0.0 // the one token of a prefill worker is nobody's
+	decode := 0.0 // the one token of a prefill worker is not part of any answer
 	if s.role != engine.Prefill {
 		decode = s.decodeSeconds()
 	}
-	if !s.emitByCalendar() {
+	if !s.steady.emit() {
 		s.findReady()
 	}
 	for _, r := range s.ready {
@@ -37,15 +37,15 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 	if s.out.Tokens > 0 {
 		s.out.EndMs = decodeStartMs + float64(decode*1000)
 		s.emittingPasses++
-		s.updateCalendar()
+		s.steady.advance()
 	}
 }
 
-// findReady collects the requests that are owed a token, in running order; those on the calendar are, all of them.
+// findReady collects the requests that are owed a token, in running order; the steady ones are, all of them.
 func (s *Scheduler) findReady() {
 	s.ready = s.ready[:0]
 	s.readyContext = 0
-	for _, r := range s.running[s.calendar.size:] {
+	for _, r := range s.running[s.steady.size:] {
 		if r.ready() {
 			s.ready = append(s.ready, r)
 			s.readyContext += r.tokens()
@@ -56,12 +56,7 @@ func (s *Scheduler) findReady() {
 // removeGone takes those that finished or were preempted out of the running list.
 func (s *Scheduler) removeGone() {
 	isGone := func(r *sequence) bool { return r.status != running }
-	for _, r := range s.calendar.due {
-		if isGone(r) {
-			s.calendar.size--
-			s.calendar.context -= r.tokens()
-		}
-	}
+	s.steady.leave()
 	if len(s.leaving) > fewLeaving {
 		s.running = slices.DeleteFunc(s.running, isGone)
 		return
@@ -72,13 +67,13 @@ func (s *Scheduler) removeGone() {
 	}
 }
 
-// fewLeaving is up to how many requests are looked up in the running list, instead of looking at everybody.
+// fewLeaving is up to how many requests are looked up in the running list, instead of going through the whole list.
 const fewLeaving = 8
 
 // decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
 func (s *Scheduler) decodeSeconds() float64 {
 	return s.clock.DecodeSeconds(
-		s.calendar.size+len(s.ready), s.calendar.context+s.readyContext,
+		s.steady.size+len(s.ready), s.steady.context+s.readyContext,
 		(s.pool.Active()-s.pool.Aside())<<s.blockShift, s.pool.Capacity()<<s.blockShift)
 }
 
@@ -111,21 +106,29 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 		return true
 	}
 	if r.full < r.listed {
-		s.pool.Promote(r.held, r.blockID(r.full))
+		s.pool.Promote(r.slots, r.blockID(r.full))
 		if r.full < r.shareable {
 			s.tookShareable()
 		}
 		r.full++
 	}
-	held, ok := s.pool.UsePartial(r.held)
+	slots, ok := s.pool.UsePartial(r.slots)
 	if !ok {
 		r.generated--
 		return false
 	}
-	r.held = held
+	r.slots = slots
 	r.listed++
 	r.allocated = r.tokens()
 	return true
+}
+
+// opensBlock is 1 if the next token of r needs a block, else 0.
+func (s *Scheduler) opensBlock(r *sequence) int {
+	if r.tokens()&(s.blockSize-1) == 0 {
+		return 1
+	}
+	return 0
 }
 
 // finish releases everything r holds and forgets it; its blocks are there for the next request of the same emission. A
@@ -136,7 +139,7 @@ func (s *Scheduler) finish(r *sequence) {
 	if r.hold {
 		s.out.Held = append(s.out.Held, r.id)
 		r.status = held
-		s.sources[r.id] = r
+		s.sources.Keep(r)
 		return
 	}
 	s.forget(r)
@@ -144,8 +147,8 @@ func (s *Scheduler) finish(r *sequence) {
 
 // forget releases everything r holds.
 func (s *Scheduler) forget(r *sequence) {
-	s.pool.Release(r.held)
-	r.held = r.held[:0]
+	s.pool.Release(r.slots)
+	r.slots = r.slots[:0]
 	s.roomMade()
 	s.drop(r)
 }
@@ -153,10 +156,10 @@ func (s *Scheduler) forget(r *sequence) {
 // roomMade notes that blocks were given back, or a request less may run.
 func (s *Scheduler) roomMade() {
 	s.lookAgain()
-	s.destinations.generation++
+	s.destinations.RoomMade()
 }
 
-// lookAgain forgets why nobody could be admitted.
+// lookAgain forgets why no request could be admitted.
 func (s *Scheduler) lookAgain() {
 	s.headLacksBlocks = false
 	s.stall.stuck = false

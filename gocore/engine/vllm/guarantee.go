@@ -13,7 +13,7 @@ func (s *Scheduler) guaranteed() bool { return s.args.Admission == engineargs.Gu
 // fill; a block that several hold counts for each of them.
 func (s *Scheduler) promised() (blocks int) {
 	for _, r := range s.running {
-		blocks += max(0, s.ceilBlocks(r.promptTokens+r.maxOutput)-len(r.held))
+		blocks += max(0, s.ceilBlocks(r.promptTokens+r.maxOutput)-len(r.slots))
 	}
 	return blocks
 }

@@ -38,15 +38,15 @@ func TestSourceHoldsItsBlocks(t *testing.T) {
 	if want := []engine.RequestID{0, 1, 2}; !slices.Equal(pass.Finished, want) || !slices.Equal(pass.Held, want[:2]) {
 		t.Errorf("finished %v, held %v", pass.Finished, pass.Held)
 	}
-	if s.Requests() != 0 || len(s.Stuck()) != 2 || s.Stuck()[1].BlocksHeld != 3 || s.pool.Active() != 5 {
-		t.Errorf("%d requests, %d active blocks, %+v", s.Requests(), s.pool.Active(), s.Stuck())
+	if s.Requests() != 0 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 3 || s.pool.Active() != 5 {
+		t.Errorf("%d requests, %d active blocks, %+v", s.Requests(), s.pool.Active(), s.States())
 	}
 	s.ReleaseSource(0)
 	s.CancelSource(1)
 	s.CancelSource(1)
 	s.ReleaseSource(77)
-	if s.pool.Active() != 0 || len(s.Stuck()) != 0 {
-		t.Errorf("%d blocks are active, %d requests left", s.pool.Active(), len(s.Stuck()))
+	if s.pool.Active() != 0 || len(s.States()) != 0 {
+		t.Errorf("%d blocks are active, %d requests left", s.pool.Active(), len(s.States()))
 	}
 }
 
@@ -63,7 +63,7 @@ func TestCancelAnywhere(t *testing.T) {
 	source.RunPass(0)
 	source.RunPass(1)
 	for id, want := range []string{held.String(), running.String(), waiting.String()} {
-		if got := source.Stuck()[0]; got.State != want || int(got.ID) != id {
+		if got := source.States()[0]; got.State != want || int(got.ID) != id {
 			t.Fatalf("request %d is %q, want %q", got.ID, got.State, want)
 		}
 		source.CancelSource(engine.RequestID(id))
@@ -82,15 +82,15 @@ func TestCancelAnywhere(t *testing.T) {
 	destination.TryReserve()
 	destination.RunPass(0)
 	for id, want := range []string{running.String(), activated.String(), reserved.String(), pending.String()} {
-		if got := destination.Stuck()[0]; got.State != want || int(got.ID) != id {
+		if got := destination.States()[0]; got.State != want || int(got.ID) != id {
 			t.Fatalf("request %d is %q, want %q", got.ID, got.State, want)
 		}
 		destination.CancelDestination(engine.RequestID(id))
 		destination.CancelDestination(engine.RequestID(id))
 	}
 	for _, s := range []*Scheduler{source, destination} {
-		if s.pool.Active() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 || s.destinations.activated != 0 {
-			t.Errorf("%v: %d active blocks, %d requests, %d left", s.role, s.pool.Active(), s.Requests(), len(s.Stuck()))
+		if s.pool.Active() != 0 || s.Requests() != 0 || len(s.States()) != 0 || s.destinations.activated != 0 {
+			t.Errorf("%v: %d active blocks, %d requests, %d left", s.role, s.pool.Active(), s.Requests(), len(s.States()))
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.Stuck()) != 3 {
+	if err := s.Reserve(requests[3]); err == nil || !strings.Contains(err.Error(), "num_gpu_blocks is 6") || len(s.States()) != 3 {
 		t.Errorf("a request of 7 blocks: %v", err)
 	}
 	try := func(wantID engine.RequestID, wantTokens int) {
@@ -295,12 +295,12 @@ func (p *pair) run() error {
 		case p.released < len(p.requests):
 			p.nowMs = max(p.nowMs, p.workload[p.released].atMs)
 		case !p.reserve() && !p.target.Unblock():
-			return fmt.Errorf("round %d: dead end: %+v, %+v", p.round, p.source.Stuck(), p.target.Stuck())
+			return fmt.Errorf("round %d: dead end: %+v, %+v", p.round, p.source.States(), p.target.States())
 		}
 	}
 	for _, s := range []*Scheduler{p.source, p.target} {
-		if s.pool.Active() != 0 || s.Requests() != 0 || len(s.Stuck()) != 0 {
-			return fmt.Errorf("%v: at the end %d blocks are active, %+v left", s.role, s.pool.Active(), s.Stuck())
+		if s.pool.Active() != 0 || s.Requests() != 0 || len(s.States()) != 0 {
+			return fmt.Errorf("%v: at the end %d blocks are active, %+v left", s.role, s.pool.Active(), s.States())
 		}
 	}
 	return p.notes.unclaimedUnlessRejected()
@@ -322,7 +322,7 @@ func (p *pair) pass(s *Scheduler) (*engine.Pass, bool) {
 		return nil, false
 	}
 	if p.plain {
-		s.calendar.off = true
+		s.steady.off = true
 		s.headLacksBlocks = false
 	}
 	pass, alive := s.RunPass(p.nowMs)

@@ -179,7 +179,7 @@ func TestRejectedAfterPreemption(t *testing.T) {
 		for _, a := range p.Admitted {
 			admitted = admitted || a.ID == 2
 		}
-		cached, _ := m.s.pool.Lookup(first)
+		cached := m.s.pool.Lookup(first).Cached
 		switch rejected := len(p.Rejected) > 0; {
 		case rejected && !admitted:
 			t.Errorf("at %v ms: rejected without ever having run", p.StartMs)
@@ -206,12 +206,12 @@ func TestStuck(t *testing.T) {
 		}
 		m.nowMs = pass.EndMs
 	}
-	want := []engine.Stuck{
+	want := []engine.RequestState{
 		{ID: 0, State: "running", PromptTokens: 6, OutputTokens: 7, Generated: 3, BlocksNeeded: 4},
 		{ID: 1, State: "preempted", PromptTokens: 7, OutputTokens: 5, Generated: 2, BlocksNeeded: 3},
 		{ID: 2, State: "waiting", PromptTokens: 8, OutputTokens: 2, Generated: 0, BlocksNeeded: 3},
 	}
-	if got := m.s.Stuck(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := m.s.States(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

@@ -17,12 +17,12 @@ func (s *Scheduler) victim() (int, *sequence) {
 			return i, r
 		}
 	}
-	panic("vllm: a block is missing although nobody runs")
+	panic("vllm: a block is missing although no request runs")
 }
 
 // preemptWhileServing preempts a running request, takes its share of this pass back, and bars admission in this pass.
 func (s *Scheduler) preemptWhileServing() *sequence {
-	s.clearCalendar(true)
+	s.steady.clear(true)
 	i, r := s.victim()
 	s.running = slices.Delete(s.running, i, i+1)
 	if r.share.pass == s.passes {
@@ -44,8 +44,8 @@ func (s *Scheduler) preemptWhileEmitting() *sequence {
 
 // preempt takes all blocks from r and puts it at the front of the waiting queue. Its tokens stay; their KV is lost.
 func (s *Scheduler) preempt(r *sequence) {
-	s.pool.Release(r.held)
-	r.held = r.held[:0]
+	s.pool.Release(r.slots)
+	r.slots = r.slots[:0]
 	r.status = preempted
 	r.computed, r.allocated = 0, 0
 	s.waiting.PushFront(r)

@@ -160,7 +160,7 @@ func passLimit(args engineargs.Args, workload []arrival) int {
 func checkState(s *Scheduler) error {
 	holders := map[any]bool{} // of full blocks the slot, of partial ones the request
 	hold := func(r *sequence) {
-		for _, slot := range r.held {
+		for _, slot := range r.slots {
 			if slot == paged.PartialSlot {
 				holders[r] = true
 			} else {
@@ -179,8 +179,8 @@ func checkState(s *Scheduler) error {
 			return fmt.Errorf("request %d: %d computed, %d allocated, %d + %d of %d tokens",
 				r.id, r.computed, r.allocated, r.promptTokens, r.generated, r.maxOutput)
 		}
-		if len(r.held) != s.blocksFor(r, r.allocated) {
-			return fmt.Errorf("request %d holds %d blocks for %d tokens", r.id, len(r.held), r.allocated)
+		if len(r.slots) != s.blocksFor(r, r.allocated) {
+			return fmt.Errorf("request %d holds %d blocks for %d tokens", r.id, len(r.slots), r.allocated)
 		}
 		hold(r)
 	}
@@ -189,14 +189,14 @@ func checkState(s *Scheduler) error {
 		r := s.waiting.At(i)
 		if r.status == activated {
 			numActivated++
-			if len(r.held) != r.listed || r.computed != r.promptTokens || r.allocated != r.promptTokens {
-				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id, len(r.held), r.computed, r.allocated)
+			if len(r.slots) != r.listed || r.computed != r.promptTokens || r.allocated != r.promptTokens {
+				return fmt.Errorf("request %d is activated with %d blocks, %d computed, %d allocated", r.id, len(r.slots), r.computed, r.allocated)
 			}
 			hold(r)
 			continue
 		}
-		if r.status != waiting && r.status != preempted || len(r.held) > 0 || r.computed > 0 || r.allocated > 0 {
-			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.held), r.computed, r.allocated)
+		if r.status != waiting && r.status != preempted || len(r.slots) > 0 || r.computed > 0 || r.allocated > 0 {
+			return fmt.Errorf("request %d waits: %v, %d blocks, %d computed, %d allocated", r.id, r.status, len(r.slots), r.computed, r.allocated)
 		}
 	}
 	if s.guaranteed() && s.promised() > s.pool.Available() {
@@ -249,7 +249,7 @@ func checkPass(s *Scheduler, p *engine.Pass) error {
 
 // checkEnd checks that nothing is left and that exactly those were rejected that can never run.
 func checkEnd(m *simulation, notes *recorder) error {
-	if m.s.Requests() != 0 || m.s.pool.Active() != 0 || len(m.s.Stuck()) != 0 {
+	if m.s.Requests() != 0 || m.s.pool.Active() != 0 || len(m.s.States()) != 0 {
 		return fmt.Errorf("at the end %d requests are owned and %d blocks active", m.s.Requests(), m.s.pool.Active())
 	}
 	rejectedLate := false
@@ -280,7 +280,7 @@ func checkEnd(m *simulation, notes *recorder) error {
 // hopeless tells whether a request can never run, or only if enough of its prompt is cached at the right time.
 func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
 	s := m.s
-	never = s.ceilBlocks(a.prompt+s.args.Output(a.prompt, a.output)) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.reserve > s.pool.Capacity()
+	never = s.ceilBlocks(a.prompt+s.args.Output(a.prompt, a.output)) > s.pool.Capacity() || s.ceilBlocks(a.prompt)+s.keptFree > s.pool.Capacity()
 	return never, !s.args.ChunkedPrefill && a.prompt > s.args.MaxNumBatchedTokens
 }
 

@@ -14,7 +14,7 @@ func (s *Scheduler) cannotEverRun(r *sequence, cached int) string {
 			return reason
 		}
 	}
-	// Nobody is admitted while r is at the head, so its cached prefix cannot grow any more. On a decode worker others may
+	// No request is admitted while r is at the head, so its cached prefix cannot grow any more. On a decode worker others may
 	// be, and what they bring along may be what r lacks; there r gives up only when nothing else can happen.
 	patient := s.role == engine.Decode && !s.stall.givesUp
 	if uncached := r.promptTokens - cached; !s.args.ChunkedPrefill && uncached > s.args.MaxNumBatchedTokens && !patient {
@@ -31,9 +31,9 @@ func (s *Scheduler) overPool(r *sequence) string {
 		return fmt.Sprintf("prompt of %d + output of %d tokens need %d blocks of %d, num_gpu_blocks is %d",
 			r.promptTokens, r.maxOutput, needed, s.blockSize, capacity)
 	}
-	if needed := s.ceilBlocks(r.promptTokens); needed+s.reserve > capacity {
+	if needed := s.ceilBlocks(r.promptTokens); needed+s.keptFree > capacity {
 		return fmt.Sprintf("prompt of %d tokens needs %d blocks of %d, the watermark leaves %d of num_gpu_blocks %d",
-			r.promptTokens, needed, s.blockSize, capacity-s.reserve, capacity)
+			r.promptTokens, needed, s.blockSize, capacity-s.keptFree, capacity)
 	}
 	return ""
 }

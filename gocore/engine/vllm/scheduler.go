@@ -7,6 +7,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
@@ -20,7 +21,7 @@ type Scheduler struct {
 	role       engine.Role
 	blockSize  int
 	blockShift uint
-	reserve    int // blocks that requests which have not run yet must leave available
+	keptFree   int // blocks that requests which have not run yet must leave available
 	clock      timing.Clock
 	drafts     *speculation.Drafts // nil: one token for each request and pass
 	trace      func(engine.CacheTrace)
@@ -31,11 +32,11 @@ type Scheduler struct {
 	added      int         // requests so far
 	admissions int         // so far
 	private    kvcache.BlockID
-	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until somebody
-	// releases blocks (see admitWaiting).
+	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until blocks
+	// are released (see admitWaiting).
 	headLacksBlocks bool
 
-	sources      sources
+	sources      transit.Sources[*sequence]
 	destinations destinations
 
 	// The pass being run.
@@ -54,7 +55,7 @@ type Scheduler struct {
 
 	emittingPasses int
 	stall          stall
-	calendar       calendar
+	steady         steady // the fast path
 
 	ready        []*sequence       // scratch
 	readyContext int               // tokens of all sequences in ready
@@ -70,19 +71,15 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		role:       setup.Role,
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
-		reserve:    int(args.Watermark * float64(args.NumGPUBlocks)),
+		keptFree:   int(args.Watermark * float64(args.NumGPUBlocks)),
 		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
-		calendar:   calendar{off: setup.Stepwise},
-		sources:    sources{},
-		destinations: destinations{
-			probed:   neverProbed,
-			reserved: map[engine.RequestID]*sequence{},
-		},
+		steady:     steady{off: setup.Stepwise},
 	}
+	s.steady.s = s
 	if s.trace != nil {
 		s.pool.Record()
 	}
@@ -126,7 +123,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		prompt:        req.Prompt,
 		listed:        s.ceilBlocks(req.PromptTokens),
 		full:          req.PromptTokens >> s.blockShift,
-		held:          r.held[:0],
+		slots:         r.slots[:0],
 		share:         share{pass: -1},
 		lastTokenPass: neverEmitted,
 	}
@@ -153,7 +150,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.serveRunning()
 	s.admitWaiting()
 	if s.reporting {
-		s.noteScheduled()
+		s.countScheduled()
 	}
 	s.emit(nowMs + s.prefillMs())
 	if s.observed || s.trace != nil {
@@ -203,12 +200,12 @@ func (s *Scheduler) takeEvents() {
 }
 
 // Stuck implements [engine.Engine].
-func (s *Scheduler) Stuck() []engine.Stuck {
+func (s *Scheduler) States() []engine.RequestState {
 	owned := append(s.owned(), s.inHandoff()...)
 	slices.SortFunc(owned, byOrder)
-	stuck := make([]engine.Stuck, len(owned))
+	states := make([]engine.RequestState, len(owned))
 	for i, r := range owned {
-		stuck[i] = engine.Stuck{
+		states[i] = engine.RequestState{
 			ID:           r.id,
 			State:        r.status.String(),
 			PromptTokens: r.promptTokens,
@@ -217,15 +214,15 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
 		}
 		if r.status != running {
-			stuck[i].BlocksHeld = len(r.held) + r.reservation.Blocks()
+			states[i].BlocksHeld = len(r.slots) + r.reservation.Blocks()
 		}
 	}
-	return stuck
+	return states
 }
 
 // owned lists all waiting and running requests in order of arrival.
 func (s *Scheduler) owned() []*sequence {
-	s.clearCalendar(false)
+	s.steady.clear(false)
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))

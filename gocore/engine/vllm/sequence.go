@@ -44,14 +44,17 @@ type sequence struct {
 	privateBase kvcache.BlockID // id of block i from shareable on: privateBase + i
 	listed      int             // blocks opened
 	full        int             // of those, full blocks
-	held        []paged.Slot    // the first blocks of the list, covering the allocated tokens
+	slots       []paged.Slot    // the first blocks of the list, covering the allocated tokens
 	reservation paged.Reservation
 
 	share         share
 	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted
 	place         int       // in running order
-	nextDue       *sequence // on the calendar: the next one that is due in the same pass
+	nextDue       *sequence // among steady requests: the next one that is due in the same pass
 }
+
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
 
 // neverEmitted is not the pass before any emitting pass; they count from 0.
 const neverEmitted = -2

@@ -15,8 +15,8 @@ const (
 // The index moves on after each request served. When a FIFO victim stood before it, the list has shifted and the next
 // request is skipped in this pass. The real scheduler does so too, and users' numbers depend on it.
 func (s *Scheduler) serveRunning() {
-	s.serveCalendar()
-	for i := s.calendar.size; i < len(s.running) && s.budget > 0; {
+	s.steady.serve()
+	for i := s.steady.size; i < len(s.running) && s.budget > 0; {
 		switch s.serve(s.running[i], 0) {
 		case scheduled:
 			i++
@@ -72,8 +72,8 @@ func (s *Scheduler) allocate(r *sequence, tokens int) bool {
 		from, to := s.blocksFor(r, r.allocated), s.blocksFor(r, tokens)
 		if to > from {
 			s.ids = r.appendBlocks(s.ids[:0], from, to)
-			held, ok := s.pool.Use(r.held, s.ids)
-			r.held = held
+			slots, ok := s.pool.Use(r.slots, s.ids)
+			r.slots = slots
 			if !ok {
 				if s.preemptWhileServing() == r {
 					return false

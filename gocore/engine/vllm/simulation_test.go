@@ -83,7 +83,7 @@ func (m *simulation) release() bool {
 		m.released++
 	}
 	if m.plain {
-		m.s.calendar.off = true
+		m.s.steady.off = true
 		m.s.headLacksBlocks = false
 	}
 	return true

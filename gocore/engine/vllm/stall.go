@@ -25,7 +25,7 @@ type stall struct {
 	preemptions int  // in this pass
 	alone       bool // only the request with order number first may be admitted
 	first       int
-	overtaking  bool // activated requests may be admitted before all others, until somebody emits a token
+	overtaking  bool // activated requests may be admitted before all others, until a request emits a token
 	givesUp     bool // a request that waits for what others may bring along is rejected instead
 	stuck       bool // nothing has helped; no pass is worth a try until something has changed from outside
 }

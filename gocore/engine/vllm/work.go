@@ -16,19 +16,19 @@ func (s *Scheduler) Work() engine.Work {
 	return engine.Work{Scheduled: s.scheduledWork, Queued: s.queuedWork()}
 }
 
-// Load implements [engine.Reporter]. Cached blocks that nobody holds are not in use.
+// Load implements [engine.Reporter]. Cached blocks that no request holds are not in use.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	d := &s.destinations
-	return s.waiting.Len() + d.pending.Len() + len(d.reserved), len(s.running), s.pool.Active()
+	return s.waiting.Len() + d.Pending() + d.Reserved(), len(s.running), s.pool.Active()
 }
 
-// noteScheduled counts who has got a share of the pass, before anybody gets a token. Those on the calendar decode.
-func (s *Scheduler) noteScheduled() {
+// countScheduled counts the requests that have got a share of the pass, before any gets a token. Steady ones decode.
+func (s *Scheduler) countScheduled() {
 	s.scheduledWork = engine.Phases{}
 	for i, r := range s.running {
 		switch {
-		case i < s.calendar.size:
-			s.scheduledWork.AddDecode(r.tokens() + s.missed(r))
+		case i < s.steady.size:
+			s.scheduledWork.AddDecode(r.tokens() + s.steady.missed(r))
 		case r.share.pass != s.passes:
 		case r.share.promptTokens > 0:
 			s.scheduledWork.AddPrefill(r.promptTokens, r.share.tokens, r.share.promptBefore)
@@ -38,7 +38,7 @@ func (s *Scheduler) noteScheduled() {
 	}
 }
 
-// queuedWork counts who waits: for the prompt, or to go on after a preemption or with a prompt from another worker.
+// queuedWork counts the requests that wait: for the prompt, or to go on after a preemption or with a prompt from another worker.
 func (s *Scheduler) queuedWork() engine.Phases {
 	var p engine.Phases
 	for i := range s.waiting.Len() {

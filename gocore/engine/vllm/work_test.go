@@ -79,7 +79,7 @@ func TestWorkOfRandomWorkloads(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(runs[0]) != fmt.Sprint(runs[1]) {
-			t.Fatalf("one by one %v\nby calendar %v\ndata %#v", runs[0], runs[1], data)
+			t.Fatalf("one by one %v\nsteady %v\ndata %#v", runs[0], runs[1], data)
 		}
 	}
 }

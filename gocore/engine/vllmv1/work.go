@@ -52,16 +52,16 @@ func (s *Scheduler) queuedWork() engine.Phases {
 }
 
 // Stuck implements [engine.Engine].
-func (s *Scheduler) Stuck() []engine.Stuck {
+func (s *Scheduler) States() []engine.RequestState {
 	s.clearSteady()
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))
 	}
 	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
-	stuck := make([]engine.Stuck, len(all))
+	states := make([]engine.RequestState, len(all))
 	for i, r := range all {
-		stuck[i] = engine.Stuck{
+		states[i] = engine.RequestState{
 			ID:           r.id,
 			State:        r.status.String(),
 			PromptTokens: r.promptTokens,
@@ -70,5 +70,5 @@ func (s *Scheduler) Stuck() []engine.Stuck {
 			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
 		}
 	}
-	return stuck
+	return states
 }

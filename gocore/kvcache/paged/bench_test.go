@@ -74,7 +74,7 @@ func BenchmarkLookup(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, id := range blocks {
-			if cached, _ := p.Lookup(id); !cached {
+			if !p.Lookup(id).Cached {
 				b.Fatal("not cached")
 			}
 		}

@@ -319,12 +319,12 @@ func (d *duel) compare(wantOK, gotOK bool, events []kvcache.Event) {
 			if id == Partial {
 				continue
 			}
-			cached, active := d.pool.Lookup(id)
-			wantActive := d.model.refs[id] > d.model.pins[id]
-			if wantCached := d.model.refs[id] > 0 || d.model.inactive.has(id); cached != wantCached || active != wantActive {
-				d.fail("lookup of "+pathOf(id), [2]bool{cached, active}, [2]bool{wantCached, wantActive})
+			found := d.pool.Lookup(id)
+			want := Found{Cached: d.model.refs[id] > 0 || d.model.inactive.has(id), InUse: d.model.refs[id] > d.model.pins[id]}
+			if found != want {
+				d.fail("lookup of "+pathOf(id), found, want)
 			}
-			if !cached {
+			if !found.Cached {
 				continue
 			}
 			slot := d.pool.full.find(id)

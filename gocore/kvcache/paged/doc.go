@@ -7,7 +7,7 @@
 //	  +---- (partial) ---+---+                                               |
 //	  +------------------------------- evicted by Use -----------------------+
 //
-// A request holds an ordered list of slots: full blocks, found by BlockID and shared by everyone with the same prefix,
+// A request holds an ordered list of slots: full blocks, found by BlockID and shared by all requests with the same prefix,
 // and at most one partial block at the end, its own. Use acquires the next stretch of that list, all or nothing; Promote
 // makes a partial block full; Release gives everything back, deepest block first. Reserve keeps room for a prompt that is
 // still computed or copied elsewhere; Activate turns it into what a request holds.

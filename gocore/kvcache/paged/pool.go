@@ -8,7 +8,7 @@ type Slot int32
 // PartialSlot is where all partial blocks are: nothing is to be known of them but how many there are.
 const PartialSlot Slot = -1
 
-// Partial stands for a block that is not full yet, in the list given to Use. Nobody else can share it.
+// Partial stands for a block that is not full yet, in the list given to Use. No other request can share it.
 const Partial = ^kvcache.BlockID(0)
 
 // noSlot marks a block that Use still has to find room for.
@@ -76,15 +76,21 @@ func (p *Pool) Available() int { return p.capacity - p.active }
 // Free is the number of slots without content.
 func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 
-// Lookup tells whether a full block is cached, and whether a request holds it; a reservation is none. It changes nothing,
-// not even ages.
-func (p *Pool) Lookup(id kvcache.BlockID) (cached, held bool) {
+// Found is what a pool knows of a full block.
+type Found struct {
+	Cached bool
+	InUse  bool         // a request has it; a reservation does not count
+	Tier   kvcache.Tier // where it is cached; this pool is the device
+}
+
+// Lookup tells whether a full block is cached. It changes nothing, not even ages.
+func (p *Pool) Lookup(id kvcache.BlockID) Found {
 	slot := p.full.find(id)
 	if slot == noSlot {
-		return false, false
+		return Found{}
 	}
 	b := p.full.at(slot)
-	return true, b.refs > b.pins
+	return Found{Cached: true, InUse: b.refs > b.pins}
 }
 
 // Use acquires blocks, the continuation of what the caller already holds, and returns held with their slots appended. It
@@ -209,7 +215,7 @@ func (p *Pool) drop(slot Slot) {
 	p.full.pushBack(p.queues.queueOf(p.full.id(slot)), slot)
 }
 
-const notHeld = "paged: a block was released that nobody holds"
+const notHeld = "paged: a block was released that no request holds"
 
 // fill makes room, evicting when no slot is free, and gives it to one request as block id. The caller has checked that
 // there is room.

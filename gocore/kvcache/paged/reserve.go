@@ -9,7 +9,7 @@ import "dynosim/gocore/kvcache"
 //	slots      3   7    9    4     12
 //	           pinned   empty
 //
-// A block that nobody but reservations hold counts as cached, not as held by a request (Lookup). Other requests may use
+// A block that only reservations have counts as cached, not as in use (Lookup). Other requests may use
 // it, and then share it as usual.
 type Reservation struct {
 	slots  []Slot

@@ -142,11 +142,11 @@ func (s *script) step(t *testing.T, d *datadriven.TestData, words []string) []st
 
 func (s *script) lookup(path string) []string {
 	blocks := blocksAlong(path, s.prefixCaching)
-	cached, active := s.pool.Lookup(blocks[len(blocks)-1])
+	found := s.pool.Lookup(blocks[len(blocks)-1])
 	switch {
-	case active:
+	case found.InUse:
 		return []string{"active"}
-	case cached:
+	case found.Cached:
 		return []string{"cached"}
 	}
 	return []string{"unknown"}

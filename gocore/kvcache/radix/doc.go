@@ -3,7 +3,7 @@
 //
 //	                root                            request A: 1 2 3 4, then a b c of its own
 //	               /    \                           request B: 1 2 9 9
-//	          [1 2]      [7 8 9]  (nobody's)
+//	          [1 2]      [7 8 9]  (unused)
 //	         /     \
 //	A: [3 4 a]      [9 9] B                         locks:  [1 2] has two locked children,
 //	      |                                                 [3 4 a] has one,
@@ -14,7 +14,7 @@
 //	Prefill      takes over what the tree has of the sequence, and takes slots for the rest
 //	Cache        puts its whole pages into the tree
 //	DecodeOne    gives it the slot of a generated token, and caches
-//	Decode       does so for several tokens, if their pages are nobody else's
+//	Decode       does so for several tokens, if no other request can have their pages
 //	LastDecode   gives it the slot of its last token
 //	Finish       leaves its pages to the tree for others
 //	Retract      leaves only what it has put there before
@@ -27,7 +27,7 @@
 // Nodes that no holding needs can be evicted, leaves first, the one unused for longest first, always as a whole. So it
 // matters how pages are cut into nodes: one node for what a request inserts at once, cut in two where another request
 // leaves it. While decoding, each page is a node of its own. Where pages are private such a run of nodes is kept as one, a
-// chain, which is cut page by page: nobody but the request that made it looks for its pages, and all of them have been
+// chain, which is cut page by page: only the request that made it looks for its pages, and all of them have been
 // used at the same time.
 //
 // Tokens are not stored. A page id (kvcache.BlockID) stands for the page and everything before it, so an id occurs once

@@ -11,7 +11,7 @@ type page = kvcache.BlockID
 
 // recorder keeps the events of a pool. A page is announced from the moment its first copy is complete, wherever that
 // is, until its last copy is gone: requests announce pages they have computed before the tree adopts them. Pages that
-// only one request can have are left out, as nobody could look for them.
+// only one request can have are left out, as no other could look for them.
 type recorder struct {
 	copies copies
 	events []kvcache.Event

@@ -20,7 +20,7 @@ func (t *tree) unlock(at ref) {
 	for at != root {
 		n := &t.nodes[at]
 		if n.locks <= 0 {
-			panic("radix: a node was unlocked that nobody holds")
+			panic("radix: a node was unlocked that is not locked")
 		}
 		n.locks--
 		if n.locks > 0 {

@@ -7,7 +7,7 @@ type Pool struct {
 	total  int // slots
 	free   int
 	quirks bool
-	// leaked slots belong to nobody; over-returned ones are counted as free although the tree has them. Both only with
+	// leaked slots belong to no request; over-returned ones are counted as free although the tree has them. Both only with
 	// quirks.
 	leaked, overReturned int
 	recorder             *recorder
@@ -43,7 +43,7 @@ func New(total, pageSize int, quirks bool) *Pool {
 // Total is the number of slots.
 func (p *Pool) Total() int { return p.total }
 
-// Free is the number of slots that nobody has.
+// Free is the number of unused slots.
 func (p *Pool) Free() int { return p.free }
 
 // Evictable is the number of tokens that only the tree has.

@@ -184,7 +184,7 @@ func (t *tree) common(n *node, key *Key, limit int32) int32 {
 }
 
 // split cuts a node after its first pages pages and returns the new upper part. The node itself becomes the lower part:
-// whoever holds it, holds all of it.
+// a request that holds it holds all of it.
 func (t *tree) split(lower ref, pages int32) ref {
 	upper := t.add(node{
 		key:      t.nodes[lower].key,

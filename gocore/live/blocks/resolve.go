@@ -9,6 +9,7 @@ import (
 // Change is a cache event in terms of the outside world: hashes and tokens instead of ids.
 type Change struct {
 	Kind kvcache.EventKind
+	Tier kvcache.Tier
 	// Blocks of a Stored event follow each other in one sequence. Those of a Removed one are in eviction order and have
 	// only a Hash.
 	Blocks []Block
@@ -30,7 +31,7 @@ type Block struct {
 func (t *Table) Resolve(events []kvcache.Event) []Change {
 	var changes []Change
 	for _, e := range events {
-		c := Change{Kind: e.Kind}
+		c := Change{Kind: e.Kind, Tier: e.Tier}
 		if e.Kind == kvcache.Stored {
 			c.Blocks = t.stored(e.Blocks)
 		} else {

@@ -33,7 +33,7 @@ func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 		}
 		f.lastID++
 		f.index.apply(data)
-		e := f.event(f.lastID, data)
+		e := f.event(f.lastID, changes[i].Tier, data)
 		f.recent.add(e)
 		events = append(events, e)
 	}
@@ -58,10 +58,10 @@ func (f *Feed) data(c *blocks.Change) (d Data, ok bool) {
 	return Data{Stored: s}, true
 }
 
-func (f *Feed) event(id uint64, d Data) RouterEvent {
+func (f *Feed) event(id uint64, tier kvcache.Tier, d Data) RouterEvent {
 	return RouterEvent{
 		WorkerID:    f.workerID,
-		StorageTier: DeviceTier,
+		StorageTier: tier.String(),
 		Event:       CacheEvent{ID: id, Data: d, DPRank: f.dpRank},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/gammazero/deque"
+
+	"dynosim/gocore/kvcache"
 )
 
 // recentEvents is how many events a router may have missed without having to ask for everything.
@@ -90,7 +92,7 @@ func (f *Feed) Answer(q Query) Answer {
 func (f *Feed) treeDump() Answer {
 	list := &EventList{Events: []RouterEvent{}, LastEventID: f.lastID}
 	for i, chain := range f.index.dump() {
-		list.Events = append(list.Events, f.event(uint64(i), Data{Stored: &chain}))
+		list.Events = append(list.Events, f.event(uint64(i), kvcache.Device, Data{Stored: &chain}))
 	}
 	return Answer{TreeDump: list}
 }

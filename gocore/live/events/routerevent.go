@@ -8,9 +8,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// DeviceTier is the storage tier of blocks that engines can use at once. The simulated ones have no other.
-const DeviceTier = "device"
-
 // RouterEvent tells routers what a worker has done to its cache. It is sent in MessagePack, and as a part of the answers to
 // recovery queries; both have the same members.
 type RouterEvent struct {

@@ -34,7 +34,7 @@ const capturedEnvelope = `01 00000138 85ac7075626c69736865725f6964cf6be2a85120f7
 	a764705f72616e6b00`
 
 func capturedEvent() RouterEvent {
-	return RouterEvent{WorkerID: capturedWorker, StorageTier: DeviceTier, Event: CacheEvent{ID: 1, Data: Data{Stored: &Stored{Blocks: []StoredBlock{
+	return RouterEvent{WorkerID: capturedWorker, StorageTier: "device", Event: CacheEvent{ID: 1, Data: Data{Stored: &Stored{Blocks: []StoredBlock{
 		{BlockHash: 0x1032b10c76ae2b64, TokensHash: 0x1032b10c76ae2b64},
 		{BlockHash: 0x2606b531ba32ca7d, TokensHash: 0x1032b10c76ae2b64},
 	}}}}}
@@ -66,7 +66,7 @@ func TestRouterEventRoundTrip(t *testing.T) {
 		{Removed: &Removed{BlockHashes: []uint64{1, 0xffff, 1 << 40}}},
 		{Cleared: true},
 	} {
-		want := RouterEvent{WorkerID: 70_000, StorageTier: DeviceTier, Event: CacheEvent{ID: 9, DPRank: 3, Data: data}}
+		want := RouterEvent{WorkerID: 70_000, StorageTier: "device", Event: CacheEvent{ID: 9, DPRank: 3, Data: data}}
 		got, err := ParseRouterEvent(want.Append(nil))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)

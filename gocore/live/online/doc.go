@@ -3,10 +3,10 @@
 //
 //	desk (one goroutine)                          worker (one goroutine each)
 //	  workload.Driver: whose time has come
-//	  router.KV or RoundRobin: to which worker --> inbox -> Add
+//	  router.Router: to which worker ------------> inbox -> Add
 //	                                               RunPass, sleep until its end
 //	  Collector, router, Driver <-- messages ----- what the pass did
 //
 // Arrivals are recorded at the time they were due, so that being late counts as latency; admissions when their pass started;
-// tokens and completions when the desk hears of them, which is never before their simulated time.
+// tokens and completions when the dispatcher hears of them, which is never before their simulated time.
 package online

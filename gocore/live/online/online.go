@@ -21,19 +21,18 @@ const pollEvery = 20 * time.Millisecond
 // Run replays a workload of aggregated workers on the clock. Config.MaxSimTimeMs is not looked at.
 func Run(cfg replay.Config) (*report.Collector, error) {
 	stop := make(chan struct{})
-	d := &desk{
+	d := &dispatcher{
 		Config:    cfg,
 		clock:     pace.New(stop),
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
 		messages:  make(chan message, 4*cfg.Workers),
+		router:    cfg.Router.Make(cfg.Workers),
 	}
-	if cfg.Router != nil {
-		d.kv = router.New(*cfg.Router)
-	}
+	d.observes = d.router.Traits().Observes
 	var models sync.Mutex // workers share their timing model
 	for i := range cfg.Workers {
-		d.workers = append(d.workers, newWorker(i, &cfg, &models, d.clock, d.messages, stop))
+		d.workers = append(d.workers, newWorker(i, &cfg, d.observes, &models, d.clock, d.messages, stop))
 	}
 	for _, w := range d.workers {
 		go w.run()
@@ -46,21 +45,21 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 	return d.collector, err
 }
 
-// desk hands out requests and hears of what becomes of them.
-type desk struct {
+// dispatcher hands out requests and hears of what becomes of them.
+type dispatcher struct {
 	replay.Config
 	clock     *pace.Clock
 	driver    *workload.Driver
 	collector *report.Collector
-	inTurn    router.RoundRobin
-	kv        *router.KV // nil if workers get requests in turn
+	router    router.Router
+	observes  bool // the router does
 	workers   []*worker
 	messages  chan message
 	open      int // requests that have arrived and are not over
 }
 
 // serve goes on until all requests are over.
-func (d *desk) serve() error {
+func (d *dispatcher) serve() error {
 	arrivals := time.NewTimer(math.MaxInt64)
 	polls := time.NewTicker(pollEvery)
 	defer polls.Stop()
@@ -90,7 +89,7 @@ func (d *desk) serve() error {
 	return nil
 }
 
-func (d *desk) poll() error {
+func (d *dispatcher) poll() error {
 	if d.Poll == nil {
 		return nil
 	}
@@ -98,7 +97,7 @@ func (d *desk) poll() error {
 }
 
 // release hands out all requests whose time has come.
-func (d *desk) release() error {
+func (d *dispatcher) release() error {
 	for {
 		turn, arrivalMs, ok := d.driver.Next(d.clock.NowMs())
 		if !ok {
@@ -107,15 +106,13 @@ func (d *desk) release() error {
 		d.open++
 		req := d.request(turn)
 		d.collector.Arrival(req, arrivalMs)
-		if d.kv == nil {
-			d.dispatch(turn, d.inTurn.Pick(len(d.workers)))
-		} else if err := d.admit(d.kv.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
+		if err := d.admit(d.router.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
 			return err
 		}
 	}
 }
 
-func (d *desk) request(turn int32) engine.Request {
+func (d *dispatcher) request(turn int32) engine.Request {
 	t := d.driver.Turn(turn)
 	return engine.Request{
 		ID: engine.RequestID(turn), Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens, NamedBlocks: t.NamedBlocks,
@@ -123,25 +120,25 @@ func (d *desk) request(turn int32) engine.Request {
 }
 
 // admit hands requests to the workers that the router chose.
-func (d *desk) admit(admitted []router.Admission, err error) error {
+func (d *dispatcher) admit(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		d.dispatch(a.ID, a.Worker)
 	}
 	return replay.NameRequest(err, d.Workload)
 }
 
-func (d *desk) dispatch(turn int32, to int) {
+func (d *dispatcher) dispatch(turn int32, to int) {
 	d.collector.Worker(engine.RequestID(turn), to)
 	d.workers[to].submit(d.request(turn))
 }
 
-// hear takes note of what a worker has done: cache events first, then who has got a first token, then who is over.
-func (d *desk) hear(m message) error {
+// hear records what a worker has done: cache events first, then first tokens, then requests that are over.
+func (d *dispatcher) hear(m message) error {
 	if m.failure != "" {
 		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
 	}
-	if d.kv != nil {
-		d.kv.Apply(m.worker, m.cache)
+	if d.observes {
+		d.router.Apply(m.worker, m.cache)
 	}
 	if m.pass == nil {
 		return nil
@@ -150,8 +147,8 @@ func (d *desk) hear(m message) error {
 	m.pass.EndMs = now
 	d.collector.Pass(m.worker, m.pass)
 	for _, s := range m.pass.Signals {
-		if d.kv != nil && !s.Final {
-			if err := d.admit(d.kv.PrefillCompleted(int32(s.ID), now)); err != nil {
+		if d.observes && !s.Final {
+			if err := d.admit(d.router.PrefillCompleted(int32(s.ID), now)); err != nil {
 				return err
 			}
 		}
@@ -174,10 +171,7 @@ func (d *desk) hear(m message) error {
 }
 
 // free takes a request that is over off the books.
-func (d *desk) free(id engine.RequestID, nowMs float64) error {
+func (d *dispatcher) free(id engine.RequestID, nowMs float64) error {
 	d.open--
-	if d.kv == nil {
-		return nil
-	}
-	return d.admit(d.kv.Free(int32(id), nowMs))
+	return d.admit(d.router.Free(int32(id), nowMs))
 }

@@ -31,9 +31,9 @@ func config(t *testing.T, kv bool) replay.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Router = &router.Options{
-			Config: c, Workers: 3, BlockSize: args.BlockSize, MaxNumBatchedTokens: 8192, Rand: rand.New(rand.NewPCG(1, 1)),
-		}
+		options := router.Options{Config: c, BlockSize: args.BlockSize, MaxNumBatchedTokens: 8192, Rand: rand.New(rand.NewPCG(1, 1))}
+		mode, _ := router.FindMode(router.KVMode)
+		cfg.Router = mode.Factory(&options)
 	}
 	return cfg
 }

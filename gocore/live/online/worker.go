@@ -14,7 +14,7 @@ import (
 	model "dynosim/gocore/worker"
 )
 
-// message is what a worker tells the desk. It owns its slices.
+// message is what a worker tells the dispatcher. It owns its slices.
 type message struct {
 	worker  int
 	cache   []kvcache.Event
@@ -67,7 +67,7 @@ type worker struct {
 	wake  chan struct{} // the inbox is not empty; holds one
 }
 
-func newWorker(index int, cfg *replay.Config, models *sync.Mutex, clock *pace.Clock, messages chan<- message, stop <-chan struct{}) *worker {
+func newWorker(index int, cfg *replay.Config, observe bool, models *sync.Mutex, clock *pace.Clock, messages chan<- message, stop <-chan struct{}) *worker {
 	var setup engine.Setup
 	if cfg.Setup != nil {
 		setup = cfg.Setup(engine.Aggregated, index)
@@ -81,7 +81,7 @@ func newWorker(index int, cfg *replay.Config, models *sync.Mutex, clock *pace.Cl
 		index: index, engine: model.New(cfg.Args, setup).Engine, broken: broken, clock: clock.Fork(), messages: messages, stop: stop,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	if cfg.Router != nil {
+	if observe {
 		w.engine.Observe()
 	}
 	return w
@@ -135,7 +135,7 @@ func (w *worker) run() {
 	}
 }
 
-// pass runs one pass and tells the desk of it in time. It reports false if the worker is to stop.
+// pass runs one pass and tells the dispatcher of it in time. It reports false if the worker is to stop.
 func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	pass, alive := w.engine.RunPass(startMs)
 	if err := w.broken(); err != nil {
@@ -145,7 +145,7 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	m := message{pass: &engine.Pass{
 		StartMs: startMs, Tokens: pass.Tokens, Admitted: slices.Clone(pass.Admitted), Started: slices.Clone(pass.Started),
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),
-		Signals: slices.Clone(pass.Signals),
+		Signals: slices.Clone(pass.Signals), Transfers: slices.Clone(pass.Transfers),
 	}}
 	cache := slices.Clone(pass.KVEvents)
 	for i := range cache {
@@ -169,12 +169,12 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 
 // giveUp takes the oldest request away from an engine that nothing else can help.
 func (w *worker) giveUp() engine.Rejection {
-	oldest := w.engine.Stuck()[0]
+	oldest := w.engine.States()[0]
 	w.engine.Cancel(oldest.ID)
 	return engine.Rejection{ID: oldest.ID, Reason: "the KV pool cannot hold this request beside the others"}
 }
 
-// tell reports false if the desk does not listen any more.
+// tell reports false if the dispatcher does not listen any more.
 func (w *worker) tell(m message) bool {
 	m.worker = w.index
 	select {

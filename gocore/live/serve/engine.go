@@ -8,8 +8,10 @@ import (
 	"os"
 	"strings"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
 )
 
 // engineArguments are those of the file that the description names, else of its own options.
@@ -35,19 +37,22 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 	if err != nil {
 		return args, nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if role != "" && args.WorkerType.String() != role {
-		return args, nil, fmt.Errorf("disaggregation_mode: got that of %s workers, but the file of extra_engine_args says worker_type %s; use one of them", role, args.WorkerType)
+	if err := worker.Check(args); err != nil {
+		return args, nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if role != "" && args.Role.String() != role {
+		return args, nil, fmt.Errorf("disaggregation_mode: got that of %s workers, but the file of extra_engine_args says worker_type %s; use one of them", role, args.Role)
 	}
 	if o.Bool("durable_kv_events") {
 		args.Live.LocalIndexer = false
 		warnings = append(warnings, "durable_kv_events is deprecated: KV events go to a stream of NATS JetStream, and only routers that read it hear of them")
 	}
-	return args, append(append(warnings, more...), vainOptions(o, args.WorkerType)...), nil
+	return args, append(append(warnings, more...), vainOptions(o, args.Role)...), nil
 }
 
 // vainOptions tells which options have no effect on workers of that type, of those that are no engine arguments.
-func vainOptions(o *strictjson.Object, t engineargs.WorkerType) (warnings []string) {
-	if t != engineargs.PrefillWorker {
+func vainOptions(o *strictjson.Object, t engine.Role) (warnings []string) {
+	if t != engine.Prefill {
 		for _, name := range []string{"kv_cache_dtype", "bootstrap_ports"} {
 			if !o.AtDefault(name) {
 				warnings = append(warnings, fmt.Sprintf("%s has no effect on %s workers", name, t))
@@ -125,7 +130,7 @@ func engineText(o *strictjson.Object, role string) (string, error) {
 	if role != "" {
 		object["worker_type"] = role
 	}
-	if role == engineargs.PrefillWorker.String() {
+	if role == engine.Prefill.String() {
 		object["kv_transfer_bandwidth"] = standardBandwidthGBs
 	}
 	for _, opt := range options {

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"dynosim/gocore/cachetrace"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
@@ -206,7 +206,7 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Args.WorkerType == engineargs.PrefillWorker {
+	if c.Args.Role == engine.Prefill {
 		c.BootstrapPorts = bootstrap
 	}
 	if err := p.portsOfFile(); err != nil {
@@ -219,7 +219,7 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 		return errors.New("zmq_kv_events_ports: there are no KV events without enable_prefix_caching")
 	}
 	c.Endpoint, err = discovery.ParseEndpoint(o.Text("endpoint"), discovery.Endpoint{
-		Namespace: env.namespace(), Component: components[c.Args.WorkerType], Name: "generate",
+		Namespace: env.namespace(), Component: components[c.Args.Role], Name: "generate",
 	})
 	if err != nil {
 		return fmt.Errorf("endpoint: %w", err)
@@ -228,8 +228,8 @@ func (p *plan) parseWorkers(o *strictjson.Object, env environment) (err error) {
 }
 
 // components are where workers are by default.
-var components = map[engineargs.WorkerType]string{
-	engineargs.Aggregated: "backend", engineargs.PrefillWorker: "prefill", engineargs.DecodeWorker: "backend",
+var components = map[engine.Role]string{
+	engine.Aggregated: "backend", engine.Prefill: "prefill", engine.Decode: "backend",
 }
 
 // portsOfFile takes over ports from a file of engine arguments, which can only be meant for one worker.
@@ -244,7 +244,7 @@ func (p *plan) portsOfFile() error {
 	}{
 		{"zmq_kv_events_port", a.EventsPort != 0, a.EventsPort, &c.EventsPorts},
 		{"zmq_replay_port", a.ReplayPort != 0, a.ReplayPort, &c.ReplayPorts},
-		{"bootstrap_port", a.Bootstrap && c.Args.WorkerType == engineargs.PrefillWorker, a.BootstrapPort, &c.BootstrapPorts},
+		{"bootstrap_port", a.Bootstrap && c.Args.Role == engine.Prefill, a.BootstrapPort, &c.BootstrapPorts},
 	} {
 		if !f.given || *f.into != nil {
 			continue
@@ -309,8 +309,8 @@ func (p *plan) parseModel(o *strictjson.Object, env environment) error {
 	made, err := card.New(card.Model{
 		Folder: folder, DisplayName: c.ModelName, BlockSize: c.Args.BlockSize, TotalKVBlocks: c.Args.NumGPUBlocks,
 		MaxNumSeqs: orStandard(c.Args.MaxNumSeqs, 256), MaxNumBatchedTokens: orStandard(c.Args.MaxNumBatchedTokens, 8192),
-		Ranks: c.Args.Live.Ranks, WorkerType: card.WorkerType(c.Args.WorkerType.String()),
-		LocalIndexer: c.Args.Live.LocalIndexer && c.Args.PrefixCaching && c.Args.WorkerType != engineargs.DecodeWorker,
+		Ranks: c.Args.Live.Ranks, WorkerType: card.WorkerType(c.Args.Role.String()),
+		LocalIndexer: c.Args.Live.LocalIndexer && c.Args.PrefixCaching && c.Args.Role != engine.Decode,
 	})
 	if err != nil {
 		return fmt.Errorf("model_path: %w", err)
@@ -324,7 +324,7 @@ func (p *plan) parseModel(o *strictjson.Object, env environment) error {
 // sizeTransfers takes the size of a token's KV from the model if nobody has said it.
 func (p *plan) sizeTransfers(o *strictjson.Object, folder string) {
 	t := &p.config.Args.Transfer
-	if p.config.Args.WorkerType != engineargs.PrefillWorker || t.BytesPerToken != 0 || o.Given(besideFile) {
+	if p.config.Args.Role != engine.Prefill || t.BytesPerToken != 0 || o.Given(besideFile) {
 		return
 	}
 	n, err := card.KVBytesPerToken(folder, o.Text("kv_cache_dtype"))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/discovery"
@@ -19,7 +19,7 @@ func (p *plan) parseNATS(o *strictjson.Object, env environment) error {
 	if o.Text("event_plane") == "nats" {
 		c.Events = live.EventsOverNATS
 	}
-	c.Durable = o.Bool("durable_kv_events") && c.Args.PrefixCaching && c.Args.WorkerType != engineargs.DecodeWorker
+	c.Durable = o.Bool("durable_kv_events") && c.Args.PrefixCaching && c.Args.Role != engine.Decode
 	if c.Requests != live.RequestsOverNATS && c.Events != live.EventsOverNATS && !c.Durable {
 		return nil
 	}

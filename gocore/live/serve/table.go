@@ -100,23 +100,23 @@ var options = []option{
 	arg("free_gpu_memory_fraction", strictjson.Number{Max: 1}, "free_gpu_memory_fraction").
 		help(engineGroup, "TensorRT-LLM: the same").told("0.9"),
 	arg("num_g2_blocks", strictjson.Integer{}, "num_g2_blocks").
-		help(engineGroup, "KV blocks in host memory").told("none"),
+		help(engineGroup, "not built yet: KV blocks in host memory").told("none"),
 	arg("num_g3_blocks", strictjson.Integer{}, "num_g3_blocks").
-		help(engineGroup, "KV blocks on disk").told("none"),
+		help(engineGroup, "not built yet: KV blocks on disk").told("none"),
 	arg("offload_batch_size", strictjson.Integer{}, "offload_batch_size").
-		help(engineGroup, "blocks that are moved together").told("32"),
+		help(engineGroup, "not built yet: blocks that are moved together").told("32"),
 	arg("bandwidth_g1_to_g2_gbps", strictjson.Number{}, "bandwidth_g1_to_g2_gbps").
-		help(engineGroup, "GB/s from GPU to host").told("14"),
+		help(engineGroup, "not built yet: GB/s from GPU to host").told("14"),
 	arg("bandwidth_g2_to_g1_gbps", strictjson.Number{}, "bandwidth_g2_to_g1_gbps").
-		help(engineGroup, "GB/s from host to GPU").told("14"),
+		help(engineGroup, "not built yet: GB/s from host to GPU").told("14"),
 	arg("bandwidth_g2_to_g3_gbps", strictjson.Number{}, "bandwidth_g2_to_g3_gbps").
-		help(engineGroup, "GB/s from host to disk").told("7"),
+		help(engineGroup, "not built yet: GB/s from host to disk").told("7"),
 	arg("bandwidth_g3_to_g2_gbps", strictjson.Number{}, "bandwidth_g3_to_g2_gbps").
-		help(engineGroup, "GB/s from disk to host").told("7"),
+		help(engineGroup, "not built yet: GB/s from disk to host").told("7"),
 	arg("bandwidth_g2_to_g4_gbps", strictjson.Number{}, "bandwidth_g2_to_g4_gbps").
-		help(engineGroup, "GB/s from host to object storage").told("4"),
+		help(engineGroup, "not built yet: GB/s from host to object storage").told("4"),
 	arg("bandwidth_g4_to_g2_gbps", strictjson.Number{}, "bandwidth_g4_to_g2_gbps").
-		help(engineGroup, "GB/s from object storage to host").told("4"),
+		help(engineGroup, "not built yet: GB/s from object storage to host").told("4"),
 
 	own("aic_system", strictjson.Text{}, nil).forAIC().
 		help(durationsGroup, "GPU system").told("h200_sxm"),
@@ -172,7 +172,7 @@ var options = []option{
 	arg("enable_chunked_prefill", strictjson.Bool{}, "enable_chunked_prefill").
 		help(switchesGroup, "(default: on)").alsoOff(),
 	arg("enable_g4_storage", strictjson.Bool{}, "enable_g4_storage").
-		help(switchesGroup, "KV blocks in object storage"),
+		help(switchesGroup, "not built yet: KV blocks in object storage"),
 	own("aic_perf_model", strictjson.Bool{}, false).
 		help(switchesGroup, "durations from AIC"),
 	own("is_prefill_worker", strictjson.Bool{}, false).

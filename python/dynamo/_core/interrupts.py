@@ -29,8 +29,8 @@ class Watch:
         self._begun = True
 
     def _interrupted(self) -> bool:
-        if not self._begun and _program_is_over():
-            return self._before > 0  # the rest of a queue that an interrupted main thread has left behind
+        if _program_is_over() and (_ended_by_interrupt() or (not self._begun and self._before > 0)):
+            return True  # the rest of a queue that an interrupted main thread has left behind
         # A handler of the application may mean anything. If it raises KeyboardInterrupt, the main thread unwinds.
         return self._count() > self._before and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -45,6 +45,12 @@ class Watch:
             seen.add(id(error))
             error = error.__context__
         return False
+
+
+def _ended_by_interrupt() -> bool:
+    """Whether the last exception that no code handled, which ends a program, was KeyboardInterrupt."""
+    last = getattr(sys, "last_type", None)
+    return isinstance(last, type) and issubclass(last, KeyboardInterrupt)
 
 
 def _program_is_over() -> bool:

@@ -56,6 +56,8 @@ def read(name: str, path: str) -> dict[str, Any]:
 
 
 def _text(name: str, path: str) -> str:
+    if not path:
+        raise ValueError(f"{name}: the path of the file is empty")
     try:
         with Path(path).expanduser().open("rb") as file:
             content = file.read(_MAX_BYTES + 1)

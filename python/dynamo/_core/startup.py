@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 # Go reserves address space for its tables when it starts, and ends the process if it gets none.
-_ADDRESS_SPACE = 3 << 29
+_ADDRESS_SPACE = 7 << 28
 
 
 def check_address_space() -> None:

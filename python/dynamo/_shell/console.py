@@ -57,7 +57,8 @@ class Parser(argparse.ArgumentParser):
             name = text.partition("=")[0]
             if not _OPTION.match(name) or name in known:
                 continue
-            near = spelling.nearest(name.lstrip("-"), {option.lstrip("-"): None for option in known})
+            long = [option.removeprefix("--") for option in known if option.startswith("--")]
+            near = spelling.nearest(name.lstrip("-"), long) if len(name) > len("-x") else None
             hint = f"did you mean --{near}?" if near else "--help lists all"
             self.error(f"unknown option {values.brief(name)}, {hint}")
 

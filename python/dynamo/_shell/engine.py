@@ -73,6 +73,9 @@ class SglangFields(TypedDict, total=False):
     clip_max_new_tokens: int | None
     schedule_conservativeness: float | None
     reference_quirks: bool | None
+    overlap_schedule: bool | None
+    ignore_eos: bool | None
+    enable_mixed_chunk: bool | None
 
 
 class SglangArgs(FieldSet):
@@ -89,6 +92,10 @@ class SglangArgs(FieldSet):
         schedule_conservativeness: Factor on the share of the remaining output that admission reserves; 1.0 by default.
         reference_quirks: False corrects two slips of the reference: a request that is retracted then returns exactly
             the slots that it alone holds. True by default.
+        overlap_schedule: Compose a batch while the one before it runs, as a stock server does; True by default. This
+            one and the next have an effect with ``scheduler="sglang"`` only.
+        ignore_eos: Requests never end early, so the whole outputs of running requests are reserved; False by default.
+        enable_mixed_chunk: False. True is refused: such batches are not simulated.
 
     Raises TypeError for a wrong type, ValueError for a value out of range.
     """
@@ -106,6 +113,9 @@ class SglangArgs(FieldSet):
         schedule_conservativeness: float | None = None,
         *,
         reference_quirks: bool | None = None,
+        overlap_schedule: bool | None = None,
+        ignore_eos: bool | None = None,
+        enable_mixed_chunk: bool | None = None,
     ) -> None:
         given = {
             "schedule_policy": schedule_policy,
@@ -115,6 +125,9 @@ class SglangArgs(FieldSet):
             "clip_max_new_tokens": clip_max_new_tokens,
             "schedule_conservativeness": schedule_conservativeness,
             "reference_quirks": reference_quirks,
+            "overlap_schedule": overlap_schedule,
+            "ignore_eos": ignore_eos,
+            "enable_mixed_chunk": enable_mixed_chunk,
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
 

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     ReadOnlyDict = Mapping
 else:
+    _NOT_STORED = object()
 
     class ReadOnlyDict(Mapping, dict):
         """A mapping that passes for a dict, because pandas.DataFrame reads columns from nothing else by name.
 
-        The storage of the dict stays empty: whatever reads or changes it directly is replaced here.
+        The storage of the dict holds no columns: whatever reads or changes it directly is replaced here.
         """
+
+        def __init__(self):
+            # The json module, written in C, takes a dict with an empty storage for {} instead of asking for its items.
+            super().__init__()
+            dict.__setitem__(self, "", _NOT_STORED)
 
         def _refuse(self, *_: object, **__: object) -> NoReturn:
             raise TypeError("per-request columns cannot be changed; dict(report.requests) can")

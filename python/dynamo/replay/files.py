@@ -113,6 +113,22 @@ def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> N
     Missing folders are made, and a file that is replaced passes its permissions on. Devices and pipes, which a rename
     would replace, are written directly.
     """
+    with _naming(path):
+        _write_by(path, write)
+
+
+@contextlib.contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """An OSError names the file that the user has named: a full disk names none, others a draft."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
+
+
+def _write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
         write(Path(path))
@@ -135,6 +151,11 @@ def write_new(path: Path, text: str) -> Path:
 
     Returns the path that was free. Two writers at the same moment get different ones.
     """
+    with _naming(path):
+        return _write_new(path, text)
+
+
+def _write_new(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(_draft_name())
     try:

@@ -9,7 +9,7 @@ import importlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dynamo._core import values
 from dynamo.replay import files
@@ -39,19 +39,25 @@ def to_parquet(requests: Mapping[str, Column], path: str | os.PathLike[str]) -> 
     """Writes a Parquet file, whole or not at all."""
     table = _table(requests, "to_parquet")
     parquet = _library("pyarrow.parquet", "to_parquet")
-    return _write(path, lambda target: parquet.write_table(table, target))
+    return _write(path, lambda file: parquet.write_table(table, file))
 
 
 def to_csv(requests: Mapping[str, Column], path: str | os.PathLike[str]) -> Path:
     """Writes a CSV file with a header, whole or not at all."""
     table = _table(requests, "to_csv")
     csv = _library("pyarrow.csv", "to_csv")
-    return _write(path, lambda target: csv.write_csv(table, target))
+    return _write(path, lambda file: csv.write_csv(table, file))
 
 
-def _write(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
+def _write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> Path:
+    """Has pyarrow write to an open file: of a path, it would remove even a pipe or a device when writing fails."""
+
+    def write_open(draft: Path) -> None:
+        with draft.open("wb") as file:
+            write(file)
+
     target = Path(values.path("path", path))
-    files.write_by(target, write)
+    files.write_by(target, write_open)
     return target
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from dynamo._core import spelling, values
-from dynamo.replay.requests import Requests
+from dynamo.replay.requests import Requests, unknown
 
 
 class Report(dict[str, Any]):
@@ -23,11 +22,7 @@ class Report(dict[str, Any]):
         self.requests = requests
 
     def __missing__(self, key: object) -> NoReturn:
-        if not isinstance(key, str):
-            raise KeyError(key)
-        near = spelling.nearest(key, self)
-        hint = f"did you mean {near!r}?" if near else spelling.offer(key, self)
-        raise KeyError(f"unknown metric {values.brief(key)!r}, {hint}")
+        raise unknown("metric", key, self)
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""

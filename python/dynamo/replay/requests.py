@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from dynamo._core import spelling, values
 from dynamo.replay.columns import ReadOnlyDict
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ class Requests(ReadOnlyDict[str, "Column"]):
         turn_index: Which turn of its session the request is, from 0.
         uuid: Name of the request, the same in equal runs.
         trace_row: Which row of the workload it comes from, from 0.
-        state: What became of it by the end of the run, for every request that arrived.
-        terminal_status: ``completed``, ``rejected``, ``failed`` or ``canceled``.
-        rejection_reason: Why it was rejected.
+        state: Where it was when the run ended: ``finished``, ``running``, ``waiting``, ``rejected``, ``failed`` or
+            ``cancelled``. A limit on simulated time leaves requests running and waiting.
+        terminal_status: How it ended: ``completed``, ``rejected``, ``failed`` or ``canceled``; none if it has not.
+        rejection_reason: Why it can never run, for requests that were rejected or failed.
         arrival_time_ms: When it arrived.
         first_admit_ms: When an engine first admitted it.
         first_token_ms, last_token_ms: When its first and last tokens were emitted.
@@ -60,6 +62,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
     """
 
     def __init__(self, source: RunResult | None, fetched: dict[str, Column] | None = None) -> None:
+        super().__init__()
         self._source = source
         self._fetched: dict[str, Column] = {} if fetched is None else fetched
         self._lock = threading.Lock()
@@ -145,7 +148,7 @@ class Requests(ReadOnlyDict[str, "Column"]):
     def _fetch(self, name: str) -> Column:
         source = self._source
         if source is None or name not in self._names:
-            raise KeyError(name)
+            raise unknown("column", name, self._names)
         if name in source.text_columns:
             return source.column_strings(name)
         import numpy as np
@@ -154,6 +157,15 @@ class Requests(ReadOnlyDict[str, "Column"]):
         # Copied, because an array over bytes is read-only.
         column: Column = np.frombuffer(source.column_bytes(name), dtype=kind).copy()
         return column
+
+
+def unknown(kind: str, name: object, known: Collection[str]) -> KeyError:
+    """The error for a name that is not there, with the one that was probably meant."""
+    if not isinstance(name, str):
+        return KeyError(name)
+    near = spelling.nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else spelling.offer(name, known)
+    return KeyError(f"unknown {kind} {values.brief(name)!r}, {hint}")
 
 
 def _same(column: Column, other: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from dynamo._core import objectfile, spelling, values
@@ -15,6 +15,8 @@ _OBJECTS = ("engine_args", "router_config")
 _OBJECT_OR_PATH = "object_or_path"
 # Keys that the Python functions do not have: the other name of trace_files, and where the report goes.
 _TRACE, _REPORT = "trace", "report_json"
+# Options that are not called like their keys, where the nearest name would be that of something else.
+_RENAMED = {"report_jsonl": "report_jsonl_path", "max_sim_time_seconds": "max_sim_time_ms"}
 
 
 def complete(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,8 +56,24 @@ def _read(path: str) -> dict[str, Any]:
             run[name] = _plain(name, value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"--config: {path}: {error}") from None
-    run.update(json.loads(run.pop("aic_perf_config", "{}")))  # as the command line has it: an option for each field
+    run.update(_aic_options(run.pop("aic_perf_config", "{}"), path))
     return run
+
+
+def _aic_options(text: str, path: str) -> dict[str, Any]:
+    """The fields of ``aic_perf_config`` as the command line has them, an option for each."""
+    fields: dict[str, Any] = json.loads(text)
+    known = _aic_fields() if fields else ()
+    for key in fields:
+        if key not in known:
+            raise ValueError(f"--config: {path}: aic_perf_config: {_unknown('field', key, known)}")
+    return fields
+
+
+def _aic_fields() -> Collection[str]:
+    from dynamo._shell.aic import AicFields  # not before it is needed: it takes time to load
+
+    return AicFields.__annotations__
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -64,11 +82,26 @@ def _plain(name: str, value: Any) -> Any:
 
     known = (*(key for key, option in run_options().items() if option.parameter), _TRACE, _REPORT)
     if name not in known:
-        near = spelling.nearest(name, known)
-        hint = f"did you mean {near}?" if near else spelling.offer(name, known)
-        raise ValueError(f"unknown key {values.brief(values.show(name))}, {hint}")
+        raise ValueError(_option_hint(name) or _unknown("key", name, known))
     if name == _REPORT:
         return values.path(name, value)
     if run_options()[name].takes in _OBJECTS and isinstance(value, str) and value.startswith("@"):
         return objectfile.expand(name, value)
     return api.plain(name, value)
+
+
+def _option_hint(name: str) -> str | None:
+    """The message about a key that is called like an option, if the option's name is not near that of its key."""
+    plain = name.replace("-", "_")
+    if key := _RENAMED.get(plain):
+        return f"unknown key {values.show(name)}, did you mean {key}?"
+    if plain in _aic_fields():
+        return f"unknown key {values.show(name)}, want it as a field of aic_perf_config"
+    return None
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> str:
+    """The message about a name that is not known, with the one that was probably meant."""
+    near = spelling.nearest(name, known)
+    hint = f"did you mean {near}?" if near else spelling.offer(name, known)
+    return f"unknown {kind} {values.brief(values.show(name))}, {hint}"

@@ -7,22 +7,22 @@ import (
 	"dynosim/gocore/live/bootstrap"
 )
 
-// seat is a request of a rank that is handed over; it implements [dynosim/gocore/live/rendezvous.Engine].
-type seat struct {
+// handoffPart is what a rank does in the hand-off of a request; it implements [dynosim/gocore/live/rendezvous.Engine].
+type handoffPart struct {
 	rank    *rank
 	request *request
 }
 
-// Do leaves the rank a note.
-func (s seat) Do(action handoff.Action, tell func(bootstrap.Fact)) {
-	n := note{request: s.request, action: action, tell: tell, atMs: s.rank.nowMs()}
-	if !s.rank.leave(n) {
+// Do sends the rank a command.
+func (s handoffPart) Do(action handoff.Action, tell func(bootstrap.Fact)) {
+	n := command{request: s.request, action: action, tell: tell, atMs: s.rank.nowMs()}
+	if !s.rank.send(n) {
 		n.refuse(shuttingDown)
 	}
 }
 
-// refuse answers a note that nobody is going to read.
-func (n *note) refuse(reason string) {
+// refuse answers a command that will not be carried out.
+func (n *command) refuse(reason string) {
 	switch {
 	case n.action == handoff.CancelSource || n.action == handoff.CancelDestination:
 		n.tell(bootstrap.Fact{Kind: bootstrap.Canceled})
@@ -35,7 +35,7 @@ func (n *note) refuse(reason string) {
 }
 
 // handOff does between two passes what a hand-off asks for.
-func (r *rank) handOff(n *note) {
+func (r *rank) handOff(n *command) {
 	q := n.request
 	q.tell = n.tell
 	switch n.action {
@@ -57,7 +57,7 @@ func (r *rank) handOff(n *note) {
 			return
 		}
 		r.destination.Activate(q.id)
-		r.settle(q)
+		r.actionDone(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.Activated})
 		r.tryReserve()
 	case handoff.CancelDestination:
@@ -66,17 +66,17 @@ func (r *rank) handOff(n *note) {
 	}
 }
 
-// hold notes that a request has blocks that it is going to give up, or to use, without a pass of this engine; settle, that
-// it has none such any more.
-func (r *rank) hold(q *request) {
-	q.holding = true
-	r.holding++
+// awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this
+// engine; actionDone, that it has come.
+func (r *rank) awaitAction(q *request) {
+	q.awaitsAction = true
+	r.awaiting++
 }
 
-func (r *rank) settle(q *request) {
-	if q.holding {
-		q.holding = false
-		r.holding--
+func (r *rank) actionDone(q *request) {
+	if q.awaitsAction {
+		q.awaitsAction = false
+		r.awaiting--
 	}
 }
 
@@ -109,7 +109,7 @@ func (r *rank) tryReserve() bool {
 	found, ok := r.destination.TryReserve()
 	if ok {
 		q := r.requests[found.ID]
-		r.hold(q)
+		r.awaitAction(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.RoomFound, MissingTokens: found.MissingTokens})
 	}
 	return ok
@@ -117,10 +117,10 @@ func (r *rank) tryReserve() bool {
 
 // tellHeld lets the hand-offs of prompts that the last pass has computed go on.
 func (r *rank) tellHeld() {
-	for _, q := range r.held {
-		r.hold(q)
+	for _, q := range r.computed {
+		r.awaitAction(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.PromptComputed})
 	}
-	clear(r.held)
-	r.held = r.held[:0]
+	clear(r.computed)
+	r.computed = r.computed[:0]
 }

@@ -29,8 +29,8 @@ const (
 	EventsOverNATS
 )
 
-// door is the request plane's way in.
-type door interface {
+// ingress is the request plane's way in.
+type ingress interface {
 	// open lets requests for a path in, which has been registered, and returns what the record of the endpoint says about it.
 	open(e discovery.Endpoint, id uint64, path string) (transport map[string]string, err error)
 	// shut lets no more in.
@@ -38,11 +38,11 @@ type door interface {
 	close()
 }
 
-func (p *Process) openDoor() (door, error) {
+func (p *Process) openIngress() (ingress, error) {
 	c := &p.config
 	switch c.Requests {
 	case RequestsOverNATS:
-		return natsDoor{p.plane.ListenNATS(p.bus)}, nil
+		return natsIngress{p.plane.ListenNATS(p.bus)}, nil
 	case RequestsOverHTTP:
 		s, err := p.plane.ListenHTTP(c.Listen)
 		return &address{server: s, kind: "http", start: "http://", root: plane.HTTPRoot, host: c.Host}, err
@@ -72,10 +72,10 @@ func (a *address) close() { a.server.Close() }
 // dynamoVersion is the version of Dynamo whose protocols these are.
 const dynamoVersion = "1.3.1"
 
-// natsDoor has a subject for each path.
-type natsDoor struct{ server *plane.NATS }
+// natsIngress has a subject for each path.
+type natsIngress struct{ server *plane.NATS }
 
-func (d natsDoor) open(e discovery.Endpoint, id uint64, path string) (map[string]string, error) {
+func (d natsIngress) open(e discovery.Endpoint, id uint64, path string) (map[string]string, error) {
 	component := e.Namespace + "_" + e.Component
 	endpoint := e.Name + "-" + discovery.Hex(id)
 	subject := component + "." + endpoint
@@ -85,9 +85,9 @@ func (d natsDoor) open(e discovery.Endpoint, id uint64, path string) (map[string
 	})
 }
 
-func (d natsDoor) shut(path string) { d.server.Withdraw(path) }
+func (d natsIngress) shut(path string) { d.server.Withdraw(path) }
 
-func (d natsDoor) close() { d.server.Close() }
+func (d natsIngress) close() { d.server.Close() }
 
 // connect connects to the NATS server, if there is use for one.
 func (p *Process) connect() error {

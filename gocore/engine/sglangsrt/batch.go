@@ -1,0 +1,189 @@
+package sglangsrt
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// batch is one pass: a prefill or a decode.
+type batch struct {
+	prefills []prefill
+	decodes  []*sequence
+
+	islSum, prefixSum int // over prefills
+	computes          int // tokens of prefills
+	context           int // lengths of the sequences that decode
+	inUse             int // pages
+	retracted         int
+	ms                float64
+	work              engine.Phases
+}
+
+// prefill is the share of a request in a prefill batch.
+type prefill struct {
+	request    *sequence
+	start, end int  // tokens computed before and after the batch
+	partial    bool // there is more to compute
+}
+
+func (b *batch) empty() bool { return len(b.prefills) == 0 && len(b.decodes) == 0 }
+
+func (s *Scheduler) newBatch() *batch {
+	b := new(batch)
+	if n := len(s.spares); n > 0 {
+		b, s.spares = s.spares[n-1], s.spares[:n-1]
+	}
+	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0]}
+	return b
+}
+
+// add makes r compute its next tokens tokens.
+func (b *batch) add(r *sequence, tokens int) {
+	p := prefill{request: r, start: r.computed, end: r.computed + tokens}
+	r.computed = p.end
+	b.islSum += p.end
+	b.prefixSum += p.start
+	b.computes += tokens
+	b.prefills = append(b.prefills, p)
+}
+
+// takePages makes room for a whole prefill batch at once. The requests whose prompt it completes get a token from it.
+func (s *Scheduler) takePages(b *batch) {
+	slots := b.computes
+	if s.pageSize > 1 {
+		slots += s.pageSize * len(b.prefills)
+	}
+	s.pool.MakeRoom(slots)
+	for i := range b.prefills {
+		p := &b.prefills[i]
+		r := p.request
+		s.pool.Grow(&r.lease, r.computed)
+		if p.partial = r == s.chunked; !p.partial {
+			r.scheduled++
+			r.listed = true
+			s.prefilled = append(s.prefilled, r)
+		}
+	}
+}
+
+func (s *Scheduler) decodeMs(count, context int) float64 {
+	total := s.pool.Total()
+	return float64(s.clock.DecodeSeconds(count, context, min(context, total), total) * 1000)
+}
+
+// inUse is the number of pages that requests need.
+func (s *Scheduler) inUse() int { return (s.pool.Total() - s.pool.Available()) / s.pageSize }
+
+// deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those go
+// that have their last one. Computed prompts enter the tree.
+func (s *Scheduler) deliver(b *batch) {
+	s.out.EndMs = s.out.StartMs + b.ms
+	s.out.Scheduled = len(b.prefills) + len(b.decodes)
+	s.work = b.work
+	for _, p := range b.prefills {
+		if !p.partial && p.request.status == running {
+			s.emit(p.request)
+			if p.request.status != over {
+				s.pool.Share(&p.request.lease, p.end, p.request.promptTokens)
+			}
+		}
+	}
+	for _, r := range b.decodes {
+		if r.status == running {
+			s.emit(r)
+		}
+	}
+	if s.out.Tokens > 0 {
+		s.emittingPasses++
+	}
+	s.tell(b)
+}
+
+// tell describes a pass to whatever listens.
+func (s *Scheduler) tell(b *batch) {
+	if s.shapes == nil || b.empty() {
+		return
+	}
+	s.shapes(engine.Shape{
+		StartMs: s.out.StartMs, EndMs: s.out.EndMs,
+		PrefillRequests: len(b.prefills), ISLSum: b.islSum, PrefixSum: b.prefixSum,
+		DecodeRequests: len(b.decodes), ContextSum: b.context,
+		InUse: b.inUse, ComputedTokens: b.computes + len(b.decodes), PreemptedRequests: b.retracted,
+	})
+}
+
+// emit appends a token to r.
+func (s *Scheduler) emit(r *sequence) {
+	r.generated++
+	s.out.Tokens++
+	if r.lastEmitting < s.emittingPasses-1 {
+		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
+	}
+	r.lastEmitting = s.emittingPasses
+	last := r.generated == r.maxOutput
+	if s.observed && (r.generated == 1 || last) {
+		s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: last})
+	}
+	if last {
+		s.finish(r)
+	}
+}
+
+// finish leaves the whole pages of a request that has its last token to the tree; that token itself is not computed. Pages
+// of the prompt and those behind it can be evicted separately.
+func (s *Scheduler) finish(r *sequence) {
+	s.out.Finished = append(s.out.Finished, r.id)
+	s.pool.Share(&r.lease, r.tokens()-1, r.promptTokens)
+	s.leave(r)
+}
+
+// leave ends the life of an admitted request.
+func (s *Scheduler) leave(r *sequence) {
+	s.pool.Close(&r.lease)
+	s.rows--
+	r.status = over
+	if r.listed {
+		s.over++
+	} else {
+		s.drop(r)
+	}
+}
+
+// drop forgets a request that holds nothing.
+func (s *Scheduler) drop(r *sequence) { s.spareSequences = append(s.spareSequences, r) }
+
+// Cancel implements [engine.Engine]. A batch in flight takes as long as it would have taken.
+func (s *Scheduler) Cancel(id engine.RequestID) {
+	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
+	if i := s.waiting.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
+		s.drop(s.waiting.Remove(i))
+		return
+	}
+	for _, r := range s.admitted() {
+		if r.id == id {
+			s.cancelAdmitted(r)
+			return
+		}
+	}
+}
+
+func (s *Scheduler) cancelAdmitted(r *sequence) {
+	if b := s.flying; b != nil {
+		b.prefills = slices.DeleteFunc(b.prefills, func(p prefill) bool { return p.request == r })
+		b.decodes = slices.DeleteFunc(b.decodes, func(q *sequence) bool { return q == r })
+	}
+	if s.chunked == r {
+		s.chunked = nil
+	}
+	s.leave(r)
+}
+
+// admitted lists the requests that were admitted and are not over.
+func (s *Scheduler) admitted() []*sequence {
+	all := slices.Concat(s.running, s.prefilled)
+	if s.chunked != nil {
+		all = append(all, s.chunked)
+	}
+	return slices.DeleteFunc(all, func(r *sequence) bool { return r.status == over })
+}

@@ -1,0 +1,192 @@
+package sglangsrt
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// compose decides what the next batch is: a prefill if any request is admitted, otherwise one token for every running
+// request. Pages are taken and given up at once; tokens come with deliver.
+func (s *Scheduler) compose() *batch {
+	b := s.newBatch()
+	if c := s.chunked; c != nil {
+		s.pool.Share(&c.lease, c.computed, c.promptTokens)
+	}
+	s.mergePrefilled()
+	s.composePrefill(b)
+	if len(b.prefills) > 0 {
+		s.takePages(b)
+		b.ms = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum) * 1000)
+	} else if s.composeDecode(b); len(b.decodes) > 0 {
+		b.ms = s.decodeMs(len(b.decodes), b.context)
+	}
+	b.inUse = s.inUse()
+	if s.reporting {
+		b.work = workOf(b)
+	}
+	return b
+}
+
+// mergePrefilled makes the requests run whose prompt the batch before completes, and forgets those that have ended.
+func (s *Scheduler) mergePrefilled() {
+	if s.over > 0 {
+		s.running = s.withoutOver(s.running)
+		s.prefilled = s.withoutOver(s.prefilled)
+		s.over = 0
+		s.full = false
+	}
+	if len(s.running) == 0 {
+		s.full = false
+	}
+	s.running = append(s.running, s.prefilled...)
+	s.prefilled = s.prefilled[:0]
+}
+
+func (s *Scheduler) withoutOver(list []*sequence) []*sequence {
+	return slices.DeleteFunc(list, func(r *sequence) bool {
+		if r.status == over {
+			s.drop(r)
+			return true
+		}
+		return false
+	})
+}
+
+// composePrefill admits a prefill batch: the next part of the chunked request, then the waiting queue from its head while
+// all budgets last. The first request that is refused keeps all others waiting.
+func (s *Scheduler) composePrefill(b *batch) {
+	if (s.full || s.waiting.Len() == 0) && s.chunked == nil {
+		return
+	}
+	seats := s.seats()
+	if seats <= 0 && s.chunked == nil {
+		s.full = true
+		return
+	}
+	s.orderQueue()
+	left := s.newBudget()
+	if s.chunked != nil {
+		s.continueChunked(b, &left)
+		if v := s.verdict(&left); v != admitted {
+			s.full = s.full || v == noRoom && s.waiting.Len() > 0
+			return
+		}
+	}
+	for s.waiting.Len() > 0 {
+		if len(b.prefills) >= seats {
+			s.full = true
+			return
+		}
+		switch s.admit(b, &left) {
+		case noRoom:
+			s.full = len(s.running) > 0 || len(b.prefills) > 0
+			return
+		case overBudget:
+			return
+		}
+	}
+}
+
+// seats is the number of requests that the next prefill batch may have.
+func (s *Scheduler) seats() int {
+	free := s.args.MaxNumSeqs - s.rows
+	if s.chunked != nil {
+		free++
+	}
+	return min(s.args.MaxNumSeqs-len(s.running), free)
+}
+
+// budget is what the prefill batch may still spend, in tokens.
+type budget struct {
+	reserved     float64 // of the pool, for tokens that are not there yet
+	input, chunk int
+}
+
+// newBudget sets tokens aside that running requests are expected to generate. The terms are added in batch order: the last
+// bit can decide.
+func (s *Scheduler) newBudget() budget {
+	ratio := s.ratio.value
+	if s.rules.IgnoreEOS {
+		ratio = 1
+	}
+	sum := 0.0
+	for _, r := range s.running {
+		sum += float64(float64(s.owed(r)) * ratio)
+	}
+	return budget{reserved: sum, input: s.rules.MaxPrefillTokens, chunk: s.rules.ChunkedPrefillSize}
+}
+
+// left is the part of the pool that is neither in use nor set aside.
+func (s *Scheduler) left(b *budget) float64 { return float64(s.pool.Available()) - b.reserved }
+
+// charge takes from the budgets what a request needs that computes tokens tokens and gets output more, a page of reserve
+// included.
+func (s *Scheduler) charge(b *budget, tokens, output int) {
+	b.reserved += float64(s.ceil(tokens) + s.pageSize + output)
+	b.input -= s.ceil(tokens)
+	b.chunk -= s.ceil(tokens)
+}
+
+type verdict uint8
+
+const (
+	admitted   verdict = iota
+	noRoom             // the pool has none
+	overBudget         // the batch is full
+)
+
+// admit moves the head of the waiting queue into the prefill batch, or says why not. The verdict on one that was admitted
+// is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is refused.
+func (s *Scheduler) admit(b *batch, left *budget) verdict {
+	r := s.waiting.Front()
+	cached := s.pool.Open(&r.lease, r.tokens()-1)
+	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
+	if float64(tokens+s.owed(r)+s.pageSize) >= s.left(left) {
+		s.pool.Close(&r.lease)
+		return noRoom
+	}
+	if s.ceil(tokens) > left.chunk {
+		tokens, output = s.floor(left.chunk), 0
+		if tokens == 0 {
+			s.pool.Close(&r.lease)
+			return overBudget
+		}
+		s.chunked = r
+	}
+	s.waiting.PopFront()
+	s.rows++
+	r.status, r.computed, r.scheduled = running, cached, r.generated
+	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: min(cached, r.promptTokens)})
+	s.charge(left, tokens, output)
+	b.add(r, tokens)
+	return s.verdict(left)
+}
+
+// verdict tells whether the budgets admit anything more.
+func (s *Scheduler) verdict(left *budget) verdict {
+	switch {
+	case s.left(left) <= 0:
+		return noRoom
+	case left.input <= 0 || left.chunk <= 0:
+		return overBudget
+	}
+	return admitted
+}
+
+// continueChunked computes the next part of the chunked request, which needs no room beyond its own.
+func (s *Scheduler) continueChunked(b *batch, left *budget) {
+	r := s.chunked
+	limit := min(left.chunk, int(s.left(left)))
+	if limit <= 0 {
+		limit = left.chunk
+	}
+	rest := r.tokens() - r.computed
+	tokens, output := min(rest, limit), 0
+	if tokens == rest {
+		s.chunked = nil
+		output = s.clipped(r.maxOutput)
+	}
+	s.charge(left, tokens, output)
+	b.add(r, tokens)
+}

@@ -1,0 +1,21 @@
+package sglangsrt
+
+import (
+	"fmt"
+
+	"dynosim/gocore/engine"
+)
+
+// cannotEverRun says why SGLang would refuse a request or shorten its output, or "" if it would not.
+func (s *Scheduler) cannotEverRun(req engine.Request) string {
+	total, pages := s.pool.Total(), s.ceil(req.PromptTokens)
+	if longest := total - 7; req.PromptTokens > longest {
+		return fmt.Sprintf("SGLang takes prompts of up to %d tokens with num_gpu_blocks %d of %d, this one has %d",
+			max(longest, 0), s.args.NumGPUBlocks, s.pageSize, req.PromptTokens)
+	}
+	if longest := min(total-pages-s.pageSize-1, total-req.PromptTokens-2); req.OutputTokens > longest {
+		return fmt.Sprintf("SGLang would cut the output of %d tokens to %d: with num_gpu_blocks %d of %d no more fits beside a prompt of %d",
+			req.OutputTokens, max(longest, 0), s.args.NumGPUBlocks, s.pageSize, req.PromptTokens)
+	}
+	return ""
+}

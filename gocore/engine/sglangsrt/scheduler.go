@@ -1,0 +1,141 @@
+package sglangsrt
+
+import (
+	"github.com/gammazero/deque"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/radix"
+	"dynosim/gocore/timing"
+)
+
+// Scheduler is one SGLang engine that schedules by SGLang's own rules. One loop owns it; it is not safe for concurrent use.
+type Scheduler struct {
+	args     engineargs.Args
+	rules    engineargs.SGLangArgs
+	pageSize int
+	clock    timing.Clock
+	shapes   func(engine.Shape)
+	stepwise bool
+	pool     *radix.LeasePool
+	ratio    newTokenRatio
+
+	waiting deque.Deque[*sequence]
+	running []*sequence // that decode, in batch order
+	// prefilled are the requests whose prompt the last batch completes; the next round lets them run.
+	prefilled []*sequence
+	chunked   *sequence // of whose prompt a part is computed; nil if there is none
+	rows      int       // requests that were admitted and have not ended or been retracted since
+	over      int       // requests that have ended, of those in running and prefilled
+	// full tells that nothing is admitted until a request leaves the running ones.
+	full     bool
+	attempts int // to admit requests from a queue in order of arrival
+	lpm      lpm
+
+	flying         *batch // composed, and its tokens are not delivered yet; nil if there is none
+	spares         []*batch
+	emittingPasses int
+	lastEndMs      float64 // of the last pass
+
+	added    int             // requests so far
+	private  kvcache.BlockID // the first id of the next request's pages that have no content in common with others
+	rejected []engine.Rejection
+	out      engine.Pass
+	observed bool
+
+	reporting bool
+	work      engine.Phases // of the last pass, if reporting
+
+	coast          coast
+	spareSequences []*sequence
+}
+
+// New returns an idle engine.
+func New(args engineargs.Args, setup engine.Setup) *Scheduler {
+	return &Scheduler{
+		args:     args,
+		rules:    args.SGLang,
+		pageSize: args.BlockSize,
+		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		shapes:   setup.Shapes,
+		stepwise: setup.Stepwise,
+		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
+		ratio:    newRatio(args.SGLang.Conservativeness),
+		private:  kvcache.PrivateIDs,
+		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+	}
+}
+
+var _ engine.Coaster = (*Scheduler)(nil)
+
+// Observe implements [engine.Engine].
+func (s *Scheduler) Observe() {
+	s.observed = true
+	s.pool.Record()
+}
+
+// Add implements [engine.Engine].
+func (s *Scheduler) Add(req engine.Request) {
+	if reason := s.cannotEverRun(req); reason != "" {
+		s.rejected = append(s.rejected, engine.Rejection{ID: req.ID, Reason: reason})
+		return
+	}
+	s.waiting.PushBack(s.newSequence(req))
+}
+
+// Requests implements [engine.Engine].
+func (s *Scheduler) Requests() int { return s.waiting.Len() + s.rows + len(s.rejected) }
+
+// RunPass implements [engine.Engine].
+//
+// Without overlap scheduling a batch is composed when it starts. With it, the batch that starts now was composed when the
+// one before it started, and the next one is composed now, before the tokens of this one are known:
+//
+//	composed     1 2     3       4               a request that arrives during batch 1 joins batch 3 at the earliest
+//	runs         |---1---|---2---|---3---|
+func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.begin(nowMs)
+	b := s.flying
+	if b == nil {
+		b = s.compose()
+	}
+	s.flying = nil
+	var ahead *batch
+	if s.rules.Overlap && !b.empty() {
+		ahead = s.compose()
+	}
+	s.deliver(b)
+	s.spares = append(s.spares, b)
+	switch {
+	case ahead == nil:
+	case ahead.empty():
+		s.spares = append(s.spares, ahead)
+	default:
+		s.flying = ahead
+	}
+	if s.observed {
+		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
+	}
+	s.lastEndMs = s.out.EndMs
+	return &s.out, !s.out.Idle() || s.Requests() == 0
+}
+
+// begin starts a pass. If there was nothing to do for a while, the new-token ratio starts anew.
+func (s *Scheduler) begin(nowMs float64) {
+	if s.rows == 0 && nowMs > s.lastEndMs {
+		s.ratio.value = s.ratio.initial
+	}
+	s.out = engine.Pass{
+		StartMs:  nowMs,
+		Admitted: s.out.Admitted[:0],
+		Started:  s.out.Started[:0],
+		Finished: s.out.Finished[:0],
+		Rejected: append(s.out.Rejected[:0], s.rejected...),
+		Signals:  s.out.Signals[:0],
+	}
+	s.rejected = s.rejected[:0]
+}
+
+// Unblock implements [engine.Engine]. A request that fits the pool alone never waits for nothing.
+func (s *Scheduler) Unblock() bool { return false }

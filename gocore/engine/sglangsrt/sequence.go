@@ -1,0 +1,82 @@
+package sglangsrt
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/radix"
+)
+
+type status uint8
+
+const (
+	waiting   status = iota // never ran
+	running                 // was admitted
+	retracted               // ran before, waits again
+	over                    // has its last token, or was cancelled; a list may still name it
+)
+
+func (s status) String() string { return [...]string{"waiting", "running", "retracted", "over"}[s] }
+
+// sequence is one request inside the engine: its tokens, only counted, and its pages.
+type sequence struct {
+	id           engine.RequestID
+	order        int // of arrival in this engine
+	status       status
+	promptTokens int
+	maxOutput    int
+	generated    int // tokens delivered; they survive a retraction
+	scheduled    int // tokens that it will have when all batches composed so far have ended
+	computed     int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
+	lease        radix.Lease
+	listed       bool // is in Scheduler.running or prefilled
+	lastEmitting int  // the last emitting pass in which it emitted, or neverEmitted
+}
+
+// neverEmitted is not the pass before any emitting pass; they count from 0.
+const neverEmitted = -2
+
+// newSequence numbers a request and sets ids aside for its pages.
+func (s *Scheduler) newSequence(req engine.Request) *sequence {
+	r := s.spareSequence()
+	*r = sequence{
+		id:           req.ID,
+		order:        s.added,
+		promptTokens: req.PromptTokens,
+		maxOutput:    req.OutputTokens,
+		lease: radix.Lease{Key: radix.Key{
+			Prompt:    req.Prompt,
+			Shareable: max(req.PromptTokens/s.pageSize, req.NamedBlocks),
+			Private:   s.private,
+		}},
+		lastEmitting: neverEmitted,
+	}
+	s.private += kvcache.BlockID(s.ceilPages(req.PromptTokens + req.OutputTokens))
+	s.added++
+	return r
+}
+
+func (s *Scheduler) spareSequence() *sequence {
+	if n := len(s.spareSequences); n > 0 {
+		r := s.spareSequences[n-1]
+		s.spareSequences = s.spareSequences[:n-1]
+		return r
+	}
+	return new(sequence)
+}
+
+// tokens is the length of the sequence as delivered.
+func (r *sequence) tokens() int { return r.promptTokens + r.generated }
+
+// ends reports whether the last token is in flight: nothing is left to schedule.
+func (r *sequence) ends() bool { return r.scheduled == r.maxOutput }
+
+// owed is the number of tokens that the request is still going to get, clipped.
+func (s *Scheduler) owed(r *sequence) int { return s.clipped(r.maxOutput - r.generated) }
+
+func (s *Scheduler) clipped(tokens int) int { return min(tokens, s.rules.ClipMaxNewTokens) }
+
+func (s *Scheduler) ceilPages(tokens int) int { return (tokens + s.pageSize - 1) / s.pageSize }
+
+func (s *Scheduler) ceil(tokens int) int { return s.ceilPages(tokens) * s.pageSize }
+
+func (s *Scheduler) floor(tokens int) int { return tokens - tokens%s.pageSize }

@@ -1,0 +1,68 @@
+package sglangsrt
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+var _ engine.Reporter = (*Scheduler)(nil)
+
+// ReportWork implements [engine.Reporter].
+func (s *Scheduler) ReportWork() { s.reporting = true }
+
+// Work implements [engine.Reporter].
+func (s *Scheduler) Work() engine.Work {
+	return engine.Work{Scheduled: s.work, Queued: s.queuedWork()}
+}
+
+// Load implements [engine.Reporter]. Blocks that only the cache has do not count.
+func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
+	return s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
+}
+
+// workOf counts the requests that have a share of a batch.
+func workOf(b *batch) engine.Phases {
+	var p engine.Phases
+	for _, share := range b.prefills {
+		p.AddPrefill(share.request.promptTokens, share.end-share.start, share.start)
+	}
+	for _, r := range b.decodes {
+		p.AddDecode(r.computed)
+	}
+	return p
+}
+
+// queuedWork counts the requests that wait: for their prompt, or to go on after a retraction.
+func (s *Scheduler) queuedWork() engine.Phases {
+	var p engine.Phases
+	for i := range s.waiting.Len() {
+		if r := s.waiting.At(i); r.status == waiting {
+			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
+		} else {
+			p.AddDecode(r.tokens())
+		}
+	}
+	return p
+}
+
+// States implements [engine.Engine].
+func (s *Scheduler) States() []engine.RequestState {
+	all := s.admitted()
+	for i := range s.waiting.Len() {
+		all = append(all, s.waiting.At(i))
+	}
+	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
+	states := make([]engine.RequestState, len(all))
+	for i, r := range all {
+		states[i] = engine.RequestState{
+			ID:           r.id,
+			State:        r.status.String(),
+			PromptTokens: r.promptTokens,
+			OutputTokens: r.maxOutput,
+			Generated:    r.generated,
+			BlocksNeeded: s.ceilPages(r.promptTokens + r.maxOutput),
+		}
+	}
+	return states
+}

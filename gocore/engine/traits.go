@@ -1,0 +1,37 @@
+package engine
+
+import "dynosim/gocore/handoff"
+
+// Traits are what shells have to know of an engine besides its interface. They follow from its arguments, and shells ask
+// for them instead of for the engine's name.
+type Traits struct {
+	// HandsOff tells that the engine is a Source as a prefill worker and a Destination as a decode worker.
+	HandsOff bool
+	// HandoffOrder says which side of a hand-off is asked first.
+	HandoffOrder handoff.Order
+
+	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
+	// the other workers of its pool, which changes how often it is asked for a pass in vain.
+	Independent bool
+
+	// CachesPrefixes tells that requests find blocks of earlier ones in the cache, so their blocks need names.
+	CachesPrefixes bool
+
+	// BoundsBatches tells that max_num_batched_tokens bounds the tokens of a pass.
+	BoundsBatches bool
+
+	// TracesCache tells that the engine calls Setup.Trace.
+	TracesCache bool
+
+	// Metrics says whose names the metrics of live workers have.
+	Metrics MetricNames
+}
+
+// MetricNames is a set of names for metrics, that of an engine.
+type MetricNames uint8
+
+// The sets of names. The prefix of all names is the engine type in either case.
+const (
+	VLLMMetrics MetricNames = iota
+	SGLangMetrics
+)

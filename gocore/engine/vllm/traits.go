@@ -1,0 +1,16 @@
+package vllm
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+)
+
+// Traits are what shells have to know of an engine with these arguments.
+func Traits(args engineargs.Args) engine.Traits {
+	return engine.Traits{
+		HandsOff: true, HandoffOrder: handoff.SourceFirst,
+		Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
+		Metrics: engine.VLLMMetrics,
+	}
+}

@@ -1,0 +1,178 @@
+package radix
+
+import "dynosim/gocore/kvcache"
+
+// LeasePool is the KV cache as SGLang itself keeps it: slots in whole pages, and a tree of pages that can be reused. It is
+// not safe for concurrent use.
+//
+// It differs from Pool, which is Dynamo's: a prefix is looked up and locked before room is made for the rest, equal pages
+// are merged when they enter the tree, nothing enters it while a request decodes, and requests own slots page by page.
+type LeasePool struct {
+	tree
+	total, free int  // slots
+	uses        Time // of the tree so far
+	recording   bool
+	events      []kvcache.Event
+	evicted     []stretch // scratch
+}
+
+// Lease is what one request has in a LeasePool: pages that the tree has, which it shares, and then pages of its own.
+type Lease struct {
+	Key    Key
+	node   ref // where the shared pages end; locked
+	cached int // tokens of the shared pages
+	slots  int // of shared and own pages
+}
+
+// NewLeases returns a pool of total free slots, whole pages.
+func NewLeases(total, pageSize int) *LeasePool {
+	return &LeasePool{tree: newTree(pageSize), total: total, free: total}
+}
+
+// Total is the number of slots.
+func (p *LeasePool) Total() int { return p.total }
+
+// Free is the number of slots that neither a request nor the tree has.
+func (p *LeasePool) Free() int { return p.free }
+
+// Available is the number of slots that are free or can be made so.
+func (p *LeasePool) Available() int { return p.free + p.evictable }
+
+// Record makes the pool keep its events until TakeEvents fetches them. It must be called while the pool is unused.
+func (p *LeasePool) Record() { p.recording = true }
+
+// TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again.
+func (p *LeasePool) TakeEvents() []kvcache.Event {
+	events := p.events
+	p.events = events[:0]
+	return events
+}
+
+func (p *LeasePool) now() Time {
+	p.uses++
+	return p.uses
+}
+
+// Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and makes them the youngest. A
+// node in which they end is cut there.
+func (p *LeasePool) Refresh(key *Key, tokens int) (cached int) {
+	return int(p.nodes[p.refresh(key, tokens)].end()) * p.pageSize
+}
+
+func (p *LeasePool) refresh(key *Key, tokens int) ref {
+	return p.use(root, key, int32(tokens/p.pageSize))
+}
+
+// use follows key from the node from, at most to page limit, and makes everything it comes through the youngest: also the
+// rest of a node in which it ends, and which is cut there.
+func (p *LeasePool) use(from ref, key *Key, limit int32) ref {
+	end, child, common := p.walk(from, key, limit)
+	now := p.now()
+	if common > 0 {
+		end = p.split(child, common)
+		p.nodes[child].used = now
+	}
+	p.nodes[end].used = now
+	return end
+}
+
+// Open makes l, which has nothing yet, share what Refresh finds, and returns the number of tokens.
+func (p *LeasePool) Open(l *Lease, tokens int) (cached int) {
+	l.node = p.refresh(&l.Key, tokens)
+	p.lock(l.node)
+	l.cached = int(p.nodes[l.node].end()) * p.pageSize
+	l.slots = l.cached
+	return l.cached
+}
+
+// Grow gives l pages for its first tokens tokens.
+func (p *LeasePool) Grow(l *Lease, tokens int) {
+	had := l.slots
+	p.Fit(l, tokens)
+	p.Take(l.slots - had)
+}
+
+// Take takes free slots for requests that Fit gives them to. It panics if there are too few.
+func (p *LeasePool) Take(slots int) {
+	p.free -= slots
+	if p.free < 0 {
+		panic("radix: requests took slots that are not free")
+	}
+}
+
+// Fit makes the slots that l has those of its first tokens tokens; Take has taken them.
+func (p *LeasePool) Fit(l *Lease, tokens int) {
+	l.slots = (tokens + p.pageSize - 1) / p.pageSize * p.pageSize
+}
+
+// MakeRoom evicts until slots slots are free or nothing is left to evict, and reports whether they are.
+func (p *LeasePool) MakeRoom(slots int) bool {
+	if p.free >= slots {
+		return true
+	}
+	if !p.recording {
+		p.free += p.evict(slots-p.free, nil)
+		return p.free >= slots
+	}
+	p.evicted = p.evicted[:0]
+	p.free += p.evict(slots-p.free, &p.evicted)
+	var gone []kvcache.BlockID
+	for i := range p.evicted {
+		for first, n := range p.evicted[i].runs() {
+			for id := first; id < first+page(n); id++ {
+				gone = append(gone, id)
+			}
+		}
+	}
+	if len(gone) > 0 {
+		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
+	}
+	return p.free >= slots
+}
+
+// Share puts the whole pages of the first tokens tokens of l into the tree. Where the tree has equal ones, l uses those from
+// now on and its own become free. A node ends with the prompt, so that the pages behind it can be evicted by themselves.
+func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
+	pages, known := int32(tokens/p.pageSize), int32(l.cached/p.pageSize)
+	if pages < known {
+		panic("radix: a request shares less than it did")
+	}
+	end := p.use(l.node, &l.Key, pages)
+	at := p.nodes[end].end()
+	p.free += int(at-known) * p.pageSize
+	if at < pages {
+		end = p.addChild(end, node{key: l.Key, first: at, pages: pages - at})
+		p.announce(&l.Key, int(at), int(pages))
+	}
+	p.nodes[end].used = p.uses
+	p.moveLock(l.node, end)
+	l.node, l.cached = end, int(pages)*p.pageSize
+	if prompt := promptTokens / p.pageSize; prompt < int(pages) {
+		if _, child, common := p.walk(root, &l.Key, int32(prompt)); common > 0 {
+			p.split(child, common)
+		}
+	}
+}
+
+// announce records that pages from..to-1 of key entered the tree.
+func (p *LeasePool) announce(key *Key, from, to int) {
+	to = min(to, key.Shareable) // only this request can have the pages behind
+	if !p.recording || from >= to {
+		return
+	}
+	e := kvcache.Event{Kind: kvcache.Stored}
+	if from > 0 {
+		e.Parent, e.HasParent = key.Page(from-1), true
+	}
+	for i := from; i < to; i++ {
+		e.Blocks = append(e.Blocks, key.Page(i))
+	}
+	p.events = append(p.events, e)
+}
+
+// Close gives back the pages that only l has; those in the tree stay until they are evicted.
+func (p *LeasePool) Close(l *Lease) {
+	p.free += l.slots - l.cached
+	p.unlock(l.node)
+	*l = Lease{Key: l.Key}
+}

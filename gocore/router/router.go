@@ -1,0 +1,72 @@
+package router
+
+import "dynosim/gocore/kvcache"
+
+// Router chooses the worker of each request, for one pool of workers. It is not safe for concurrent use.
+//
+// The loop that owns a router tells it what happens, in the order of time. Submit, PrefillCompleted, Free and Cancel may
+// send requests to workers: they return these as admissions, in the order in which they are to be handed to the engines.
+// Usually Submit returns the request it was given; a router that keeps requests back returns none then and several later.
+// The slice is valid until the next call. An error ends the run.
+type Router interface {
+	// Traits tells what the loop has to know of the router. They never change.
+	Traits() Traits
+
+	// Submit routes a request: of prefill workers when its prompt is to be computed, of decode workers when room is needed
+	// for it.
+	Submit(r Request, nowMs float64) ([]Admission, error)
+
+	// PrefillCompleted tells that the prompt of a request has been computed, and that more of its tokens are to come.
+	// Routers of decode workers are not told, nor are those that do not observe.
+	PrefillCompleted(id int32, nowMs float64) ([]Admission, error)
+
+	// Free tells that a request has left its worker, or was rejected by it. Prefill workers keep a request until its
+	// hand-off is complete.
+	Free(id int32, nowMs float64) ([]Admission, error)
+
+	// Cancel tells that a request will not be run, whether it was admitted or still waits in the router. It may come
+	// twice, or for a request that was never submitted.
+	Cancel(id int32, nowMs float64) ([]Admission, error)
+
+	// Apply tells what a worker has stored in its cache and removed from it. Routers of decode workers are not told, nor are
+	// those that do not observe.
+	Apply(worker int, events []kvcache.Event)
+}
+
+// Traits are what a loop has to know of a router besides its answers.
+type Traits struct {
+	// Observes tells that the router wants to hear of cache events and completed prompts. Engines report these only then.
+	Observes bool
+	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once. Workers
+	// may then be simulated one after the other.
+	InTurn bool
+}
+
+// Request is what the router knows of a request.
+type Request struct {
+	ID             int32 // unique among the requests that wait or are active
+	Prompt         kvcache.Prompt
+	PromptTokens   int    // at least 1
+	Priority       int64  // see QueuePolicy; below 0 is as 0
+	StrictPriority uint64 // higher goes first, whatever the policy
+}
+
+// Admission sends a request to a worker.
+type Admission struct {
+	ID            int32
+	Worker        int
+	OverlapBlocks int     // leading blocks of the prompt that the worker had cached when the request arrived
+	PromptBlocks  int     // of the whole prompt, a partial one included
+	WaitMs        float64 // in the queue
+}
+
+// Factory makes the router of a pool of workers, anew for each run. The nil Factory makes round robins.
+type Factory func(workers int) Router
+
+// Make makes a router.
+func (f Factory) Make(workers int) Router {
+	if f == nil {
+		return NewRoundRobin(workers)
+	}
+	return f(workers)
+}

@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"strings"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+)
+
+// TestKinds: every engine that arguments can ask for exists, and can do what its traits say.
+func TestKinds(t *testing.T) {
+	for _, text := range []string{
+		`{}`, `{"engine_type":"sglang"}`, `{"engine_type":"trtllm"}`, `{"scheduler":"vllm"}`,
+		`{"worker_type":"prefill"}`, `{"worker_type":"decode"}`,
+		`{"engine_type":"sglang","worker_type":"prefill"}`, `{"engine_type":"sglang","worker_type":"decode"}`,
+	} {
+		args, _, err := engineargs.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := Check(args); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		made := New(args, engine.Setup{Role: args.Role}).Engine
+		_, source := made.(engine.Source)
+		_, destination := made.(engine.Destination)
+		if hands := Traits(args).HandsOff; hands && !(source && destination) {
+			t.Errorf("%s: hands off %t, source %t, destination %t", text, hands, source, destination)
+		}
+		if _, reports := made.(engine.Reporter); !reports {
+			t.Errorf("%s: cannot be used by live workers", text)
+		}
+	}
+	args := engineargs.Default()
+	args.Scheduler, args.Role = engineargs.VLLMOwn, engine.Prefill
+	if err := Check(args); err == nil || !strings.Contains(err.Error(), "worker_type: got prefill, want aggregated") {
+		t.Errorf("got %v", err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an engine type got two engines")
+		}
+	}()
+	Register(engineargs.VLLM, Kind{})
+}

@@ -1,0 +1,100 @@
+"""Seeded random workloads for truth.py, most of them hard: shared prompts, bursts, and pools that hold few requests."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+Case = dict[str, Any]
+
+
+def vllm_case(rng: random.Random, number: int, asynchronous: bool) -> Case:
+    """A workload of one vLLM engine."""
+    block = rng.choice([2, 4, 8, 16, 16, 32, 64])
+    per_hash = block * rng.choice([1, 1, 1, 2, 4, 8])
+    rows = _rows(rng, rng.choice([5, 10, 20, 40, 80]), per_hash, block)
+    longest = max(row["input_length"] + row["output_length"] for row in rows)
+    blocks = int(-(-longest // block) * rng.choice([1, 1.1, 1.5, 2, 4, 8, 30])) + rng.randrange(3)
+    seqs = rng.choice([2, 4, 8, 16, 64, 256])
+    engine = {
+        "block_size": block,
+        "num_gpu_blocks": blocks,
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": max(seqs, rng.choice([block, 5 * block, 48, 100, 256, 512, 2048, 8192])),
+    }
+    if rng.random() < 0.5:
+        engine["speedup_ratio"] = rng.choice([0.5, 2, 5, 20])
+    if rng.random() < 0.1:
+        engine["decode_speedup_ratio"] = rng.choice([0.5, 3])
+    if rng.random() < 0.15:
+        engine["enable_prefix_caching"] = False
+    if rng.random() < 0.1:
+        engine["enable_chunked_prefill"] = False
+        engine["max_num_batched_tokens"] = max(engine["max_num_batched_tokens"], longest)
+    vllm: dict[str, Any] = {"async_scheduling": asynchronous}
+    if rng.random() < 0.15:
+        vllm["scheduler_reserve_full_isl"] = False
+    if rng.random() < 0.15:
+        vllm["watermark"] = rng.choice([0.01, 0.05, 0.2, 0.4])
+    if rng.random() < 0.15 and engine.get("enable_chunked_prefill", True):
+        vllm["long_prefill_token_threshold"] = rng.choice([1, block, 3 * block, 64])
+    return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
+
+
+def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """A workload of one SGLang engine. It fits the pool, as SGLang refuses or shortens what does not."""
+    block = rng.choice([1, 1, 1, 2, 3, 4, 8, 16, 16, 32, 64])
+    per_hash = block * rng.choice([1, 2, 4, 8]) if block > 4 else block * rng.choice([1, 4, 8, 16])
+    rows = _rows(rng, rng.choice([5, 10, 20, 40, 80, 160]), per_hash, block)
+    needed = max(-(-row["input_length"] // block) * block + row["output_length"] + block for row in rows)
+    blocks = int(-(-(needed + 8) // block) * rng.choice([1, 1.1, 1.5, 2, 4, 8, 30])) + rng.randrange(3)
+    nested: dict[str, Any] = {
+        "schedule_conservativeness": rng.choice([0.02, 0.1, 0.3, 0.6, 1, 1, 1.5]),
+        "schedule_policy": rng.choice(["fcfs", "fcfs", "lpm"]),
+    }
+    if rng.random() < 0.5:
+        nested["chunked_prefill_size"] = block * rng.choice([1, 2, 5, 20])
+    if rng.random() < 0.3:
+        nested["max_prefill_tokens"] = rng.choice([1, 40, 64, 600])
+    if rng.random() < 0.15:
+        nested["clip_max_new_tokens"] = rng.choice([1, 5, 30])
+    engine = {
+        "engine_type": "sglang",
+        "block_size": block,
+        "num_gpu_blocks": blocks,
+        "max_num_seqs": rng.choice([1, 2, 4, 8, 16, 64, 256]),
+        "sglang": nested,
+    }
+    if rng.random() < 0.5:
+        engine["speedup_ratio"] = rng.choice([0.5, 2, 5, 20])
+    if rng.random() < 0.1:
+        engine["decode_speedup_ratio"] = rng.choice([0.5, 3])
+    sglang = {"overlap": overlapped, "ignore_eos": rng.random() < 0.15}
+    return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "sglang": sglang}
+
+
+def _rows(rng: random.Random, count: int, per_hash: int, block: int) -> list[dict[str, Any]]:
+    families = [[1000 * family + i for i in range(1, 40)] for family in range(rng.choice([1, 3, 10]))]
+    gap = rng.choice([0, 5, 50, 300])
+    longest = rng.choice([1, 3, 8, 30])
+    most_output = rng.choice([1, 4, 20, 120])
+    fresh, now, rows = 10**6, 0.0, []
+    for _ in range(count):
+        hashes = rng.randint(1, longest)
+        shared = rng.randint(0, hashes) if rng.random() < 0.8 else 0
+        ids = [*rng.choice(families)[:shared], *range(fresh, fresh + hashes - shared)]
+        fresh += hashes
+        length = hashes * per_hash
+        if rng.random() < 0.6:
+            length -= rng.randrange(per_hash)
+        rows.append(
+            {
+                "timestamp": round(now, 3),
+                "input_length": length,
+                "output_length": rng.randint(1, most_output),
+                "hash_ids": ids,
+            }
+        )
+        if rng.random() < 0.7:
+            now += rng.expovariate(1 / gap) if gap else 0
+    return rows
