@@ -35,7 +35,7 @@ def _synthetic(input_tokens: int, output_tokens: int, requests: int, interval_ms
 
 
 def _speculation(**arguments: int | str) -> list[str]:
-    drafts = {"aic_nextn": 3, "aic_nextn_accept_rates": "0.85,0.6,0.3", "aic_mtp_seed": 7}
+    drafts: dict[str, int | str] = {"aic_nextn": 3, "aic_nextn_accept_rates": "0.85,0.6,0.3", "aic_mtp_seed": 7}
     return [*_synthetic(2000, 200, 6000, 40), "--num-workers", "4", *_engine(**arguments, **drafts)]
 
 
@@ -46,7 +46,9 @@ def _many_workers(workers: int, requests: int) -> list[str]:
 
 
 CORNERS: Mapping[str, Corner] = {
-    "sglang-kv-page-1": Corner([*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang")]),
+    "sglang-kv-page-1": Corner(
+        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", num_gpu_blocks=1 << 20)]
+    ),
     "sglang-kv-page-64": Corner(
         [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", block_size=64)]
     ),

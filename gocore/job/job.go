@@ -71,7 +71,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
-	w, err := loadWithin(m.bound(), o, spec, d, m.poll)
+	w, err := loadWithin(m, o, spec, d)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	origin, err := describe(config, o, d, routing, lengths, m.poll)
+	origin, err := describe(config, o, d, routing, lengths, m)
 	if err != nil {
 		return nil, err
 	}

@@ -14,16 +14,19 @@ import (
 )
 
 // loadWorkload reads or generates what the description asks for. spec describes a generated workload.
-func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, blockSize int, poll func() error) (*workload.Workload, error) {
-	if o.Text("kind") == kindSynthetic {
-		return generate(spec, blockSize, poll)
+func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, blockSize int, m *Monitor) (*workload.Workload, error) {
+	switch {
+	case o.Text("kind") == kindSynthetic:
+		return generate(spec, blockSize, m.poll)
+	case m.Trace != nil:
+		return m.Trace.workload(blockSize, m.poll)
 	}
 	return loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
 		TraceBlockSize:    traceBlockSize(o),
 		EngineBlockSize:   blockSize,
 		SharedPrefixRatio: o.Float("trace_shared_prefix_ratio"),
 		NumPrefixGroups:   o.Int("trace_num_prefix_groups"),
-		Poll:              poll,
+		Poll:              m.poll,
 	})
 }
 

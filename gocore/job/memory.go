@@ -60,13 +60,14 @@ func (b budget) shown() string {
 }
 
 // loadWithin loads a workload, before and after which it estimates what the run needs.
-func loadWithin(b budget, o *strictjson.Object, spec workload.SyntheticSpec, d deployment, poll func() error) (*workload.Workload, error) {
+func loadWithin(m *Monitor, o *strictjson.Object, spec workload.SyntheticSpec, d deployment) (*workload.Workload, error) {
+	b := m.bound()
 	if o.Text("kind") == kindSynthetic {
 		if err := b.admitSynthetic(spec, d.args.BlockSize); err != nil {
 			return nil, err
 		}
 	}
-	w, err := loadWorkload(o, spec, d.args.BlockSize, poll)
+	w, err := loadWorkload(o, spec, d.args.BlockSize, m)
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,9 @@ func (w *Workload) accelerate(speedup float64) error {
 	}
 	for i := range w.Turns {
 		t := &w.Turns[i]
+		if t.DelayMs == 0 { // turns without delays may be shared, see Copy
+			continue
+		}
 		if isDuration(t.DelayMs) && !isDuration(t.DelayMs/speedup) {
 			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s has a delay of %v ms",
 				speedup, w.TurnName(int32(i)), t.DelayMs)

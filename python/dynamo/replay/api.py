@@ -18,11 +18,14 @@ from dynamo.mocker import AicFields, AicPerfConfig, EngineFields, KvRouterConfig
 from dynamo.mocker.fields import PATHS, FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
+from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
     "Progress",
     "Report",
     "Requests",
+    "Workload",
+    "load_trace",
     "run_mocker_trace_replay",
     "run_synthetic_trace_replay",
     "run_trace_replay",
@@ -51,7 +54,7 @@ ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 
 
 def run_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     *,
     extra_engine_args: EngineArgs | None = None,
     prefill_engine_args: EngineArgs | None = None,
@@ -91,7 +94,8 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``.
+            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
+            already.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
         prefill_engine_args: The engine of prefill workers, which compute prompts. Together with decode_engine_args it
             makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
@@ -222,7 +226,7 @@ def run_synthetic_trace_replay(
 
 
 def run_mocker_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     extra_engine_args: EngineArgs | None = None,
     router_config: RouterConfig | None = None,
     num_workers: int | None = None,
@@ -250,12 +254,17 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    workload = given.get("trace_files")
+    trace = None
+    if isinstance(workload, Workload):
+        _take_over(workload, given)
+        trace = loaded(workload)
     config: dict[str, Any] = {"kind": kind}
     for name, value in given.items():
         if value is not None or name in _REQUIRED:
             config[name] = _CONVERSIONS[name](name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress)
+    result = _core.run(config, on_progress, trace)
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -278,12 +287,12 @@ def plain(name: str, value: object) -> Any:
     return _CONVERSIONS[name](name, value)
 
 
-def _paths(name: str, value: object) -> list[str]:
-    if isinstance(value, str | os.PathLike):
-        return [values.path(name, value)]
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [values.path(name, item) for item in value]
-    raise TypeError(f"{name}: got {values.show(value)}, want a path or a sequence of paths")
+def _take_over(workload: Workload, given: dict[str, Any]) -> None:
+    """Puts the files and options of a workload in its place."""
+    for name in OPTIONS:
+        if given.get(name) is not None:
+            raise ValueError(f"{name}: got {values.show(given[name])}, want it left out: load_trace has read the trace")
+    given.update(workload.options, trace_files=workload.trace_files)
 
 
 def _lengths(name: str, value: object) -> int | str:
@@ -333,7 +342,7 @@ def _planner_config(name: str, value: object) -> str:
 
 _REQUIRED = ("trace_files", "input_tokens", "output_tokens", "request_count")
 _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
-    "trace_files": _paths,
+    "trace_files": trace_paths,
     **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
     "router_config": _router_config,
     "aic_perf_config": _aic_config,
