@@ -16,6 +16,12 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	case !concurrency && w.Format == AppliedCompute:
 		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
 	}
+	if w.made != nil {
+		if concurrency {
+			return nil
+		}
+		return w.made.accelerate(speedup)
+	}
 	if !concurrency {
 		w.normalise()
 		if err := w.accelerate(speedup); err != nil {

@@ -77,6 +77,7 @@ def run_trace_replay(
     trace_format: TraceFormat | None = None,
     trace_shared_prefix_ratio: float | None = None,
     trace_num_prefix_groups: int | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     max_sim_time_ms: float | None = None,
     model_name: str | None = None,
@@ -126,6 +127,8 @@ def run_trace_replay(
         trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
             which sessions share, 0 (default) to 1.
         trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
+        rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many
+            requests takes much less memory. True if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
@@ -185,6 +188,7 @@ def run_synthetic_trace_replay(
     shared_prefix_ratio: float | None = None,
     num_prefix_groups: int | None = None,
     inter_turn_delay_ms: float | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     max_sim_time_ms: float | None = None,
     model_name: str | None = None,
@@ -201,8 +205,9 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     extra_engine_args, prefill_engine_args, decode_engine_args, router_config, aic_perf_config, num_workers,
     num_prefill_workers, num_decode_workers, replay_concurrency, replay_mode, router_mode, router_log, router_decisions,
-    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, report_jsonl_path, max_sim_time_ms, model_name,
-    router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and on_progress.
+    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, rows, report_jsonl_path, max_sim_time_ms,
+    model_name, router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and
+    on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -349,6 +354,7 @@ _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(
         ("report_jsonl_path", "router_policy_config", "router_log", "router_decisions", "save_trace"), values.path
     ),
+    "rows": values.flag,
     "planner_config": _planner_config,
     **dict.fromkeys(
         ("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name", "arrival_process"),
