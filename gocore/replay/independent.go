@@ -60,6 +60,7 @@ func (r *run) alone(setups []engine.Setup) error {
 		return err
 	}
 	r.cut()
+	r.collector.Leave()
 	return nil
 }
 

@@ -301,6 +301,9 @@ func (c *Collector) tokenGaps() []weighted {
 	}
 	for i := range c.workers {
 		all = c.workers[i].appendGaps(all)
+		if c.passing != nil { // nothing else needs the passes
+			c.workers[i] = timeline{}
+		}
 	}
 	return all
 }

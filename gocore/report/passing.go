@@ -101,6 +101,13 @@ func (c *Collector) leave() {
 	c.records, c.passing.requests, c.passing.free = nil, nil, nil
 }
 
+// Leave tells a part that its run has ended, so that its records are not kept until all other parts are over, too.
+func (c *Collector) Leave() {
+	if c.passing != nil {
+		c.leave()
+	}
+}
+
 // take adds up what a part has counted.
 func (p *passing) take(part *Collector) {
 	part.leave()

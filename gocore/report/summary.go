@@ -143,7 +143,6 @@ func (c *Collector) distributions(s *summary, counted int) {
 	every := func(*record) bool { return true }
 	gaps := c.tokenGaps()
 	if p := c.passing; p != nil {
-		c.workers = nil // the gaps have all that is still needed of the passes
 		s.plainDistribution("ttft_ms", p.ttftMs, counted)
 		s.plainDistribution("ttst_ms", p.ttstMs, counted)
 		s.plainDistribution("tpot_ms", p.tpotMs, counted)
