@@ -25,7 +25,7 @@ type inputFile struct {
 }
 
 // inputFiles lists the files that a run has read, in a fixed order.
-func inputFiles(o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) ([]inputFile, error) {
+func inputFiles(o *strictjson.Object, d deployment, r routing, l lengths, m *Monitor) ([]inputFile, error) {
 	files := []inputFile{}
 	add := func(argument, path string) {
 		files = append(files, inputFile{Argument: argument, Path: path})
@@ -51,7 +51,7 @@ func inputFiles(o *strictjson.Object, d deployment, r routing, l lengths, poll f
 	addModel("aic_perf_config", r.session, add)
 	for i := range files {
 		var err error
-		if files[i].SHA256, err = hashFile(files[i].Path, poll); err != nil {
+		if files[i].SHA256, err = m.hash(files[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", files[i].Argument, err)
 		}
 	}

@@ -53,6 +53,9 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err := checkOnline(o, d); err != nil {
 		return nil, err
 	}
+	if err := checkRows(o); err != nil {
+		return nil, err
+	}
 	routing, routerWarnings, err := parseRouting(o, d)
 	if err != nil {
 		return nil, err
@@ -61,6 +64,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.Passing = passes(o, d, spec)
 	sdk := newSDK(m)
 	if d, err = sdk.sizePools(d); err != nil {
 		return nil, err
@@ -72,7 +76,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err := routing.estimate(sdk); err != nil {
 		return nil, err
 	}
-	w, err := loadWithin(m.bound(), o, spec, d, m.poll)
+	w, err := loadWithin(m, o, spec, d)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	origin, err := describe(config, o, d, routing, lengths, m.poll)
+	origin, err := describe(config, o, d, routing, lengths, m)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +97,16 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	warnings = append(warnings, ineffective(o, d, w)...)
 	warnings = append(warnings, ineffectiveDraws(o, spec)...)
 
-	m.total.Store(int64(len(w.Turns)))
+	m.total.Store(int64(w.Len()))
+	if w.Len() >= thriftFrom && !keepsRows(o) {
+		defer beThrifty()()
+	}
 	if err := m.enter(running); err != nil {
 		return nil, err
 	}
 	cfg := runConfig(o)
 	cfg.Workload, cfg.Each, cfg.Setup = w, inParallel, timing.setup(d)
+	cfg.NoRows, cfg.SLA = !keepsRows(o) && o.Text("replay_mode") == offlineMode, sla(o)
 	cfg.Poll = m.pollRun
 	if o.Text("replay_mode") == offlineMode { // on the clock, the worker that asks looks
 		cfg.Poll = func(nowMs float64, finished int) error {
@@ -135,7 +143,10 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if line := rejectionWarning(outcome.Collector, w); line != "" {
 		warnings = append(warnings, line)
 	}
-	result := &Result{summary: summary, warnings: warnings, saved: saved, rows: outcome.Collector.Rows(w), origin: origin}
+	result := &Result{summary: summary, warnings: warnings, saved: saved, origin: origin}
+	if keepsRows(o) {
+		result.rows = outcome.Collector.Rows(w)
+	}
 	if o.Given("report_jsonl_path") {
 		result.writeErr = writeWhole(o.Text("report_jsonl_path"), func(file io.Writer) error {
 			return result.rows.WriteJSONL(pollingWriter{file, m.poll})
@@ -226,7 +237,7 @@ func ineffective(o *strictjson.Object, d deployment, w *workload.Workload) []str
 	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
 		warnings = append(warnings, text)
 	}
-	for _, text := range w.Notes.Texts(len(w.Turns)) {
+	for _, text := range w.Notes.Texts(w.Len()) {
 		warnings = append(warnings, w.File+": "+text)
 	}
 	for _, hints := range w.Hints {
@@ -266,5 +277,5 @@ func rejectionWarning(c *report.Collector, w *workload.Workload) string {
 		}
 		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
 	}
-	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), len(w.Turns), strings.Join(names, "; "))
+	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), w.Len(), strings.Join(names, "; "))
 }

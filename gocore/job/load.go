@@ -15,9 +15,12 @@ import (
 )
 
 // loadWorkload reads or generates what the description asks for. spec describes a generated workload.
-func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
-	if o.Text("kind") == kindSynthetic {
-		return generate(spec, args.BlockSize, poll)
+func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, args engineargs.Args, m *Monitor) (*workload.Workload, error) {
+	switch {
+	case o.Text("kind") == kindSynthetic:
+		return generate(spec, args.BlockSize, m.poll)
+	case m.Trace != nil:
+		return m.Trace.workload(readingFor(args), m.poll)
 	}
 	return loadTrace(o.List("trace_files"), traceFormat(o), workload.TraceSpec{
 		TraceBlockSize:    traceBlockSize(o),
@@ -25,7 +28,7 @@ func loadWorkload(o *strictjson.Object, spec workload.SyntheticSpec, args engine
 		NamePartialBlocks: args.ComparesTokens(),
 		SharedPrefixRatio: o.Float("trace_shared_prefix_ratio"),
 		NumPrefixGroups:   o.Int("trace_num_prefix_groups"),
-		Poll:              poll,
+		Poll:              m.poll,
 	})
 }
 

@@ -49,6 +49,7 @@ var options = []option{
 	{Field: strictjson.Field{Name: "seed", Type: strictjson.Integer{Max: math.MaxUint64}, Default: 0}},
 	{Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0}},
 	{aside: true, Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}}},
+	{aside: true, Field: strictjson.Field{Name: "rows", Type: strictjson.Bool{}}}, // see keepsRows
 	{aside: true, Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}}},
 	{Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}}},
 	{Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}}}, // as the command line has it

@@ -25,7 +25,7 @@ type provenance struct {
 var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
 
 // describe says what config asks for, once all its input has been read. It fails if config expects other input files.
-func describe(config string, o *strictjson.Object, d deployment, r routing, l lengths, poll func() error) (provenance, error) {
+func describe(config string, o *strictjson.Object, d deployment, r routing, l lengths, m *Monitor) (provenance, error) {
 	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}, Estimated: map[string]int{}}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(config), &given); err != nil {
@@ -49,7 +49,7 @@ func describe(config string, o *strictjson.Object, d deployment, r routing, l le
 		return p, err
 	}
 	var err error
-	if p.Inputs, err = inputFiles(o, d, r, l, poll); err != nil {
+	if p.Inputs, err = inputFiles(o, d, r, l, m); err != nil {
 		return p, err
 	}
 	return p, checkInputs(given["expected_inputs"], p.Inputs)

@@ -18,11 +18,14 @@ from dynamo.mocker import AicFields, AicPerfConfig, EngineFields, KvRouterConfig
 from dynamo.mocker.fields import PATHS, FieldSet
 from dynamo.replay import files
 from dynamo.replay.report import Report, Requests
+from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
     "Progress",
     "Report",
     "Requests",
+    "Workload",
+    "load_trace",
     "run_mocker_trace_replay",
     "run_synthetic_trace_replay",
     "run_trace_replay",
@@ -51,7 +54,7 @@ ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 
 
 def run_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     *,
     extra_engine_args: EngineArgs | None = None,
     prefill_engine_args: EngineArgs | None = None,
@@ -74,6 +77,7 @@ def run_trace_replay(
     trace_format: TraceFormat | None = None,
     trace_shared_prefix_ratio: float | None = None,
     trace_num_prefix_groups: int | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     max_sim_time_ms: float | None = None,
     model_name: str | None = None,
@@ -91,7 +95,8 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``.
+            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
+            already.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
         prefill_engine_args: The engine of prefill workers, which compute prompts. Together with decode_engine_args it
             makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
@@ -122,6 +127,8 @@ def run_trace_replay(
         trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
             which sessions share, 0 (default) to 1.
         trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
+        rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many
+            requests takes much less memory. True if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
@@ -181,6 +188,7 @@ def run_synthetic_trace_replay(
     shared_prefix_ratio: float | None = None,
     num_prefix_groups: int | None = None,
     inter_turn_delay_ms: float | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     max_sim_time_ms: float | None = None,
     model_name: str | None = None,
@@ -197,8 +205,9 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     extra_engine_args, prefill_engine_args, decode_engine_args, router_config, aic_perf_config, num_workers,
     num_prefill_workers, num_decode_workers, replay_concurrency, replay_mode, router_mode, router_log, router_decisions,
-    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, report_jsonl_path, max_sim_time_ms, model_name,
-    router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and on_progress.
+    router_decisions_mode, seed, arrival_speedup_ratio, save_trace, rows, report_jsonl_path, max_sim_time_ms,
+    model_name, router_policy_config, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, planner_config, benchmark_granularity and
+    on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -222,7 +231,7 @@ def run_synthetic_trace_replay(
 
 
 def run_mocker_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     extra_engine_args: EngineArgs | None = None,
     router_config: RouterConfig | None = None,
     num_workers: int | None = None,
@@ -250,12 +259,17 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    workload = given.get("trace_files")
+    trace = None
+    if isinstance(workload, Workload):
+        _take_over(workload, given)
+        trace = loaded(workload)
     config: dict[str, Any] = {"kind": kind}
     for name, value in given.items():
         if value is not None or name in _REQUIRED:
             config[name] = _CONVERSIONS[name](name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress)
+    result = _core.run(config, on_progress, trace)
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -278,12 +292,12 @@ def plain(name: str, value: object) -> Any:
     return _CONVERSIONS[name](name, value)
 
 
-def _paths(name: str, value: object) -> list[str]:
-    if isinstance(value, str | os.PathLike):
-        return [values.path(name, value)]
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [values.path(name, item) for item in value]
-    raise TypeError(f"{name}: got {values.show(value)}, want a path or a sequence of paths")
+def _take_over(workload: Workload, given: dict[str, Any]) -> None:
+    """Puts the files and options of a workload in its place."""
+    for name in OPTIONS:
+        if given.get(name) is not None:
+            raise ValueError(f"{name}: got {values.show(given[name])}, want it left out: load_trace has read the trace")
+    given.update(workload.options, trace_files=workload.trace_files)
 
 
 def _lengths(name: str, value: object) -> int | str:
@@ -333,13 +347,14 @@ def _planner_config(name: str, value: object) -> str:
 
 _REQUIRED = ("trace_files", "input_tokens", "output_tokens", "request_count")
 _CONVERSIONS: dict[str, Callable[[str, Any], Any]] = {
-    "trace_files": _paths,
+    "trace_files": trace_paths,
     **dict.fromkeys(("extra_engine_args", "prefill_engine_args", "decode_engine_args"), _engine_args),
     "router_config": _router_config,
     "aic_perf_config": _aic_config,
     **dict.fromkeys(
         ("report_jsonl_path", "router_policy_config", "router_log", "router_decisions", "save_trace"), values.path
     ),
+    "rows": values.flag,
     "planner_config": _planner_config,
     **dict.fromkeys(
         ("replay_mode", "router_mode", "router_decisions_mode", "trace_format", "model_name", "arrival_process"),
