@@ -32,8 +32,8 @@ $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo stress test test-go test-python test-aic lint fmt check bench bench-live bench-scale conformance interop \
-	interop-kubernetes fuzz golden generate clean truth truth-table
+.PHONY: help build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,17 @@ bench: build ## Run the benchmarks and the table of whole replays
 
 bench-scale: build ## Run the table of how cost grows: requests, workers, blocks, queues, prompts
 	$(BIN)/python benchmarks/speed.py --scaling -n 2
+
+# REFERENCE=PYTHON, as for bench. ONLY=REGEX takes some of the workloads, RUNS=N measures each N times (3).
+BENCH_OPTIONS = $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(ONLY),-k '$(ONLY)') $(if $(RUNS),-n $(RUNS))
+bench-corners: build ## Run the table of kinds of runs that were slow once
+	$(BIN)/python benchmarks/speed.py --corners $(BENCH_OPTIONS)
+
+bench-record: build ## Add the ratios to the reference on this machine to benchmarks/history
+	$(BIN)/python benchmarks/speed.py --record $(BENCH_OPTIONS)
+
+bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on such a machine
+	$(BIN)/python benchmarks/speed.py --gate $(BENCH_OPTIONS)
 
 bench-live: build ## Put load on 64 live workers in one process
 	go build -o build/live-client ./benchmarks/live

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times whole replays: every run is a process of its own, started as a user starts it.
 
-usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--scaling]
+usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--scaling | --corners | --record | --gate]
 
 Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of
 the whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are
@@ -9,12 +9,19 @@ then run in turn and the ratios are printed (higher is better for us).
 
 --scaling shows instead, as the least of RUNS, how the cost of a unit of work changes as requests, workers, blocks,
 queues, prompts and outputs grow. Quote ratios rather than seconds: machines differ.
+
+--corners takes the kinds of runs that were slow once (corners.py) instead of the usual workloads. --record also
+appends the ratios to benchmarks/history, --gate compares them with those recorded on a machine of the same kind and
+fails if one has fallen by more than 15 %. Both need --reference, take the least of RUNS on either side, and processor
+time instead of the time of whole processes: that hardly depends on what else the machine does. What seems to have
+fallen is measured twice more before it counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import re
@@ -27,6 +34,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import history
+from corners import CORNERS, SWEEP
 
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "conformance" / "traces"
 CONVERSATION = "{conversation_trace}"
@@ -197,21 +207,30 @@ class Sample(NamedTuple):
     process_s: float
     peak_mb: float
     duration_ms: float
+    cpu_s: float
 
 
 def run_once(python: str, arguments: Sequence[str], folder: Path) -> Sample:
     report = folder / "report.json"
-    command = [python, "-m", "dynamo.replay", *arguments, "--report-json", str(report)]
-    began = time.perf_counter()
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    _, status, usage = os.wait4(process.pid, 0)
-    elapsed = time.perf_counter() - began
-    if status:
-        raise SystemExit(f"{' '.join(command)} failed: {process.stderr.read().decode()[-400:]}")
-    process.stderr.close()
+    program = [] if arguments[0] == SWEEP else ["-m", "dynamo.replay"]
+    command = [python, *program, *arguments, "--report-json", str(report)]
+    environment = {**os.environ, "DYN_LOG": "error"}  # the reference logs requests, which takes its time
+    with (folder / "stderr.txt").open("w+") as messages:  # a pipe would be full at some time
+        began = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=messages, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        elapsed = time.perf_counter() - began
+        if status:
+            messages.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed: {messages.read()[-400:]}")
     metrics = json.loads(report.read_text())
-    return Sample(metrics["wall_time_ms"] / 1000, elapsed, usage.ru_maxrss / 1024, metrics["duration_ms"])
+    return Sample(
+        metrics["wall_time_ms"] / 1000,
+        elapsed,
+        usage.ru_maxrss / 1024,
+        metrics["duration_ms"],
+        usage.ru_utime + usage.ru_stime,
+    )
 
 
 def median(samples: Sequence[Sample]) -> Sample:
@@ -226,28 +245,98 @@ def unpack_traces(folder: Path) -> dict[str, str]:
         with gzip.open(packed) as source, plain.open("wb") as target:
             shutil.copyfileobj(source, target)
         places["{" + plain.stem + "}"] = str(plain)
+    for rows in (400, 2500):
+        beginning = folder / f"conversation_{rows}.jsonl"
+        with Path(places[CONVERSATION]).open() as whole, beginning.open("w") as target:
+            target.writelines(itertools.islice(whole, rows))
+        places["{" + beginning.stem + "}"] = str(beginning)
     return places
 
 
-def compare(options: argparse.Namespace, folder: Path) -> None:
-    places = unpack_traces(folder)
-    pythons = [options.python, *([options.reference] if options.reference else [])]
-    print(f"{'workload':24} {'simulation':>12} {'process':>10} {'memory':>9}   ratios of the reference to ours")
-    for name, template in WORKLOADS.items():
-        if not re.search(options.only, name):
-            continue
-        arguments = [places.get(word, word) for word in template]
-        samples: list[list[Sample]] = [[] for _ in pythons]
-        for _ in range(options.runs):
-            for python, mine in zip(pythons, samples, strict=True):
-                mine.append(run_once(python, arguments, folder))
-        ours = median(samples[0])
-        line = f"{name:24} {ours.simulation_s:10.4f} s {ours.process_s:8.2f} s {ours.peak_mb:6.0f} MB"
-        if options.reference:
-            theirs = median(samples[1])
-            ratios = [theirs[i] / max(ours[i], 1e-9) for i in range(3)]
-            line += f"   {ratios[0]:6.1f}x {ratios[1]:6.1f}x {ratios[2]:6.1f}x"
-        print(line, flush=True)
+class Comparison:
+    """Runs of workloads, ours and the reference's in turn."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.options, self.folder, self.places = options, folder, unpack_traces(folder)
+
+    def measure(self, workload: str) -> tuple[list[Sample], list[Sample]]:
+        """Our samples, and those of the reference, none without one or if it cannot do that."""
+        template, comparable = workloads(self.options)[workload]
+        arguments = [self.places.get(word, word) for word in template]
+        ours: list[Sample] = []
+        theirs: list[Sample] = []
+        for _ in range(self.options.runs):
+            ours.append(run_once(self.options.python, arguments, self.folder))
+            if self.options.reference and comparable:
+                theirs.append(run_once(self.options.reference, arguments, self.folder))
+        return ours, theirs
+
+    def show(self) -> dict[str, dict[str, float]]:
+        """Prints the table and returns the ratios of the least of all runs."""
+        print(f"{'workload':24} {'ours: simulation':>19} {'process':>10} {'memory':>9}", end="")
+        print(f"   {'reference':>12} {'':>10} {'':>9}   ratios" if self.options.reference else "")
+        ratios = {}
+        for name in workloads(self.options):
+            if not re.search(self.options.only, name):
+                continue
+            ours, theirs = self.measure(name)
+            line = f"{name:24} {shown(median(ours)):>40}"
+            if theirs:
+                m, n = median(theirs), median(ours)
+                line += f"   {shown(m):>33}   " + " ".join(f"{m[i] / max(n[i], 1e-9):6.1f}x" for i in range(3))
+                ratios[name] = least_ratios(ours, theirs)
+            print(line, flush=True)
+        return ratios
+
+
+def workloads(options: argparse.Namespace) -> dict[str, tuple[list[str], bool]]:
+    """By name: arguments, and whether the reference can carry them out."""
+    usual = {name: (arguments, True) for name, arguments in WORKLOADS.items()}
+    corners = {name: (corner.arguments, corner.comparable) for name, corner in CORNERS.items()}
+    if options.record or options.gate:
+        return {**usual, **corners}
+    return corners if options.corners else usual
+
+
+def shown(sample: Sample) -> str:
+    return f"{sample.simulation_s:10.4f} s {sample.process_s:8.2f} s {sample.peak_mb:6.0f} MB"
+
+
+def least_ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
+    """What the history holds: other programs only ever add to what a run takes."""
+    mine, reference = best(ours), best(theirs)
+    return {
+        "simulation": reference.simulation_s / max(mine.simulation_s, 1e-9),
+        "cpu": reference.cpu_s / max(mine.cpu_s, 1e-9),
+        "memory": reference.peak_mb / mine.peak_mb,
+    }
+
+
+def keep_history(comparison: Comparison) -> None:
+    """Records the ratios, or compares them with those recorded. Exits with 1 if one has fallen."""
+    options = comparison.options
+    if not options.reference:
+        raise SystemExit("give --reference, the Python of an environment with ai-dynamo 1.3.1 (make: REFERENCE=PYTHON)")
+    machine = history.this_machine()
+    path = history.file_of(machine)
+    before = history.recorded(history.load(path))
+    if options.gate and not before:
+        raise SystemExit(f"nothing is recorded for {machine['cpu']}, {machine['cores']} cores: record a run first")
+    now = comparison.show()
+    if options.record:
+        history.append(path, history.new_record(machine, now))
+        print(f"recorded in {path.name}")
+        return
+    fallen = history.falls(before, now)
+    for _ in range(2):
+        for name in sorted({fall["workload"] for fall in fallen}):
+            now = history.better(now, {name: least_ratios(*comparison.measure(name))})
+        fallen = history.falls(before, now)
+    for fall in fallen:
+        print(f"{fall['workload']}: {fall['measure']} ratio {fall['now']:.1f}, recorded {fall['before']:.1f}")
+    if fallen:
+        raise SystemExit(1)
+    print(f"no ratio has fallen by more than {history.TOLERANCE:.0%}")
 
 
 def best(samples: Sequence[Sample]) -> Sample:
@@ -280,10 +369,17 @@ def main() -> None:
     parser.add_argument("-k", dest="only", default="")
     parser.add_argument("--python", default=sys.executable, type=program)
     parser.add_argument("--reference", type=program)
-    parser.add_argument("--scaling", action="store_true")
+    what = parser.add_mutually_exclusive_group()
+    for flag in ("--scaling", "--corners", "--record", "--gate"):
+        what.add_argument(flag, action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        (show_scaling if options.scaling else compare)(options, Path(folder))
+        if options.scaling:
+            show_scaling(options, Path(folder))
+        elif options.record or options.gate:
+            keep_history(Comparison(options, Path(folder)))
+        else:
+            Comparison(options, Path(folder)).show()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ type run struct {
 	monitor  job.Monitor
 	mu       sync.Mutex
 	finished *job.Result // nil until Run has succeeded
+	trace    *job.Trace  // nil until Load has succeeded
 }
 
 var runs border.Registry[*run]
@@ -60,6 +61,42 @@ func Run(id int64, config string) (text string, err error) {
 		r.finished = result
 		return result.JSON(), nil
 	})
+}
+
+// Load reads a trace for several runs (see job.LoadTrace), which the id then stands for until Close, and returns what it is
+// (job.Trace.JSON). It blocks and is cancelled as Run, and takes the one run of its id.
+func Load(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	return perform(id, func(r *run) (string, error) {
+		trace, err := job.LoadTrace(config, &r.monitor)
+		if err != nil {
+			return "", err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.trace = trace
+		return trace.JSON(), nil
+	})
+}
+
+// Use has a run that has not started take its trace from Load.
+func Use(id, loaded int64) (err error) {
+	defer border.Guard(&err)
+	r, err := runs.Find(id)
+	if err != nil {
+		return err
+	}
+	source, err := runs.Find(loaded)
+	if err != nil {
+		return err
+	}
+	source.mu.Lock()
+	defer source.mu.Unlock()
+	if source.trace == nil {
+		return border.Failure(border.Internal, fmt.Sprintf("run %d has loaded no trace", loaded))
+	}
+	r.monitor.Trace = source.trace
+	return nil
 }
 
 // Convert writes recordings as a trace (see job.Convert) and returns a summary. It blocks and is cancelled as Run, and

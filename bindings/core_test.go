@@ -6,12 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"weak"
 
 	"dynosim/bindings/border"
 	"dynosim/gocore/report"
@@ -62,6 +64,41 @@ func TestRunGivesReportAndColumns(t *testing.T) {
 	if want := strings.Repeat(separator+"completed", 5); err != nil || statuses != want {
 		t.Errorf("got %q, %v, want %q", statuses, err, want)
 	}
+}
+
+// TestLoadedTraceIsFreed: after Close nothing holds a trace that runs have used.
+func TestLoadedTraceIsFreed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":20,"output_length":3,"hash_ids":[1]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := json.Marshal([]string{path})
+	loaded, id := Open(), Open()
+	if _, err := Load(loaded, `{"trace_files":`+string(files)+`}`); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, Use(id, id), border.Internal)
+	if err := Use(id, loaded); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(id, `{"kind":"trace","trace_files":`+string(files)+`}`); err != nil {
+		t.Fatal(err)
+	}
+	r, err := runs.Find(loaded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := weak.Make(r.trace)
+	r = nil
+	Close(id)
+	Close(loaded)
+	for range 10 {
+		if runtime.GC(); held.Value() == nil {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("the trace is still there")
 }
 
 // TestNoRows: columns of no rows are empty. No run is known to have none, but nothing rules it out.

@@ -26,7 +26,7 @@ def address_space(megabytes: int) -> Callable[[], None]:
 def test_a_workload_that_cannot_fit_is_refused(cli: Cli, folder: Path) -> None:
     sizes = ["--input-tokens", "20", "--output-tokens", "3", "--request-count", "30000000"]
     message = refused(cli(*sizes, env=bounded(300)))
-    assert "memory: 30000000 requests need at least 7.0 GB, GOMEMLIMIT leaves" in message
+    assert "memory: 30000000 requests need at least 1.1 GB, GOMEMLIMIT leaves" in message
     assert list(folder.iterdir()) == []
 
 

@@ -14,14 +14,14 @@ func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	const shown = 5
 	var names []string
 	cut := 0
-	for i := range w.Turns {
-		t := &w.Turns[i]
-		tokens := args.Output(t.InputTokens, t.OutputTokens)
-		if tokens == t.OutputTokens {
+	for i := range w.Len() {
+		input, output := w.Lengths(int32(i))
+		tokens := args.Output(input, output)
+		if tokens == output {
 			continue
 		}
 		if cut++; cut <= shown {
-			names = append(names, fmt.Sprintf("%s: %d of %d tokens", w.TurnName(int32(i)), tokens, t.OutputTokens))
+			names = append(names, fmt.Sprintf("%s: %d of %d tokens", w.TurnName(int32(i)), tokens, output))
 		}
 	}
 	if cut > shown {
@@ -31,5 +31,5 @@ func cutWarning(args engineargs.Args, w *workload.Workload) string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d requests ask for more tokens than the KV pool of %d blocks of %d has room for, and get fewer: %s",
-		cut, len(w.Turns), args.NumGPUBlocks, args.BlockSize, strings.Join(names, "; "))
+		cut, w.Len(), args.NumGPUBlocks, args.BlockSize, strings.Join(names, "; "))
 }

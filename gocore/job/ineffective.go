@@ -85,7 +85,7 @@ func (r *run) ineffective() []string {
 	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {
 		warnings = append(warnings, text)
 	}
-	for _, text := range w.Notes.Texts(len(w.Turns)) {
+	for _, text := range w.Notes.Texts(w.Len()) {
 		warnings = append(warnings, w.File+": "+text)
 	}
 	for _, hints := range w.Hints {
@@ -121,5 +121,5 @@ func rejectionWarning(c *report.Collector, w *workload.Workload) string {
 		}
 		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
 	}
-	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), len(w.Turns), strings.Join(names, "; "))
+	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), w.Len(), strings.Join(names, "; "))
 }

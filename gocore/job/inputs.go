@@ -25,7 +25,7 @@ type inputFile struct {
 }
 
 // inputFiles lists the files that a run has read, in a fixed order.
-func inputFiles(s *Spec, poll func() error) ([]inputFile, error) {
+func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
 	files := []inputFile{}
 	add := func(argument, path string) {
 		files = append(files, inputFile{Argument: argument, Path: path})
@@ -49,7 +49,7 @@ func inputFiles(s *Spec, poll func() error) ([]inputFile, error) {
 	addModel("aic_perf_config", s.routing.session, add)
 	for i := range files {
 		var err error
-		if files[i].SHA256, err = hashFile(files[i].Path, poll); err != nil {
+		if files[i].SHA256, err = m.hash(files[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", files[i].Argument, err)
 		}
 	}

@@ -37,7 +37,7 @@ func Inspect(config string, m *Monitor) (result string, err error) {
 		return "", err
 	}
 	m.bound()
-	w, err := loadTrace(parseTrace(o), engineargs.Args{BlockSize: o.Int("block_size")}, m.poll)
+	w, err := loadTrace(parseTrace(o), reading{blockSize: o.Int("block_size")}, m.poll)
 	if err != nil {
 		return "", err
 	}

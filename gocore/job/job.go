@@ -45,6 +45,9 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	}
 	defer r.saved.finish(&err)
 	warnings := r.check()
+	if r.workload.Len() >= thriftFrom && !r.rows {
+		defer beThrifty()()
+	}
 	outcome, err := r.simulate()
 	if err != nil {
 		return nil, err
@@ -79,13 +82,13 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.stages, err = s.routing.open(s.deployment, r.sdk); err != nil {
 		return nil, err
 	}
-	if r.workload, err = loadWithin(m.bound(), s, r.deployment, m.poll); err != nil {
+	if r.workload, err = loadWithin(m, s, r.deployment); err != nil {
 		return nil, err
 	}
 	if r.unpinned, err = s.routing.pin(r.stages, r.workload); err != nil {
 		return nil, err
 	}
-	if r.origin, err = describe(s, r.deployment, m.poll); err != nil {
+	if r.origin, err = describe(s, r.deployment, m); err != nil {
 		return nil, err
 	}
 	r.saved, err = schedule(s, r.workload, r.deployment.args.BlockSize, m.poll)
@@ -105,7 +108,7 @@ type ended struct {
 
 // simulate carries out the run and measures how long that takes.
 func (r *run) simulate() (ended, error) {
-	r.monitor.total.Store(int64(len(r.workload.Turns)))
+	r.monitor.total.Store(int64(r.workload.Len()))
 	if err := r.monitor.enter(running); err != nil {
 		return ended{}, err
 	}
@@ -125,6 +128,7 @@ func (r *run) config() replay.Config {
 	return deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
+		NoRows: !r.rows && !r.online, SLA: r.sla,
 	}, r.deployment, r.routing.mode, r.stages)
 }
 
@@ -168,7 +172,10 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, rows: e.Collector.Rows(r.workload), origin: r.origin}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin}
+	if r.rows {
+		result.rows = e.Collector.Rows(r.workload)
+	}
 	if r.outputs.rows == "" {
 		return result, nil
 	}

@@ -14,22 +14,30 @@ import (
 )
 
 // loadWorkload reads or generates the workload for engines with these arguments.
-func loadWorkload(s *Spec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
-	if s.synthetic {
-		return generate(s.generated, args.BlockSize, poll)
+func loadWorkload(s *Spec, args engineargs.Args, m *Monitor) (*workload.Workload, error) {
+	switch {
+	case s.synthetic:
+		return generate(s.generated, args.BlockSize, m.poll)
+	case m.Trace != nil:
+		return m.Trace.workload(readingFor(args), m.poll)
 	}
-	return loadTrace(s.trace, args, poll)
+	return loadTrace(s.trace, readingFor(args), m.poll)
 }
 
 // loadTrace reads trace files; the path "-" stands for standard input.
-func loadTrace(t traceSpec, args engineargs.Args, poll func() error) (*workload.Workload, error) {
+func loadTrace(t traceSpec, as reading, poll func() error) (*workload.Workload, error) {
 	sources, release, err := openSources("trace_files", t.files)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
+	return t.parse(sources, as, poll)
+}
+
+// parse reads the opened files of a trace.
+func (t traceSpec) parse(sources []workload.Source, as reading, poll func() error) (*workload.Workload, error) {
 	return workload.Load(t.format, sources, workload.TraceSpec{
-		TraceBlockSize: t.blockSize, EngineBlockSize: args.BlockSize, NamePartialBlocks: args.ComparesTokens(),
+		TraceBlockSize: t.blockSize, EngineBlockSize: as.blockSize, NamePartialBlocks: as.namePartial,
 		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Poll: poll,
 	})
 }

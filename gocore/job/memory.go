@@ -13,6 +13,7 @@ import (
 // refused before it starts, any other is watched.
 const (
 	requestBytes = 250 // turn, session, times and row of a request
+	passingBytes = 40  // all that is kept of a request that is forgotten when it is over
 	segmentBytes = 4   // of a prompt that shares blocks with others
 	blockBytes   = 40  // a full block in the cache of a worker
 )
@@ -59,13 +60,14 @@ func (b budget) shown() string {
 }
 
 // loadWithin loads a workload, before and after which it estimates what the run needs.
-func loadWithin(b budget, s *Spec, d deployment, poll func() error) (*workload.Workload, error) {
+func loadWithin(m *Monitor, s *Spec, d deployment) (*workload.Workload, error) {
+	b := m.bound()
 	if s.synthetic {
 		if err := b.admitSynthetic(s.generated, d.args.BlockSize); err != nil {
 			return nil, err
 		}
 	}
-	w, err := loadWorkload(s, d.args, poll)
+	w, err := loadWorkload(s, d.args, m)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +81,9 @@ func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error
 		return nil // too many whatever there is, which the workload says
 	}
 	each := float64(requestBytes)
+	if spec.Passing {
+		each = passingBytes
+	}
 	if spec.SharedPrefixRatio > 0 && spec.NumPrefixGroups > 0 {
 		each += float64(spec.InputLengths.Min()) / float64(blockSize) * segmentBytes
 	}
@@ -88,17 +93,22 @@ func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error
 // admitWorkload estimates a workload that is loaded, and the largest of its requests that a pool of this many blocks holds.
 func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) error {
 	largest := 0
-	for i := range w.Turns {
-		blocks := w.Turns[i].InputTokens / blockSize
+	for i := range w.Len() {
+		input, _ := w.Lengths(int32(i))
+		blocks := input / blockSize
 		if blocks > poolBlocks {
 			continue // it is rejected, and costs nothing
 		}
 		if blocks > maxPromptBlocks {
 			return fmt.Errorf("%s: its prompt has %d tokens, which are %d blocks of %d: want at most %d blocks (or a larger block_size)",
-				w.TurnName(int32(i)), w.Turns[i].InputTokens, blocks, blockSize, maxPromptBlocks)
+				w.TurnName(int32(i)), input, blocks, blockSize, maxPromptBlocks)
 		}
 		largest = max(largest, blocks)
 	}
-	needed := float64(len(w.Turns))*requestBytes/2 + float64(largest)*blockBytes
-	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", len(w.Turns), largest))
+	each := requestBytes / 2.0
+	if w.Turns == nil { // they are made one by one
+		each = passingBytes
+	}
+	needed := float64(w.Len())*each + float64(largest)*blockBytes
+	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", w.Len(), largest))
 }

@@ -19,6 +19,10 @@ type Monitor struct {
 	// any. It fails with ErrCancelled if the run is stopped meanwhile.
 	Ask func(question string) (answer string, err error)
 
+	// Trace is read instead of the files that the description of a run names, which must be those of the trace; nil has
+	// the run read them itself.
+	Trace *Trace
+
 	cancelled atomic.Bool
 	phase     atomic.Int32
 	simMs     atomic.Uint64 // bits of a float64

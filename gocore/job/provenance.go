@@ -27,7 +27,7 @@ var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: 
 
 // describe completes what the description says of a run with what its input files are. It fails if they are others than
 // those of the run that is to be repeated.
-func describe(s *Spec, sized deployment, poll func() error) (provenance, error) {
+func describe(s *Spec, sized deployment, m *Monitor) (provenance, error) {
 	p := s.origin
 	p.Estimated = map[string]int{}
 	for name, args := range sized.pools() {
@@ -36,7 +36,7 @@ func describe(s *Spec, sized deployment, poll func() error) (provenance, error) 
 		}
 	}
 	var err error
-	if p.Inputs, err = inputFiles(s, poll); err != nil || s.repeats == nil {
+	if p.Inputs, err = inputFiles(s, m); err != nil || s.repeats == nil {
 		return p, err
 	}
 	return p, checkInputs(s.repeats, p.Inputs)

@@ -166,7 +166,7 @@ func parameter(o option) string {
 // hint is the Python type of a parameter.
 func hint(o option) string {
 	if known, ok := map[taken]string{
-		takesPath: "Path", takesPaths: "Path | Sequence[Path]", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
+		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
 		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path",
 	}[o.takes]; ok {
 		return known
@@ -176,6 +176,8 @@ func hint(o option) string {
 		return "int"
 	case strictjson.Number:
 		return "float"
+	case strictjson.Bool:
+		return "bool"
 	case strictjson.Enum:
 		return camel(o.Name)
 	default:

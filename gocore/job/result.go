@@ -11,8 +11,8 @@ import (
 type Result struct {
 	summary  []report.Value
 	warnings []string
-	saved    *savedTrace // nil if the workload was not saved
-	rows     *report.Rows
+	saved    *savedTrace  // nil if the workload was not saved
+	rows     *report.Rows // nil if the run keeps none
 	origin   provenance
 	writeErr error
 }
@@ -26,7 +26,10 @@ type Result struct {
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. provenance says what was run.
 func (r *Result) JSON() string {
-	floats, ints, texts := report.ColumnNames()
+	floats, ints, texts := []string{}, []string{}, []string{}
+	if r.rows != nil {
+		floats, ints, texts = report.ColumnNames()
+	}
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
 		Rows       int                 `json:"rows"`

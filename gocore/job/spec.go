@@ -23,6 +23,7 @@ type Spec struct {
 	speedup     float64                // divides the gaps between arrivals
 
 	maxSimTimeMs float64 // +Inf for no limit
+	rows         bool    // whether it keeps one row per request
 	sla          report.SLA
 	outputs      outputs
 
@@ -65,12 +66,16 @@ func Parse(config string) (*Spec, error) {
 	if err := checkOnline(o, s.deployment); err != nil {
 		return nil, err
 	}
+	if err := checkRows(o); err != nil {
+		return nil, err
+	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
 		return nil, err
 	}
 	if s.generated, err = parseWorkload(o, lengths); err != nil {
 		return nil, err
 	}
+	s.generated.Passing = s.passes()
 	if s.origin, err = parseOrigin(config, o, s.deployment); err != nil {
 		return nil, err
 	}
@@ -90,6 +95,7 @@ func specOf(o *strictjson.Object) *Spec {
 		concurrency:  o.Int("replay_concurrency"),
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
+		rows:         keepsRows(o),
 		sla:          sla(o),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/router"
 	"dynosim/gocore/workload"
 )
 

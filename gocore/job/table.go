@@ -68,7 +68,7 @@ var options = slices.Concat([]option{
 		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
 		flag: "trace_file",
 		help: "Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
-		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``.",
+		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
@@ -346,6 +346,11 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "report_json", Type: strictjson.Text{}}, shell: true, group: outputGroup, metavar: "PATH",
 		help: "report file, or a folder for it (default: here)",
+	},
+	{
+		Field: strictjson.Field{Name: "rows", Type: strictjson.Bool{}}, // see keepsRows
+		aside: true,
+		doc:   "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests takes much less memory. True if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}},

@@ -63,6 +63,7 @@ func (r *run) alone(setups []engine.Setup) error {
 		return err
 	}
 	r.cut()
+	r.collector.Leave()
 	return nil
 }
 

@@ -9,7 +9,8 @@ import (
 
 // Collector records one run. Times are milliseconds of simulated time, NaN where something did not happen.
 type Collector struct {
-	records  []record
+	records  []record // by request, or in no order if they are passing
+	passing  *passing // nil if all records are kept
 	workers  []timeline
 	first    int        // the number of the first of workers
 	gaps     []weighted // inter-token latencies between two runs of one request
@@ -71,13 +72,24 @@ func NewCollector(requests, workers int) *Collector {
 		workers: make([]timeline, workers),
 		earlier: map[engine.RequestID][]run{},
 	}
-	nan := math.NaN()
 	for i := range c.records {
-		c.records[i] = record{
-			arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker,
-		}
+		c.records[i] = newRecord()
 	}
 	return c
+}
+
+// newRecord is that of a request of which nothing is known.
+func newRecord() record {
+	nan := math.NaN()
+	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker}
+}
+
+// record is that of a request that is not gone.
+func (c *Collector) record(id engine.RequestID) *record {
+	if c.passing != nil {
+		return &c.records[c.passing.slots[id]-1]
+	}
+	return &c.records[id]
 }
 
 // noWorker stands for the worker that a request has not been given to yet.
@@ -85,7 +97,10 @@ const noWorker = -1
 
 // Arrival records that a request was sent at ms.
 func (c *Collector) Arrival(req engine.Request, ms float64) {
-	r := &c.records[req.ID]
+	if c.passing != nil {
+		c.welcome(req.ID)
+	}
+	r := c.record(req.ID)
 	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
 	c.arrived++
@@ -93,13 +108,13 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 
 // Worker records which worker emits the tokens of a request.
 func (c *Collector) Worker(id engine.RequestID, worker int) {
-	c.records[id].worker = int32(c.first + worker)
+	c.record(id).worker = int32(c.first + worker)
 }
 
 // Pass records a pass of a worker that emits tokens.
 func (c *Collector) Pass(worker int, p *engine.Pass) {
 	for _, a := range p.Admitted {
-		c.records[a.ID].admit(p.StartMs, a.ReusedTokens)
+		c.record(a.ID).admit(p.StartMs, a.ReusedTokens)
 		if c.handoffs != nil {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
@@ -112,10 +127,10 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		c.start(s.ID, run{pass: pass, index: int32(s.Index)})
 	}
 	for _, b := range p.Bursts {
-		c.records[b.ID].burst(int32(b.Tokens), pass, p.EndMs)
+		c.record(b.ID).burst(int32(b.Tokens), pass, p.EndMs)
 	}
 	for _, id := range p.Finished {
-		r := &c.records[id]
+		r := c.record(id)
 		r.close(r.emitted(pass))
 		c.countRuns(id)
 	}
@@ -132,7 +147,10 @@ func (c *Collector) Coast(worker int, endsMs []float64) {
 // Terminal records that a request is over, and why if it was rejected or has failed. Only the first call for a request
 // counts.
 func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) {
-	r := &c.records[id]
+	if c.passing != nil && c.passing.gone(id) {
+		return
+	}
+	r := c.record(id)
 	if r.status != unfinished {
 		return
 	}
@@ -141,11 +159,14 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 		c.rejected = append(c.rejected, engine.Rejection{ID: id, Reason: reason})
 	}
 	c.finished++
+	if c.passing != nil {
+		c.farewell(id)
+	}
 }
 
 // Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
 func (c *Collector) Cut(left engine.RequestState) {
-	r := &c.records[left.ID]
+	r := c.record(left.ID)
 	r.close(int32(left.Generated))
 	r.preempted = r.preempted || left.Preempted()
 	c.countRuns(left.ID)
@@ -154,6 +175,9 @@ func (c *Collector) Cut(left engine.RequestState) {
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
 // different workers may be used at the same time.
 func (c *Collector) Part(worker int) *Collector {
+	if c.passing != nil {
+		return c.passingPart(worker)
+	}
 	return &Collector{
 		records: c.records,
 		workers: c.workers[worker : worker+1],
@@ -165,6 +189,9 @@ func (c *Collector) Part(worker int) *Collector {
 // Merge takes in what parts have collected, and ends them. Rejected requests then come in their own order.
 func (c *Collector) Merge(parts []*Collector) {
 	for _, part := range parts {
+		if c.passing != nil {
+			c.passing.take(part)
+		}
 		c.gaps = append(c.gaps, part.gaps...)
 		c.zeroGaps += part.zeroGaps
 		c.arrived += part.arrived
@@ -190,7 +217,7 @@ func (r *record) admit(ms float64, reused int) {
 
 // start begins a run of a request.
 func (c *Collector) start(id engine.RequestID, next run) {
-	r := &c.records[id]
+	r := c.record(id)
 	r.close(next.index)
 	if r.state == closedRun {
 		c.earlier[id] = append(c.earlier[id], r.run)
@@ -224,7 +251,7 @@ func (r *record) emitted(pass int32) int32 {
 // countRuns counts the gaps of a request that emits no more and takes its token times from its runs. A request that is
 // rejected after it had emitted tokens is never counted.
 func (c *Collector) countRuns(id engine.RequestID) {
-	r := &c.records[id]
+	r := c.record(id)
 	if r.state == noRun {
 		return
 	}
@@ -274,6 +301,9 @@ func (c *Collector) tokenGaps() []weighted {
 	}
 	for i := range c.workers {
 		all = c.workers[i].appendGaps(all)
+		if c.passing != nil { // nothing else needs the passes
+			c.workers[i] = timeline{}
+		}
 	}
 	return all
 }

@@ -50,6 +50,30 @@ func statistics(values []weighted) [len(statNames)]float64 {
 	}
 }
 
+// plainStatistics is statistics for values of which each counts once.
+func plainStatistics(values []float64) [len(statNames)]float64 {
+	if len(values) == 0 {
+		return [len(statNames)]float64{}
+	}
+	slices.Sort(values)
+	count, sum := float64(len(values)), 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / count
+	squares := 0.0
+	for _, v := range values {
+		d := v - mean
+		squares += float64(d * d)
+	}
+	at := func(p float64) float64 {
+		return values[min(len(values)-1, int(math.Round(float64(len(values)-1)*p/100)))]
+	}
+	return [...]float64{
+		mean, values[0], values[len(values)-1], at(50), at(75), at(90), at(95), at(99), math.Sqrt(squares / count),
+	}
+}
+
 // percentiles walks sorted values once; the wanted ranks must ascend.
 func percentiles(sorted []weighted, total int64, wanted ...float64) []float64 {
 	found := make([]float64, 0, len(wanted))

@@ -34,8 +34,13 @@ func (c *Collector) Rows(w *workload.Workload) *Rows {
 	return rows
 }
 
-// Len is the number of rows.
-func (rows *Rows) Len() int { return len(rows.turns) }
+// Len is the number of rows; nil has none.
+func (rows *Rows) Len() int {
+	if rows == nil {
+		return 0
+	}
+	return len(rows.turns)
+}
 
 // column is one key of a row. Exactly one of the three functions is set.
 type column struct {

@@ -60,6 +60,9 @@ type Value struct {
 // ratios. If requests count, but none has what a distribution is over, all its statistics are 0, as in the reference;
 // its count tells that from a real 0.
 func (c *Collector) Summarise(used Resources, sla SLA) []Value {
+	if c.passing != nil {
+		c.leave()
+	}
 	t := c.totals(sla)
 	durationMs := c.DurationMs()
 	seconds := Seconds(durationMs)
@@ -108,24 +111,12 @@ type totals struct {
 }
 
 func (c *Collector) totals(sla SLA) totals {
+	if c.passing != nil {
+		return c.passing.totals
+	}
 	var t totals
 	for i := range c.records {
-		r := &c.records[i]
-		if r.status == Completed {
-			t.finished++
-		}
-		if !r.counts() {
-			continue
-		}
-		t.requests++
-		t.input += r.inputTokens
-		t.output += int(r.outputTokens)
-		t.reused += r.reusedTokens
-		t.firstReused += r.firstAdmitReusedTokens
-		if sla.met(r) {
-			t.good++
-			t.goodOutput += int(r.outputTokens)
-		}
+		t.add(&c.records[i], sla)
 	}
 	return t
 }
@@ -133,6 +124,9 @@ func (c *Collector) totals(sla SLA) totals {
 // DurationMs is the time of the last token of any request that counts, 0 if there is none.
 func (c *Collector) DurationMs() float64 {
 	last := 0.0
+	if c.passing != nil {
+		last = c.passing.lastMs
+	}
 	for i := range c.records {
 		if r := &c.records[i]; r.counts() {
 			last = max(last, r.lastMs)
@@ -148,6 +142,15 @@ func (c *Collector) distributions(s *summary, counted int) {
 	several := func(r *record) bool { return r.tokens >= 2 }
 	every := func(*record) bool { return true }
 	gaps := c.tokenGaps()
+	if p := c.passing; p != nil {
+		s.plainDistribution("ttft_ms", p.ttftMs, counted)
+		s.plainDistribution("ttst_ms", p.ttstMs, counted)
+		s.plainDistribution("tpot_ms", p.tpotMs, counted)
+		s.distribution("itl_ms", gaps, counted)
+		s.plainDistribution("e2e_latency_ms", p.e2eMs, counted)
+		s.distribution("output_token_throughput_per_user", tokenRates(gaps), counted)
+		return
+	}
 	s.distribution("ttft_ms", c.perRequest(every, (*record).ttftMs), counted)
 	s.distribution("ttst_ms", c.perRequest(several, (*record).ttstMs), counted)
 	s.distribution("tpot_ms", c.perRequest(several, (*record).tpotMs), counted)
@@ -218,6 +221,18 @@ func (s *summary) distribution(name string, values []weighted, counted int) {
 		total += v.weight
 	}
 	s.int("count_"+name, int(total))
+}
+
+// plainDistribution is distribution for values of which each counts once, among NaN.
+func (s *summary) plainDistribution(name string, values []float64, counted int) {
+	values = existing(values)
+	for i, v := range plainStatistics(values) {
+		if counted == 0 {
+			v = math.NaN()
+		}
+		s.float(statNames[i]+"_"+name, v)
+	}
+	s.int("count_"+name, len(values))
 }
 
 // AppendJSON appends values as a JSON object, in their order.

@@ -16,7 +16,10 @@ type Driver struct {
 
 	starts  []int32 // trace mode: sessions not started yet, by start time
 	ready   eventheap.Heap[int32]
-	pending int // concurrency mode: the first session not active yet
+	next    int32 // instead of starts, if turns are made: the first that has not started,
+	step    int32 // and the distance to the one after it
+	current Turn  // the made one that was asked for last
+	pending int   // concurrency mode: the first session not active yet
 
 	concurrency bool
 	unreleased  int
@@ -29,11 +32,14 @@ type Driver struct {
 
 // NewDriver returns a driver in trace mode, or in concurrency mode with at most maxSessions active if that is above 0.
 func NewDriver(w *Workload, maxSessions int) *Driver {
-	d := &Driver{w: w, concurrency: maxSessions > 0, unreleased: len(w.Turns)}
+	d := &Driver{w: w, concurrency: maxSessions > 0, unreleased: w.Len(), step: 1}
 	if d.concurrency {
-		for d.pending < min(maxSessions, len(w.Sessions)) {
+		for d.pending < min(maxSessions, w.sessions()) {
 			d.activate(0)
 		}
+		return d
+	}
+	if w.made != nil {
 		return d
 	}
 	if w.WaitFor != nil {
@@ -56,6 +62,11 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 // number i on, at the same times. The workload must be flat.
 func (d *Driver) Share(i, n int) *Driver {
 	share := &Driver{w: d.w}
+	if d.w.made != nil {
+		share.next, share.step = int32(i), int32(n)
+		share.unreleased = (d.w.Len() - i + n - 1) / n
+		return share
+	}
 	for ; i < len(d.starts); i += n {
 		share.starts = append(share.starts, d.starts[i])
 	}
@@ -85,7 +96,7 @@ func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 		d.ready.Pop()
 		turn = top.Value
 	} else {
-		d.starts = d.starts[1:]
+		d.start()
 		turn = start.Value
 	}
 	if d.concurrency {
@@ -100,13 +111,19 @@ func (d *Driver) Turn(turn int32) *Turn {
 	if t, changed := d.replanned[turn]; changed {
 		return t
 	}
+	if d.w.made != nil {
+		if d.current.Prompt.Segments == nil || d.current.Row != turn {
+			d.w.made.make(&d.current, turn)
+		}
+		return &d.current
+	}
 	return &d.w.Turns[turn]
 }
 
 // Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the session's
 // place goes to the next one; requests that wait for nobody else any more follow after theirs.
 func (d *Driver) Completed(turn int32, nowMs float64) {
-	if next := d.w.Turns[turn].Next; next != 0 {
+	if next := d.following(turn); next != 0 {
 		d.ready.Push(nowMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
 		return
 	}
@@ -115,7 +132,7 @@ func (d *Driver) Completed(turn int32, nowMs float64) {
 			d.ready.Push(afterMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
 		})
 	}
-	if d.concurrency && d.pending < len(d.w.Sessions) {
+	if d.concurrency && d.pending < d.w.sessions() {
 		d.activate(nowMs)
 	}
 }
@@ -142,16 +159,40 @@ func (d *Driver) replan(rejected int32) {
 func (d *Driver) Unreleased() int { return d.unreleased }
 
 func (d *Driver) activate(nowMs float64) {
-	d.ready.Push(nowMs, int64(d.pending), d.w.Sessions[d.pending].First)
+	first := int32(d.pending)
+	if d.w.made == nil {
+		first = d.w.Sessions[d.pending].First
+	}
+	d.ready.Push(nowMs, int64(d.pending), first)
 	d.pending++
 }
 
 // nextStart is the session start that comes next in trace mode.
 func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
+	if m := d.w.made; m != nil && !d.concurrency && int(d.next) < m.count {
+		return eventheap.Event[int32]{AtMs: m.startMs(d.next), Seq: int64(d.next), Value: d.next}, true
+	}
 	if len(d.starts) == 0 {
 		return eventheap.Event[int32]{}, false
 	}
 	session := d.starts[0]
 	s := &d.w.Sessions[session]
 	return eventheap.Event[int32]{AtMs: s.StartMs, Seq: int64(session), Value: s.First}, true
+}
+
+// start takes the session that comes next from those that have not started.
+func (d *Driver) start() {
+	if d.w.made != nil {
+		d.next += d.step
+		return
+	}
+	d.starts = d.starts[1:]
+}
+
+// following is the next turn of a turn's session, 0 if there is none.
+func (d *Driver) following(turn int32) int32 {
+	if d.w.made != nil {
+		return 0
+	}
+	return d.w.Turns[turn].Next
 }

@@ -16,6 +16,12 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	case !concurrency && w.Format == AppliedCompute:
 		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
 	}
+	if w.made != nil {
+		if concurrency {
+			return nil
+		}
+		return w.made.accelerate(speedup)
+	}
 	if !concurrency {
 		w.normalise()
 		if err := w.accelerate(speedup); err != nil {
@@ -78,6 +84,9 @@ func (w *Workload) accelerate(speedup float64) error {
 	}
 	for i := range w.Turns {
 		t := &w.Turns[i]
+		if t.DelayMs == 0 { // turns without delays may be shared, see Copy
+			continue
+		}
 		if isDuration(t.DelayMs) && !isDuration(t.DelayMs/speedup) {
 			return fmt.Errorf("arrival_speedup_ratio: got %v, want a number that leaves all times finite: %s has a delay of %v ms",
 				speedup, w.TurnName(int32(i)), t.DelayMs)

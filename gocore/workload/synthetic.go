@@ -27,6 +27,10 @@ type SyntheticSpec struct {
 	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate
 	Seed          uint64   // of everything that is drawn; each kind of draw has a stream of its own
 
+	// Passing has turns made when they are asked for, if each is a session of its own and shares nothing. The workload then
+	// has no Turns and no Sessions, only Len and Lengths, and its driver.
+	Passing bool
+
 	// Poll is called now and then; an error it returns ends the generation and is passed on.
 	Poll func() error
 }
@@ -58,6 +62,10 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.Passing && !g.sessions {
+		w := &Workload{made: &made{g: g, count: spec.RequestCount, speedup: 1}}
+		return w, spec.checkArrivals(g.start(spec.RequestCount - 1))
+	}
 	w := &Workload{
 		Turns:    make([]Turn, 0, spec.RequestCount*spec.TurnsPerSession),
 		Sessions: make([]Session, 0, spec.RequestCount),
@@ -87,20 +95,30 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 		}
 		w.Sessions = append(w.Sessions, Session{First: int32(first), StartMs: g.start(s), Timed: true})
 	}
-	if last := w.Sessions[len(w.Sessions)-1].StartMs; !isDuration(last) && spec.Arrivals.RequestRate != 0 {
-		return nil, fmt.Errorf("request_rate: got %v, want a number that leaves the arrivals of %d requests finite",
+	return w, spec.checkArrivals(w.Sessions[len(w.Sessions)-1].StartMs)
+}
+
+// checkArrivals refuses a last arrival that is not finite.
+func (spec SyntheticSpec) checkArrivals(last float64) error {
+	if !isDuration(last) && spec.Arrivals.RequestRate != 0 {
+		return fmt.Errorf("request_rate: got %v, want a number that leaves the arrivals of %d requests finite",
 			spec.Arrivals.RequestRate, spec.RequestCount)
 	} else if !isDuration(last) {
-		return nil, fmt.Errorf("arrival_interval_ms: got %v, want a number that leaves the arrivals of %d requests finite",
+		return fmt.Errorf("arrival_interval_ms: got %v, want a number that leaves the arrivals of %d requests finite",
 			spec.ArrivalIntervalMs, spec.RequestCount)
 	}
-	return w, nil
+	return nil
 }
 
 // Draws reports whether something depends on the seed besides the starts of sessions.
 func (spec SyntheticSpec) Draws() bool {
 	drawn := func(d *Lengths) bool { return d != nil && d.family != fixedLength }
 	return drawn(spec.InputLengths) || drawn(spec.OutputLengths) || spec.NumPrefixGroups > 1 && spec.SharedPrefixRatio > 0
+}
+
+// Independent reports whether each turn is a session of its own that shares nothing.
+func (spec SyntheticSpec) Independent() bool {
+	return spec.TurnsPerSession <= 1 && spec.SharedPrefixRatio == 0 && spec.NumPrefixGroups == 0 && spec.InterTurnDelayMs == 0
 }
 
 // plain writes lengths that are always the same as numbers.
@@ -133,7 +151,7 @@ type generator struct {
 func newGenerator(spec SyntheticSpec) (*generator, error) {
 	g := &generator{
 		spec:     spec,
-		sessions: spec.TurnsPerSession > 1 || spec.SharedPrefixRatio > 0 || spec.NumPrefixGroups > 0 || spec.InterTurnDelayMs > 0,
+		sessions: !spec.Independent(),
 		groups:   rand.New(rand.NewPCG(prefixGroupSeed^spec.Seed, groupStream)),
 	}
 	if err := g.draw(); err != nil {
@@ -246,7 +264,7 @@ func (g *generator) start(s int) float64 {
 func (g *generator) prompt(turn, group int) kvcache.Prompt {
 	if g.shared == 0 {
 		g.fresh++
-		return kvcache.Prompt{Segments: []uint32{g.fresh - 1}, PerSegment: max(1, g.blocks)}
+		return g.alone(g.fresh - 1)
 	}
 	segments := make([]uint32, g.blocksOf(g.inputTokens(turn)))
 	shared := g.sharedOf(len(segments))
@@ -259,4 +277,9 @@ func (g *generator) prompt(turn, group int) kvcache.Prompt {
 		g.fresh++
 	}
 	return kvcache.Prompt{Segments: segments, PerSegment: 1}
+}
+
+// alone is a prompt that shares nothing, with the number of a segment of its own.
+func (g *generator) alone(segment uint32) kvcache.Prompt {
+	return kvcache.Prompt{Segments: []uint32{segment}, PerSegment: max(1, g.blocks)}
 }

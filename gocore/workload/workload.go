@@ -25,6 +25,7 @@ type Workload struct {
 
 	sources []string // the files of a dynamo trace, and where in them each turn stands
 	places  []place
+	made    *made         // instead of Turns and Sessions, see SyntheticSpec.Passing
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
@@ -115,7 +116,10 @@ func (w *Workload) fault(turn int32, err error) error {
 
 // TurnName is how messages call a turn: by file and 1-based line, or by the 0-based number of its generation.
 func (w *Workload) TurnName(turn int32) string {
-	row := w.Turns[turn].Row
+	row := turn
+	if w.made == nil {
+		row = w.Turns[turn].Row
+	}
 	switch {
 	case w.File == "":
 		return fmt.Sprintf("request %d", row)

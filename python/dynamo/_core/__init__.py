@@ -106,14 +106,35 @@ class RunResult:
         return strings
 
 
-def run(config: Mapping[str, Any], on_progress: Callable[[Progress], object] | None = None) -> RunResult:
+class LoadedTrace:
+    """A trace in Go that runs can share, until garbage collection."""
+
+    def __init__(self, run_id: int, text: str) -> None:
+        what = json.loads(text)
+        self.sha256: tuple[str, ...] = tuple(what["sha256"])
+        self.requests: int = what["requests"]
+        self.run_id = run_id
+        weakref.finalize(self, _close, run_id).atexit = False
+
+
+def load_trace(config: Mapping[str, Any]) -> LoadedTrace:
+    """Reads a trace for several runs, interruptibly. Raises as ``run`` does."""
+    return _carry_out("Load", config, None, LoadedTrace)
+
+
+def run(
+    config: Mapping[str, Any],
+    on_progress: Callable[[Progress], object] | None = None,
+    trace: LoadedTrace | None = None,
+) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
 
     ``config`` holds plain JSON values; non-finite floats are allowed. ``on_progress`` is called from this thread about
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
-    interrupts the wait, KeyboardInterrupt above all; the run is then stopped first.
+    interrupts the wait, KeyboardInterrupt above all; the run is then stopped first. ``trace`` is read instead of the
+    files that ``config`` names.
     """
-    return _carry_out("Run", config, on_progress, RunResult)
+    return _carry_out("Run", config, on_progress, RunResult, trace)
 
 
 def convert(config: Mapping[str, Any]) -> str:
@@ -173,6 +194,7 @@ def _carry_out(
     config: Mapping[str, Any],
     on_progress: Callable[[Progress], object] | None,
     finish: Callable[[int, str], _Outcome],
+    trace: LoadedTrace | None = None,
 ) -> _Outcome:
     """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
     for name in ("trace_files", "input_path"):
@@ -182,6 +204,8 @@ def _carry_out(
     core = load()
     task = _Task(core, "core", function)
     try:
+        if trace is not None:
+            core.core_Use(task.run_id, trace.run_id)
         show = None if on_progress is None else functools.partial(_show, core, task.run_id, on_progress)
         return finish(task.run_id, task.wait(text, show))
     except BaseException:

@@ -8,9 +8,25 @@ from typing import TYPE_CHECKING, Any
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
 
 if TYPE_CHECKING:
-    from dynamo.replay.api import Progress, Report, Requests, run_synthetic_trace_replay, run_trace_replay
+    from dynamo.replay.api import (
+        Progress,
+        Report,
+        Requests,
+        Workload,
+        load_trace,
+        run_synthetic_trace_replay,
+        run_trace_replay,
+    )
 
-__all__ = ["Progress", "Report", "Requests", "run_synthetic_trace_replay", "run_trace_replay"]
+__all__ = [
+    "Progress",
+    "Report",
+    "Requests",
+    "Workload",
+    "load_trace",
+    "run_synthetic_trace_replay",
+    "run_trace_replay",
+]
 
 
 def __getattr__(name: str) -> Any:

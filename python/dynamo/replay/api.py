@@ -22,11 +22,14 @@ from dynamo._shell.router import KvRouterConfig, RouterFields
 from dynamo.replay import files
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
     "Progress",
     "Report",
     "Requests",
+    "Workload",
+    "load_trace",
     "run_mocker_trace_replay",
     "run_synthetic_trace_replay",
     "run_trace_replay",
@@ -57,7 +60,7 @@ ReplayMode: TypeAlias = Literal["offline", "online"]
 
 
 def run_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     *,
     trace_format: TraceFormat | None = None,
     trace_block_size: int | None = None,
@@ -87,6 +90,7 @@ def run_trace_replay(
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -97,7 +101,8 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``.
+            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
+            already.
         trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
             ``"applied_compute_agentic"`` or ``"dynamo"``.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
@@ -135,6 +140,8 @@ def run_trace_replay(
         sla_e2e_ms: Bound on the time from arrival to the last token, in milliseconds.
         aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
             take: an AicPerfConfig or a dict of its fields.
+        rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests
+            takes much less memory. True if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
@@ -194,6 +201,7 @@ def run_synthetic_trace_replay(
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
+    rows: bool | None = None,
     report_jsonl_path: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -204,7 +212,7 @@ def run_synthetic_trace_replay(
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
     planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
-    max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, report_jsonl_path, save_trace and
+    max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, report_jsonl_path, save_trace and
     on_progress.
 
     Args:
@@ -229,7 +237,7 @@ def run_synthetic_trace_replay(
 
 
 def run_mocker_trace_replay(
-    trace_files: Path | Sequence[Path],
+    trace_files: Path | Sequence[Path] | Workload,
     extra_engine_args: EngineArgs | None = None,
     router_config: RouterConfig | None = None,
     num_workers: int | None = None,
@@ -260,12 +268,17 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    workload = given.get("trace_files")
+    trace = None
+    if isinstance(workload, Workload):
+        _take_over(workload, given)
+        trace = loaded(workload)
     config: dict[str, Any] = {"kind": kind}
     for name, value in given.items():
         if value is not None or run_options()[name].positional:
             config[name] = plain(name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress)
+    result = _core.run(config, on_progress, trace)
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -284,12 +297,12 @@ def plain(name: str, value: object) -> Any:
     return _CONVERSIONS[option.takes or option.type](name, value)
 
 
-def _paths(name: str, value: object) -> list[str]:
-    if isinstance(value, str | os.PathLike):
-        return [values.path(name, value)]
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [values.path(name, item) for item in value]
-    raise TypeError(f"{name}: got {values.show(value)}, want a path or a sequence of paths")
+def _take_over(workload: Workload, given: dict[str, Any]) -> None:
+    """Puts the files and options of a workload in its place."""
+    for name in OPTIONS:
+        if given.get(name) is not None:
+            raise ValueError(f"{name}: got {values.show(given[name])}, want it left out: load_trace has read the trace")
+    given.update(workload.options, trace_files=workload.trace_files)
 
 
 def _lengths(name: str, value: object) -> int | str:
@@ -339,7 +352,7 @@ def _planner_config(name: str, value: object) -> str:
 
 _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "path": values.path,
-    "paths": _paths,
+    "paths": trace_paths,
     "lengths": _lengths,
     "engine_args": _engine_args,
     "router_config": _router_config,
@@ -347,6 +360,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "object_or_path": _planner_config,
     "uint": values.integer,
     "float": values.number,
+    "bool": values.flag,
     "enum": values.text,
     "string": values.text,
 }

@@ -69,7 +69,8 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
 def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
-            result = _core.run(config, show)
+            # Rows are only seen in a file.
+            result = _core.run({"rows": "report_jsonl_path" in config, **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:

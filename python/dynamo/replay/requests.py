@@ -147,6 +147,8 @@ class Requests(ReadOnlyDict[str, "Column"]):
 
     def _fetch(self, name: str) -> Column:
         source = self._source
+        if source is not None and not self._names:
+            raise KeyError(f"{name}: the run has kept no rows, as it was asked to (rows=False)")
         if source is None or name not in self._names:
             raise unknown("column", name, self._names)
         if name in source.text_columns:

@@ -1,0 +1,103 @@
+"""Kinds of runs that were much slower than others once, as arguments of ``python -m dynamo.replay``.
+
+Words in braces stand for traces (speed.py unpacks them).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+SWEEP = str(Path(__file__).with_name("sweep.py"))
+_MOONCAKE = ["--trace-block-size", "512"]
+_ROUTED = ["--router-mode", "kv_router"]
+_SLICE = ["{conversation_2500}", *_MOONCAKE]
+
+
+class Corner(NamedTuple):
+    """A kind of run, and whether the reference can carry it out, too."""
+
+    arguments: list[str]
+    comparable: bool = True
+
+
+def _engine(**arguments: int | str) -> list[str]:
+    return ["--extra-engine-args", json.dumps(arguments)]
+
+
+def _synthetic(input_tokens: int, output_tokens: int, requests: int, interval_ms: float) -> list[str]:
+    return [
+        *["--input-tokens", str(input_tokens), "--output-tokens", str(output_tokens)],
+        *["--request-count", str(requests), "--arrival-interval-ms", str(interval_ms)],
+    ]
+
+
+def _speculation(**arguments: int | str) -> list[str]:
+    drafts: dict[str, int | str] = {"aic_nextn": 3, "aic_nextn_accept_rates": "0.85,0.6,0.3", "aic_mtp_seed": 7}
+    return [*_synthetic(2000, 200, 6000, 40), "--num-workers", "4", *_engine(**arguments, **drafts)]
+
+
+def _many_workers(workers: int, requests: int) -> list[str]:
+    """Requests of 2,000 + 200 tokens at the rate of ten a second and worker."""
+    load = _synthetic(2000, 200, requests, 100 / workers)
+    return [*load, "--num-workers", str(workers), *_ROUTED, *_engine(block_size=64)]
+
+
+CORNERS: Mapping[str, Corner] = {
+    "sglang-kv-page-1": Corner(
+        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", num_gpu_blocks=1 << 20)]
+    ),
+    "sglang-kv-page-64": Corner(
+        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", block_size=64)]
+    ),
+    "speculation-sglang": Corner(_speculation(engine_type="sglang", block_size=64)),
+    "speculation-vllm": Corner(_speculation(block_size=64)),
+    "conversation-2p4d": Corner(
+        [
+            *["{conversation_trace}", *_MOONCAKE, *_ROUTED, "--num-prefill-workers", "2", "--num-decode-workers", "4"],
+            *[
+                word
+                for role in ("prefill", "decode")
+                for word in (
+                    f"--{role}-engine-args",
+                    json.dumps({"worker_type": role, "block_size": 64, "kv_bytes_per_token": 131072}),
+                )
+            ],
+        ]
+    ),
+    "router-queue-5k": Corner(
+        [
+            *_synthetic(128, 64, 5_000, 0),
+            *["--num-workers", "4", *_ROUTED, "--router-config", json.dumps({"router_queue_threshold": 0.5})],
+            *_engine(block_size=64),
+        ]
+    ),
+    "router-queue-10k": Corner(
+        [
+            *_synthetic(128, 64, 10_000, 0),
+            *["--num-workers", "4", *_ROUTED, "--router-config", json.dumps({"router_queue_threshold": 0.5})],
+            *_engine(block_size=64),
+        ]
+    ),
+    "kv-4w": Corner(_many_workers(4, 20_000)),
+    "kv-1024w": Corner(_many_workers(1024, 20_480)),
+    "kv-4096w": Corner(_many_workers(4096, 20_480)),
+    "start-up": Corner([*_synthetic(16, 2, 1, 0), *_engine(block_size=64)]),
+    "conversation-1w": Corner(["{conversation_trace}", *_MOONCAKE, *_engine(block_size=64)]),
+    "conversation-4w-kv": Corner(
+        ["{conversation_trace}", *_MOONCAKE, "--num-workers", "4", *_ROUTED, *_engine(block_size=64)]
+    ),
+    "conversation-64w-kv": Corner(
+        [
+            *["{conversation_trace}", *_MOONCAKE, "--num-workers", "64", *_ROUTED, "--arrival-speedup-ratio", "16"],
+            *_engine(block_size=64),
+        ]
+    ),
+    "10-million-requests": Corner(
+        [*_synthetic(2000, 200, 10_000_000, 0.6), "--num-workers", "64", *_engine(block_size=64)], comparable=False
+    ),
+    "sweep-200-runs": Corner([SWEEP, "{conversation_400}", "200"]),
+}
+"""By name, in the order of the table. The arguments of a sweep are a program and its own arguments."""

@@ -1,0 +1,29 @@
+package job
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkSweep is a run among many of one trace: read by each run, and shared.
+func BenchmarkSweep(b *testing.B) {
+	const path = "../../examples/traces/conversation_400.jsonl.gz"
+	trace, err := LoadTrace(fmt.Sprintf(`{"trace_files":[%q]}`, path), &Monitor{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		trace *Trace
+	}{{"read", nil}, {"shared", trace}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"num_workers":4}`, path), &Monitor{Trace: c.trace})
+				if err != nil {
+					b.Fatal(err)
+				}
+				_ = r.JSON()
+			}
+		})
+	}
+}

@@ -1,0 +1,22 @@
+package job
+
+import "dynosim/gocore/strictjson"
+
+// keepsRows reports whether the run is asked for one row per request. Otherwise it remembers of a request that is over only
+// what the summary needs.
+func keepsRows(o *strictjson.Object) bool { return !o.Given("rows") || o.Bool("rows") }
+
+// checkRows refuses a file of rows without rows.
+func checkRows(o *strictjson.Object) error {
+	if !keepsRows(o) && o.Given("report_jsonl_path") {
+		return &strictjson.FieldError{Field: "rows", Got: "false", Want: "true, or no report_jsonl_path"}
+	}
+	return nil
+}
+
+// passes reports whether requests may be made when they arrive and forgotten when they are over: nobody asks for them
+// before or afterwards.
+func (s *Spec) passes() bool {
+	return !s.rows && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&
+		s.outputs.trace == "" && s.outputs.routerLog == "" && s.routing.decisions == ""
+}

@@ -1,0 +1,151 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// passing is what a collector keeps of requests that are over, if nobody wants rows: what the statistics are computed from.
+// A record exists from the arrival of its request to its end, and is then used again.
+type passing struct {
+	sla   SLA
+	slots []int32 // by request: 1 + the index of its record, 0 before it arrives, over afterwards
+	// By request, NaN where it has none. Parts share these lists and slots.
+	ttftMs, ttstMs, tpotMs, e2eMs []float64
+
+	requests []engine.RequestID // by record, noRequest if it is free
+	free     []int32            // records
+	totals   totals
+	lastMs   float64 // of the requests that count
+}
+
+const (
+	over      = -1
+	noRequest = engine.RequestID(math.MaxInt32)
+)
+
+// NewPassingCollector returns a collector that has no rows: it takes much less memory. Summarise must be given the same
+// service level.
+func NewPassingCollector(requests, workers int, sla SLA) *Collector {
+	return &Collector{
+		workers: make([]timeline, workers),
+		earlier: map[engine.RequestID][]run{},
+		passing: &passing{
+			sla: sla, slots: make([]int32, requests),
+			ttftMs: missing(requests), ttstMs: missing(requests), tpotMs: missing(requests), e2eMs: missing(requests),
+		},
+	}
+}
+
+// missing is a list of NaN.
+func missing(n int) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	return values
+}
+
+// passingPart is Part for such a collector.
+func (c *Collector) passingPart(worker int) *Collector {
+	p := c.passing
+	return &Collector{
+		workers: c.workers[worker : worker+1],
+		first:   worker,
+		earlier: map[engine.RequestID][]run{},
+		passing: &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
+	}
+}
+
+func (p *passing) gone(id engine.RequestID) bool { return p.slots[id] == over }
+
+// welcome makes a record for a request.
+func (c *Collector) welcome(id engine.RequestID) {
+	p := c.passing
+	slot := int32(len(c.records))
+	if n := len(p.free); n > 0 {
+		slot, p.free = p.free[n-1], p.free[:n-1]
+		c.records[slot], p.requests[slot] = newRecord(), id
+	} else {
+		c.records, p.requests = append(c.records, newRecord()), append(p.requests, id)
+	}
+	p.slots[id] = slot + 1
+}
+
+// farewell keeps what counts of a request, and gives its record back.
+func (c *Collector) farewell(id engine.RequestID) {
+	p := c.passing
+	slot := p.slots[id] - 1
+	r := &c.records[slot]
+	p.totals.add(r, p.sla)
+	if r.counts() {
+		p.lastMs = max(p.lastMs, r.lastMs)
+		p.ttftMs[id], p.e2eMs[id] = r.ttftMs(), r.e2eMs()
+		if r.tokens >= 2 {
+			p.ttstMs[id], p.tpotMs[id] = r.ttstMs(), r.tpotMs()
+		}
+	}
+	p.slots[id], p.requests[slot] = over, noRequest
+	p.free = append(p.free, slot)
+}
+
+// leave has the requests that are left when the run ends, leave.
+func (c *Collector) leave() {
+	for _, id := range c.passing.requests {
+		if id != noRequest {
+			c.farewell(id)
+		}
+	}
+	c.records, c.passing.requests, c.passing.free = nil, nil, nil
+}
+
+// Leave tells a part that its run has ended, so that its records are not kept until all other parts are over, too.
+func (c *Collector) Leave() {
+	if c.passing != nil {
+		c.leave()
+	}
+}
+
+// take adds up what a part has counted.
+func (p *passing) take(part *Collector) {
+	part.leave()
+	p.totals.merge(part.passing.totals)
+	p.lastMs = max(p.lastMs, part.passing.lastMs)
+}
+
+// existing moves the numbers among values to its front.
+func existing(values []float64) []float64 {
+	return slices.DeleteFunc(values, math.IsNaN)
+}
+
+// add counts a request.
+func (t *totals) add(r *record, sla SLA) {
+	if r.status == Completed {
+		t.finished++
+	}
+	if !r.counts() {
+		return
+	}
+	t.requests++
+	t.input += r.inputTokens
+	t.output += int(r.outputTokens)
+	t.reused += r.reusedTokens
+	t.firstReused += r.firstAdmitReusedTokens
+	if sla.met(r) {
+		t.good++
+		t.goodOutput += int(r.outputTokens)
+	}
+}
+
+func (t *totals) merge(other totals) {
+	t.finished += other.finished
+	t.requests += other.requests
+	t.input += other.input
+	t.output += other.output
+	t.reused += other.reused
+	t.firstReused += other.firstReused
+	t.good += other.good
+	t.goodOutput += other.goodOutput
+}
