@@ -149,12 +149,14 @@ build/reference/.installed:
 	build/reference/bin/pip install --quiet --disable-pip-version-check 'ai-dynamo==1.3.1' 'ai-dynamo-runtime==1.3.1'
 	@touch $@
 
-# VLLM=PYTHON, an environment with vLLM 0.28 (8 GB; installation in the head of tests/truth/vllm_scheduler.py). No GPU.
+# VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of
+# tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do.
 TRUTH_CASES ?= 2000
-truth: ## Compare with vLLM's own scheduler on random workloads, pass by pass
-	@test -n "$(VLLM)" || { echo "make truth: give VLLM=PYTHON, an environment with vLLM 0.28; see tests/truth/vllm_scheduler.py" >&2; exit 2; }
+truth: ## Compare with the engines' own schedulers on random workloads, pass by pass
+	@test -n "$(VLLM)$(SGLANG)" || { echo "make truth: give VLLM=PYTHON or SGLANG=PYTHON, environments with the engines; see docs/agreement.md" >&2; exit 2; }
 	go build -o build/passes ./gocore/truth/passes
-	$(PYTHON) tests/truth/truth.py --python $(VLLM) --passes build/passes -n $(TRUTH_CASES)
+	$(if $(VLLM),$(PYTHON) tests/truth/truth.py --engine vllm --python $(VLLM) --passes build/passes -n $(TRUTH_CASES))
+	$(if $(SGLANG),$(PYTHON) tests/truth/truth.py --engine sglang --python $(SGLANG) --passes build/passes -n $(TRUTH_CASES))
 
 truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=PYTHON for those of public traces)
 	$(BIN)/python tests/truth/table.py $(if $(VLLM),--vllm $(VLLM)) $(if $(SGLANG),--sglang $(SGLANG)) --write docs/agreement.md

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,7 +252,9 @@ func TestKilled(t *testing.T) {
 	conn := register(t, l, id)
 	here.await(t, handoff.Submit)
 	_ = conn.Close()
-	if err := wait(t, served); err == nil || !strings.Contains(err.Error(), "lost") {
+	// Whether it reads or writes next is left to chance.
+	if err := wait(t, served); err == nil ||
+		!strings.Contains(err.Error(), "lost") && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("source: got %v", err)
 	}
 	if got := fmt.Sprint(here.log()); got != "[submit cancel source]" {
