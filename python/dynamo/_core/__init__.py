@@ -255,8 +255,8 @@ class _Task:
         except BaseException:
             self._cancel(self.run_id, False)
             if started and not self._ended and not self.away:
-                # Go answers at once, and by then has removed the files that are not whole. The limit is for a thread that
-                # could not be started at all; on a busy machine the answer may take a while.
+                # Go answers at once, and by then has removed the files that are not whole. The limit is for a thread
+                # that could not be started at all; on a busy machine the answer may take a while.
                 self._running.acquire(timeout=15.0)
             raise
         if self._error is not None:

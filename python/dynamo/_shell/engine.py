@@ -298,9 +298,9 @@ class MockEngineArgs(FieldSet):
         bandwidth_g4_to_g2_gbps: GB/s from object storage to host.
         watermark: Fraction of the pool that admission must leave free, 0 to less than 1.
         eviction_backend: Which cached block is evicted: ``"lineage"`` (leaves first), ``"lru"`` or ``"multi_lru"``.
-        scheduler: Whose rules the engine schedules by: ``"dynamo"`` (default), those of Dynamo's mocker, or the engine's
-            own, ``"vllm"`` or ``"sglang"`` for the newest release known and ``"vllm-0.28"`` or ``"sglang-0.5"`` for
-            that one. The next three are vLLM's.
+        scheduler: Whose rules the engine schedules by: ``"dynamo"`` (default), those of Dynamo's mocker, or those of
+            the engine, ``"vllm"`` or ``"sglang"`` for the newest release known and ``"vllm-0.28"`` or
+            ``"sglang-0.5"`` for that one. The next three are vLLM's.
         async_scheduling: Whether a pass is composed while the one before it runs, as a stock server does.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 (default) is no limit.
