@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,6 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{engine.name}", help=f"interpreter of an environment with {engine.title}")
     parser.add_argument("--write", type=Path, metavar="FILE")
     given = vars(parser.parse_args(argv))
+    warnings.simplefilter("ignore")  # rejected requests are counted
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         for engine in pythons:
