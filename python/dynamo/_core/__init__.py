@@ -8,6 +8,7 @@ that would need a second one.
 from __future__ import annotations
 
 import _thread
+import atexit
 import functools
 import importlib
 import json
@@ -335,6 +336,8 @@ def load(name: str = "_core") -> ModuleType:
         if _Extension.module is None:
             _Extension.module = _import(name)
             _Extension.name = name
+            # Python waits for its threads before it exits, but not always for one whose join was interrupted.
+            atexit.register(remove_drafts)
         if _Extension.name != name:
             raise RuntimeError("live workers and replays need processes of their own: start one with subprocess")
         return _Extension.module
