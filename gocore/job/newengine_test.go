@@ -80,8 +80,8 @@ func (s *static) States() []engine.RequestState {
 	return all
 }
 
-// TestNewEngineType: an engine that a package registers runs in all loops, with every built-in router, and nobody minds
-// that it cannot coast.
+// TestNewEngineType: an engine that a package registers runs in all loops, with every built-in router, although
+// it cannot coast.
 func TestNewEngineType(t *testing.T) {
 	const config = `{"kind":"trace","trace_files":["testdata/one_long_request.jsonl"],"extra_engine_args":"{\"engine_type\":\"static\"}"`
 	// The batch of the first request lasts 10 s; the others wait for its end and then need two tokens.

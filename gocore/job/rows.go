@@ -14,7 +14,7 @@ func checkRows(o *strictjson.Object) error {
 	return nil
 }
 
-// passes reports whether requests may be made when they arrive and forgotten when they are over: nobody asks for them
+// passes reports whether requests may be made when they arrive and forgotten when they are over: nothing reads them
 // before or afterwards.
 func (s *Spec) passes() bool {
 	return !s.rows && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&

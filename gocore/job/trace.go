@@ -142,7 +142,7 @@ func (t *Trace) parse(as reading, poll func() error) (*workload.Workload, error)
 				source.Name, hashes[i], t.hashes[i])
 		}
 	}
-	if t.hashes == nil { // the first time, when nobody else has the trace yet
+	if t.hashes == nil { // the first reading, before any run has the trace
 		t.hashes = hashes
 	}
 	return w, nil

@@ -26,7 +26,7 @@
 //   - A prompt is cut to what is left of the chunk budget (R5, R7); the input budget may be overrun by one request (R6).
 //   - A refusal for lack of room stops admission until a request leaves the running ones (R8).
 //   - The new-token ratio falls with each decode, and follows the tokens generated after a retraction (R9).
-//   - Who is retracted, and where it waits then (R10, R11): retract, retractOne.
+//   - Which request is retracted, and where it waits then (R10, R11): retract, retractOne.
 //   - Nothing enters the tree while a request decodes (R12). Room is made after prefixes were found and locked (R13).
 //
 // Details that the comparison with SGLang has brought to light, where the rules say less:
