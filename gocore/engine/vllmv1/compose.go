@@ -14,7 +14,7 @@ import (
 func (s *Scheduler) serveRunning(b *batch) (budget int) {
 	budget = s.args.MaxNumBatchedTokens
 	from := 0
-	if s.serveSteady(b) {
+	if s.steady.serve(b) {
 		from = s.steady.prefix
 		budget -= b.scheduled
 	}
@@ -68,7 +68,7 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 // preemptLast takes all blocks from the running request that was admitted last and puts it at the front of the waiting
 // queue. Its tokens stay, and so does one that a pass in flight delivers; their KV is lost but for what stays registered.
 func (s *Scheduler) preemptLast(b *batch) *sequence {
-	s.clearSteady()
+	s.steady.clear()
 	last := len(s.running) - 1
 	r := s.running[last]
 	s.running = s.running[:last]
