@@ -24,7 +24,7 @@ func draw(seed uint64) drawn {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	args := engineargs.Default()
 	args.Scheduler = engineargs.VLLMOwn
-	args.BlockSize = 2 << rng.IntN(4)
+	args.BlockSize = 1 << rng.IntN(5)
 	args.NumGPUBlocks = 8 + rng.IntN(40)
 	args.MaxNumSeqs = 1 + rng.IntN(6)
 	args.MaxNumBatchedTokens = args.MaxNumSeqs + rng.IntN(60)
