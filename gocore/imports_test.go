@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"kvcache/radix":             {"kvcache"},
 	"engine":                    {"handoff", "kvcache", "speculation", "timing"},
 	"engine/calendar":           {},
+	"engine/enginetest":         {"engine", "engineargs", "kvcache"},
 	"engine/transit":            {"engine"},
 	"engine/vllm":               {"engine", "engine/calendar", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
 	"engine/sglang":             {"engine", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
