@@ -31,7 +31,8 @@
 //
 // Details that the comparison with SGLang has brought to light, where the rules say less:
 //
-//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool).
+//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool); pages that are added where the
+//     node was cut are younger still.
 //   - Whatever enters the tree is cut where the prompt ends, also after a retraction.
 //   - Longest-prefix-match looks up whole sequences, then caps the hit at one token less, not at the page before.
 //   - After the next part of a cut prompt the queue is not looked at if the budgets are spent; if the pool's is, that counts

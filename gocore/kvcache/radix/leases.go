@@ -142,9 +142,9 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 	p.free += int(at-known) * p.pageSize
 	if at < pages {
 		end = p.addChild(end, node{key: l.Key, first: at, pages: pages - at})
+		p.nodes[end].used = p.now() // younger than the rest of a node that was cut for it
 		p.announce(&l.Key, int(at), int(pages))
 	}
-	p.nodes[end].used = p.uses
 	p.moveLock(l.node, end)
 	l.node, l.cached = end, int(pages)*p.pageSize
 	if prompt := promptTokens / p.pageSize; prompt < int(pages) {
