@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
+	"aic/session", "cachetrace", "fieldtable", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
 	"live/discovery/kubernetes", "live/freeport", "live/guard", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
 	"live/zmtp", "memory", "truth/passes",
 }
