@@ -2,6 +2,7 @@ package engineargs
 
 import (
 	"slices"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
@@ -134,6 +135,17 @@ func (f field) settable() field {
 func (f field) inAnyCase() field {
 	f.anyCase = true
 	return f
+}
+
+// Described is the field of that name, or with a name such as "sglang.page_size" the member of an object, together with the
+// value that it has if it is not given and has no default: nil if there is none. An unknown name is a mistake in the program.
+func Described(name string) (f strictjson.Field, instead any) {
+	rows := table
+	if object, member, nested := strings.Cut(name, "."); nested {
+		rows, name = members[object], member
+	}
+	i := slices.IndexFunc(rows, func(f field) bool { return f.Name == name })
+	return rows[i].Field, rows[i].instead
 }
 
 // schema is the table as package strictjson wants it.

@@ -19,14 +19,13 @@ var rewrite = flag.Bool("rewrite", false, "write what is generated from the tabl
 
 const folder = "./gocore/engineargs"
 
-// nestedObjects are the fields that are objects, with their members and their classes in Python.
+// nestedObjects are the fields that are objects, and their classes in Python.
 var nestedObjects = []struct {
 	name, class, hints, doc string
-	table                   []field
 }{
-	{"reasoning", "ReasoningConfig", "ReasoningFields", "How a live engine thinks before it answers; offline replay ignores it.", reasoningTable},
-	{"sglang", "SglangArgs", "SglangFields", "Settings of a simulated SGLang engine; None means its default.", sglangTable},
-	{"trtllm", "TrtllmArgs", "TrtllmFields", "Settings of a simulated TensorRT-LLM engine; None means its default.", trtllmTable},
+	{"reasoning", "ReasoningConfig", "ReasoningFields", "How a live engine thinks before it answers; offline replay ignores it."},
+	{"sglang", "SglangArgs", "SglangFields", "Settings of a simulated SGLang engine; None means its default."},
+	{"trtllm", "TrtllmArgs", "TrtllmFields", "Settings of a simulated TensorRT-LLM engine; None means its default."},
 }
 
 // rowsOf is the table for generators.
@@ -108,7 +107,7 @@ func keep(t *testing.T, path, want string) {
 func TestGeneratedTable(t *testing.T) {
 	var nested, sizes []string
 	for _, object := range nestedObjects {
-		nested = append(nested, fmt.Sprintf("    %q: %s", object.name, list(t, "    ", object.table)))
+		nested = append(nested, fmt.Sprintf("    %q: %s", object.name, list(t, "    ", members[object.name])))
 	}
 	for _, spec := range engineTypes {
 		sizes = append(sizes, fmt.Sprintf("%q: %d", spec.Name, spec.BlockSize))
@@ -151,11 +150,11 @@ func TestGeneratedTypes(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(moduleHead + fieldtable.Literals(rowsOf(table)))
 	for _, object := range nestedObjects {
-		out.WriteString(fieldtable.Literals(rowsOf(object.table)))
+		out.WriteString(fieldtable.Literals(rowsOf(members[object.name])))
 	}
 	for _, object := range nestedObjects {
 		of := fieldtable.Row{Name: object.name, Class: object.class, Hints: object.hints}
-		out.WriteString(fieldtable.NestedClass(of, object.doc, rowsOf(object.table)))
+		out.WriteString(fieldtable.NestedClass(of, object.doc, rowsOf(members[object.name])))
 	}
 	out.WriteString(fieldtable.TypedDict("EngineFields",
 		"The keywords of MockEngineArgs and their types, also for a dict in its place: see help(MockEngineArgs).", rowsOf(table)))
@@ -181,7 +180,7 @@ func TestGeneratedPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(pageHead + fieldtable.Page(rowsOf(table)))
 	for _, object := range nestedObjects {
-		fmt.Fprintf(&out, "\n## `%s`\n\n%s In Python: `%s`.\n\n%s", object.name, object.doc, object.class, fieldtable.Page(rowsOf(object.table)))
+		fmt.Fprintf(&out, "\n## `%s`\n\n%s In Python: `%s`.\n\n%s", object.name, object.doc, object.class, fieldtable.Page(rowsOf(members[object.name])))
 	}
 	keep(t, "../../docs/reference/engine-arguments.md", out.String())
 }

@@ -6,6 +6,9 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
+// members are the rows of each field that is an object.
+var members = map[string][]field{"reasoning": reasoningTable, "sglang": sglangTable, "trtllm": trtllmTable}
+
 // reasoningTable holds the members of "reasoning".
 var reasoningTable = []field{
 	row("start_thinking_token_id", between(0, math.MaxUint32), nil, "The token that begins the thinking.").needed(),
