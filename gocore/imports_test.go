@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"fieldtable":                {"strictjson"},
 	"aic":                       {"speculation", "strictjson", "timing"},
 	"aic/session":               {"aic", "engineargs", "timing"},
-	"engineargs":                {"aic", "engine", "speculation", "strictjson"},
+	"engineargs":                {"aic", "engine", "speculation", "strictjson", "timing"},
 	"memory":                    {},
 	"timing":                    {},
 	"timing/profile":            {"timing"},

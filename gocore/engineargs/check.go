@@ -85,6 +85,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkPoolSpellings,
 	checkFrequencySketch,
 	checkAIC,
+	checkTimingModel,
 	checkScheduler,
 }
 

@@ -127,6 +127,9 @@ var table = []field{
 		"Whether a request is admitted only if blocks for its whole prompt are free.").only(VLLM).by(VLLMOwn),
 	row("long_prefill_token_threshold", atLeast(0), 0,
 		"Most tokens that one request computes in a pass; 0 is no limit.").only(VLLM).by(VLLMOwn),
+	row("timing_model", strictjson.Enum{Choices: timingModelNames(), Added: timingModelNames}, nil,
+		"What says how long passes take. By default that follows from other fields: ``\"aic\"`` with aic_backend, ``\"interpolated\"`` "+
+			"with planner_profile_data, else ``\"polynomial\"``; naming it makes sure that the field is not forgotten.").byKeyword(),
 	row("has_perf_model", strictjson.Any{}, nil,
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }

@@ -53,9 +53,9 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", option, err)
 		}
-		return grid, "interpolated", nil
+		return grid, args.TimingModel, nil
 	default:
-		return nil, "polynomial", nil
+		return args.Formula, args.TimingModel, nil
 	}
 }
 

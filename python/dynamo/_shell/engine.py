@@ -118,6 +118,9 @@ class MockEngineArgs(FieldSet):
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with
             ``engine_type`` vllm, ``scheduler`` vllm.
+        timing_model: What says how long passes take. By default that follows from other fields: ``"aic"`` with
+            aic_backend, ``"interpolated"`` with planner_profile_data, else ``"polynomial"``; naming it makes sure that
+            the field is not forgotten.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and
     the memory fractions can be set.
