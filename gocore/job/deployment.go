@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -107,7 +108,7 @@ func checkPools(o *strictjson.Object) error {
 	case !o.Given("router_mode"): // two pools have no default
 		return &strictjson.FieldError{
 			Field: "router_mode", Got: "nothing",
-			Want: router.KVMode + " or " + router.RoundRobinMode + " with prefill_engine_args and decode_engine_args",
+			Want: "one of " + strings.Join(router.ModeNames(), ", ") + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil

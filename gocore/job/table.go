@@ -75,11 +75,11 @@ var options = slices.Concat([]option{
 		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"},
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "format of the trace (default: mooncake)",
-		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"`` or ``\"dynamo\"``.",
+		doc:   strictjson.Listed(workload.FormatNames(), "``%q``") + ".",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -223,8 +223,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
-		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers",
+		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
@@ -395,10 +395,6 @@ func aicOptions() []option {
 		made[i] = option{Field: aic.Fields[at], shell: true, group: loadModelGroup, help: h[1]}
 	}
 	return made
-}
-
-var traceFormats = []string{
-	"mooncake", "mooncake-delta", "mooncake_delta", "agentic_mooncake", "agentic-mooncake", "applied_compute_agentic", "dynamo",
 }
 
 var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}

@@ -167,6 +167,18 @@ func (List) broken(any) string { return "" }
 // Want lists the choices in their order.
 func (t Enum) Want() string { return "one of " + strings.Join(t.all(), ", ") }
 
+// Listed is some choices as a sentence lists them, each in the given form of package fmt; the first one is the default:
+// "lifo (default) or fifo".
+func Listed(choices []string, form string) string {
+	shown := make([]string, len(choices))
+	for i, c := range choices {
+		shown[i] = fmt.Sprintf(form, c)
+	}
+	shown[0] += " (default)"
+	last := len(shown) - 1
+	return strings.Join(shown[:last], ", ") + " or " + shown[last]
+}
+
 // all lists every choice once.
 func (t Enum) all() []string {
 	if t.Added == nil {
