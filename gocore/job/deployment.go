@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// deployment is the workers of a run: one pool, or one for prompts and one for outputs.
+// deployment describes the workers of a run: one pool, or one pool for prompts and one for outputs.
 type deployment struct {
 	disaggregated           bool
 	args                    engineargs.Args // of the one pool, or of decode workers
@@ -87,7 +87,7 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 	return args, warnings, nil
 }
 
-// checkPools refuses a description that is half that of one pool and half that of two.
+// checkPools refuses a description that mixes options of one pool with options of two.
 func checkPools(o *strictjson.Object) error {
 	for _, pair := range [][2]string{{"prefill_engine_args", "decode_engine_args"}, {"decode_engine_args", "prefill_engine_args"}} {
 		if !o.Given(pair[0]) {
@@ -114,7 +114,7 @@ func checkPools(o *strictjson.Object) error {
 	return nil
 }
 
-// checkPair makes sure that one pool can go on with what the other has begun.
+// checkPair makes sure that decode workers can continue the requests that prefill workers have begun.
 func checkPair(prefill, decode engineargs.Args) error {
 	wrong := func(field string, got any, want string) error {
 		return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}

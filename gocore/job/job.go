@@ -55,7 +55,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	return r.report(outcome, warnings)
 }
 
-// run is a Spec with everything that it asks for loaded.
+// run is a Spec together with the inputs that were loaded for it.
 type run struct {
 	*Spec
 	monitor    *Monitor
@@ -100,7 +100,7 @@ func (r *run) check() []string {
 	return slices.Concat(r.warnings, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
 }
 
-// ended is what a simulation leaves.
+// ended is the outcome of a simulation.
 type ended struct {
 	replay.Outcome
 	wall time.Duration
@@ -123,7 +123,7 @@ func (r *run) simulate() (ended, error) {
 	return e, nil
 }
 
-// config is what the replay itself has to know.
+// config is the configuration of the replay.
 func (r *run) config() replay.Config {
 	return deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
@@ -142,7 +142,7 @@ func (r *run) poll(nowMs float64, finished int) error {
 	return r.monitor.pollRun(nowMs, finished)
 }
 
-// logged simulates, and writes the decisions of the routers to the file that is meant for them, if there is one.
+// logged simulates, and writes the decisions of the routers to the file of router_log, if that is given.
 func (r *run) logged() (e ended, err error) {
 	if r.outputs.routerLog == "" {
 		return r.timed()

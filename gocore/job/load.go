@@ -86,7 +86,7 @@ func openFile(option, path string) (*os.File, error) {
 	return file, nil
 }
 
-// shownPath is a path as messages show it: on one line, and visible even if it is empty.
+// shownPath is a path as messages show it: in one line, and quoted if it is empty.
 func shownPath(path string) string {
 	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
 		return strconv.Quote(path)

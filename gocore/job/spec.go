@@ -43,7 +43,7 @@ type Spec struct {
 type traceSpec struct {
 	files             []string
 	format            workload.Format
-	blockSize         int // 0 if the trace may say it itself
+	blockSize         int // 0 if it was not given: some traces have it themselves
 	sharedPrefixRatio float64
 	numPrefixGroups   int
 }
@@ -87,7 +87,7 @@ func Parse(config string) (*Spec, error) {
 	return s, nil
 }
 
-// specOf takes over the options that stand for themselves.
+// specOf copies the options that need no further parsing.
 func specOf(o *strictjson.Object) *Spec {
 	s := &Spec{
 		synthetic:    o.Text("kind") == kindSynthetic,

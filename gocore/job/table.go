@@ -17,9 +17,10 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	offline  bool // it works only in virtual time
-	// feature is what the option needs and this build has not, "" for an option that works. Only its default is accepted.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
+	// works.
 	feature string
-	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
 	// shell marks an option that only the command line knows. It is no key of the description.
 	shell bool

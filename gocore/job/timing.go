@@ -84,7 +84,7 @@ func splitProfile(path string, info fs.FileInfo) (folder, name string) {
 	return filepath.Dir(path), filepath.Base(path)
 }
 
-// setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
+// setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
 	trace := cacheTrace()
