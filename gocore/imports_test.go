@@ -46,10 +46,11 @@ var mayImport = map[string][]string{
 	"cachetrace":                {"engine", "engineargs", "kvcache", "worker"},
 	"live/pace":                 {},
 	"live/online":               {"engine", "kvcache", "live/pace", "replay", "report", "router", "timing", "worker", "workload"},
-	"live/wire":                 {},
-	"live/bootstrap":            {"handoff"},
-	"live/rendezvous":           {"handoff", "live/bootstrap", "live/guard"},
-	"live/card":                 {},
+	"protocol":                  {},
+	"protocol/wire":             {},
+	"protocol/bootstrap":        {"handoff"},
+	"live/rendezvous":           {"handoff", "protocol/bootstrap", "live/guard"},
+	"protocol/card":             {},
 	"live/bus":                  {"live/guard"},
 	"live/bus/bustest":          {},
 	"live/discovery":            {"live/guard"},
@@ -58,14 +59,14 @@ var mayImport = map[string][]string{
 	"live/connlimit":            {"live/guard"},
 	"live/freeport":             {},
 	"live/leaktest":             {},
-	"live/plane":                {"live/bus", "live/connlimit", "live/guard", "live/wire"},
-	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/guard", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
-	"live/serve":                {"aic/session", "cachetrace", "engine", "engineargs", "job", "live", "live/bus", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/guard", "live/plane", "strictjson", "worker"},
+	"live/plane":                {"live/bus", "live/connlimit", "live/guard", "protocol/wire"},
+	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "protocol/bootstrap", "live/bus", "protocol/card", "live/discovery", "live/guard", "live/pace", "live/plane", "live/publish", "live/rendezvous", "protocol/wire", "speculation", "timing", "worker"},
+	"live/serve":                {"aic/session", "cachetrace", "engine", "engineargs", "job", "live", "live/bus", "protocol/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/guard", "live/plane", "strictjson", "worker"},
 	"live/blocks":               {"kvcache"},
 	"live/guard":                {},
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {"live/guard"},
-	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
+	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "protocol/wire", "live/zmtp"},
 	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
 }
 
@@ -74,7 +75,7 @@ var mayImport = map[string][]string{
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
+	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "protocol/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
 	"live/discovery/kubernetes", "live/freeport", "live/guard", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
 	"live/zmtp", "memory", "truth/passes",
 }

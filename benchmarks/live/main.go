@@ -16,7 +16,7 @@ import (
 
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 func main() {

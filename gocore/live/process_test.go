@@ -21,12 +21,12 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
-	"dynosim/gocore/live/card"
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/wire"
 )
 
 // startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above 0.

@@ -12,7 +12,7 @@ import (
 
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // TestShutdownUnderLoad: clients that are cut off hear of it, and nothing of the process is left but its closed ports.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // FuzzQuery: whatever a router asks, the answer is one of the kinds that there are.

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // Records lists what subscribers find the channels by. host is an address of this host that they can reach.

@@ -21,7 +21,7 @@ import (
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 const patience = time.Minute
