@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 )
 

@@ -12,11 +12,11 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
 	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // Worker is one simulated worker: an identity in discovery, and an engine for each of its ranks.

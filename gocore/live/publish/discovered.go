@@ -6,9 +6,9 @@ import (
 	"net"
 	"strconv"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 )
 

@@ -16,10 +16,10 @@ import (
 	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/live"
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/strictjson"
 )
 

@@ -7,9 +7,10 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/discovery"
-	"dynosim/gocore/live/discovery/etcd"
-	"dynosim/gocore/live/discovery/kubernetes"
+	"dynosim/gocore/live/store"
+	"dynosim/gocore/live/store/etcd"
+	"dynosim/gocore/live/store/kubernetes"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/strictjson"
 )
 
@@ -39,7 +40,7 @@ func (p *plan) parseDiscovery(o *strictjson.Object, env environment) error {
 	case "kubernetes":
 		return p.parseKubernetes(env)
 	case "mem":
-		registry := discovery.NewMemory()
+		registry := store.NewMemory()
 		p.config.OpenStore = func(context.Context) (discovery.Store, error) { return registry.Open(), nil }
 		p.warnings = append(p.warnings, "discovery_backend mem: no other process will find these workers")
 	default:
@@ -50,9 +51,9 @@ func (p *plan) parseDiscovery(o *strictjson.Object, env environment) error {
 
 // parseFiles prepares one walk through the records of everybody, for all workers.
 func (p *plan) parseFiles(env environment) {
-	root := discovery.FileRoot(env.get)
-	open := sync.OnceValues(func() (*discovery.File, error) {
-		file, err := discovery.OpenFile(root)
+	root := store.FileRoot(env.get)
+	open := sync.OnceValues(func() (*store.File, error) {
+		file, err := store.OpenFile(root)
 		if err == nil {
 			p.close = func() { _ = file.Close() }
 		}

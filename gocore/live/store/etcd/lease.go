@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // grant takes the lease: a new one at first, later the same number again. One that exists is fine, an answer may have been

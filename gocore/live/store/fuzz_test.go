@@ -1,10 +1,12 @@
-package discovery
+package store
 
 import (
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"dynosim/gocore/protocol/discovery"
 )
 
 // FuzzFileNames: every key has a file name of its own, from which it can be read again.
@@ -33,16 +35,16 @@ func FuzzList(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer func() { _ = store.Close() }()
-		if err := store.Put(Record{Bucket: Models, Key: "mine", Document: []byte("{}")}); err != nil {
+		if err := store.Put(discovery.Record{Bucket: discovery.Models, Key: "mine", Document: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		if name == "" || len(name) > 100 || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." || name == "mine" {
 			return
 		}
-		if err := write(store.folder(Models)+"/"+name, content); err != nil {
+		if err := write(store.folder(discovery.Models)+"/"+name, content); err != nil {
 			t.Skip(err)
 		}
-		records, err := store.List(Models)
+		records, err := store.List(discovery.Models)
 		if err != nil || len(records) < 1 || len(records) > 2 {
 			t.Errorf("got %v, %v", records, err)
 		}
@@ -54,20 +56,6 @@ func FuzzList(f *testing.F) {
 		}
 		if mine == 0 {
 			t.Error("a record is lost")
-		}
-	})
-}
-
-func FuzzParseEndpoint(f *testing.F) {
-	standard := Endpoint{"dynamo", "backend", "generate"}
-	f.Add("dyn://a.b.c")
-	f.Fuzz(func(t *testing.T, text string) {
-		e, err := ParseEndpoint(text, standard)
-		if err != nil {
-			return
-		}
-		if again, err := ParseEndpoint(e.String(), standard); err != nil || again != e {
-			t.Errorf("got %v, %v from %v", again, err, e)
 		}
 	})
 }

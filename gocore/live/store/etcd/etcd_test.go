@@ -25,8 +25,8 @@ import (
 	"testing"
 	"time"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/freeport"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // server is an etcd process that keeps its data while it is stopped.

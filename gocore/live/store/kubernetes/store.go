@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // store is the part of one worker in the resource of its process.

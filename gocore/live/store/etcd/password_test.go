@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // newGuarded starts an etcd that wants a password and whose tokens live for a second, the least that there is.

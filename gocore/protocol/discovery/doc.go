@@ -6,6 +6,5 @@
 //	v1/event_channels  where events are published             NAMESPACE/COMPONENT/TOPIC/PUBLISHER
 //
 // A [Store] holds the records of one worker and keeps them alive: they go away when it is closed, and expire by themselves
-// some seconds after a process was killed. [File] keeps them in files that all processes of a host see, [Memory] in this
-// process, where nobody else looks. record.go has the documents.
+// some seconds after a process was killed. Package live/store has the stores.
 package discovery

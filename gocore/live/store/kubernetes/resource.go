@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/protocol/discovery"
 )
 
 const (

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -27,6 +28,9 @@ type Record struct {
 	Key      string
 	Document []byte // JSON
 }
+
+// ErrExists is the error of a record that exists already.
+var ErrExists = errors.New("a record with this key exists already")
 
 // Store holds the records of one worker. Implementations are safe for concurrent use.
 type Store interface {

@@ -1,4 +1,4 @@
-package discovery
+package store
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // ttl is the age at which a file that nobody has touched counts for nothing. Peers of other makes use the same.
@@ -35,7 +36,7 @@ type File struct {
 
 	mu     sync.Mutex
 	own    map[string][]byte // by path
-	used   map[Bucket]bool
+	used   map[discovery.Bucket]bool
 	closed bool
 	stop   chan struct{}
 	done   chan struct{}
@@ -49,8 +50,8 @@ func openFile(root string, ttl time.Duration) (*File, error) {
 		return nil, err
 	}
 	f := &File{
-		id: RandomID(), root: root, ttl: ttl, touch: ttl / 3,
-		own: map[string][]byte{}, used: map[Bucket]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
+		id: discovery.RandomID(), root: root, ttl: ttl, touch: ttl / 3,
+		own: map[string][]byte{}, used: map[discovery.Bucket]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go guard.Func(f.keepAlive)()
 	return f, nil
@@ -64,11 +65,11 @@ func FileRoot(getenv func(string) string) string {
 	return filepath.Join(os.TempDir(), "dynamo_store_kv")
 }
 
-// InstanceID implements [Store]; it is a random number.
+// InstanceID implements [discovery.Store]; it is a random number.
 func (f *File) InstanceID() uint64 { return f.id }
 
-// Put implements [Store].
-func (f *File) Put(r Record) error {
+// Put implements [discovery.Store].
+func (f *File) Put(r discovery.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -86,8 +87,8 @@ func (f *File) Put(r Record) error {
 	return nil
 }
 
-// Delete implements [Store].
-func (f *File) Delete(bucket Bucket, key string) error {
+// Delete implements [discovery.Store].
+func (f *File) Delete(bucket discovery.Bucket, key string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path := f.path(bucket, key)
@@ -95,13 +96,13 @@ func (f *File) Delete(bucket Bucket, key string) error {
 	return remove(path)
 }
 
-// List implements [Store].
-func (f *File) List(bucket Bucket) ([]Record, error) {
+// List implements [discovery.Store].
+func (f *File) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	entries, err := os.ReadDir(f.folder(bucket))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var all []Record
+	var all []discovery.Record
 	for _, e := range entries {
 		path := filepath.Join(f.folder(bucket), e.Name())
 		key, err := url.PathUnescape(e.Name())
@@ -109,14 +110,14 @@ func (f *File) List(bucket Bucket) ([]Record, error) {
 			continue
 		}
 		if document, err := os.ReadFile(path); err == nil { // it may have been removed meanwhile
-			all = append(all, Record{Bucket: bucket, Key: key, Document: document})
+			all = append(all, discovery.Record{Bucket: bucket, Key: key, Document: document})
 		}
 	}
-	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(all, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
 	return all, nil
 }
 
-// Close implements [Store].
+// Close implements [discovery.Store].
 func (f *File) Close() error {
 	f.mu.Lock()
 	first := !f.closed
@@ -135,7 +136,9 @@ func (f *File) Close() error {
 }
 
 // Open returns a store for one of several workers, which keeps its records here: its Close removes only those.
-func (f *File) Open() Store { return &fileShare{File: f, id: RandomID(), own: map[place]bool{}} }
+func (f *File) Open() discovery.Store {
+	return &fileShare{File: f, id: discovery.RandomID(), own: map[place]bool{}}
+}
 
 type fileShare struct {
 	*File
@@ -146,7 +149,7 @@ type fileShare struct {
 
 func (s *fileShare) InstanceID() uint64 { return s.id }
 
-func (s *fileShare) Put(r Record) error {
+func (s *fileShare) Put(r discovery.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.File.Put(r)
@@ -156,7 +159,7 @@ func (s *fileShare) Put(r Record) error {
 	return err
 }
 
-func (s *fileShare) Delete(b Bucket, key string) error {
+func (s *fileShare) Delete(b discovery.Bucket, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.own, place{b, key})
@@ -223,9 +226,13 @@ func (f *File) expired(path string) bool {
 	return err == nil && time.Since(info.ModTime()) > f.ttl
 }
 
-func (f *File) folder(b Bucket) string { return filepath.Join(f.root, filepath.FromSlash(string(b))) }
+func (f *File) folder(b discovery.Bucket) string {
+	return filepath.Join(f.root, filepath.FromSlash(string(b)))
+}
 
-func (f *File) path(b Bucket, key string) string { return filepath.Join(f.folder(b), fileName(key)) }
+func (f *File) path(b discovery.Bucket, key string) string {
+	return filepath.Join(f.folder(b), fileName(key))
+}
 
 // fileName encodes every byte of a key that is neither a letter nor a digit.
 func fileName(key string) string {
@@ -253,7 +260,7 @@ func write(path string, document []byte) error {
 	defer func() { _ = os.Remove(draft) }()
 	err := os.Link(draft, path)
 	if errors.Is(err, fs.ErrExist) {
-		return ErrExists
+		return discovery.ErrExists
 	}
 	return err
 }

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/status"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/protocol/discovery"
 )
 
 const (

@@ -1,24 +1,22 @@
-package discovery
+package store
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
+
+	"dynosim/gocore/protocol/discovery"
 )
 
-// ErrExists is the error of a record that exists already.
-var ErrExists = errors.New("a record with this key exists already")
-
-// Memory is a registry within one process. Each of its stores is a [Store] for one worker.
+// Memory is a registry within one process. Each of its stores is a [discovery.Store] for one worker.
 type Memory struct {
 	mu      sync.Mutex
 	records map[place][]byte
 }
 
 type place struct {
-	bucket Bucket
+	bucket discovery.Bucket
 	key    string
 }
 
@@ -26,8 +24,8 @@ type place struct {
 func NewMemory() *Memory { return &Memory{records: map[place][]byte{}} }
 
 // Open returns a store of this registry.
-func (m *Memory) Open() Store {
-	return &memoryStore{id: RandomID(), registry: m, own: map[place]bool{}}
+func (m *Memory) Open() discovery.Store {
+	return &memoryStore{id: discovery.RandomID(), registry: m, own: map[place]bool{}}
 }
 
 type memoryStore struct {
@@ -38,19 +36,19 @@ type memoryStore struct {
 
 func (s *memoryStore) InstanceID() uint64 { return s.id }
 
-func (s *memoryStore) Put(r Record) error {
+func (s *memoryStore) Put(r discovery.Record) error {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
 	at := place{r.Bucket, r.Key}
 	if _, ok := s.registry.records[at]; ok {
-		return fmt.Errorf("%s/%s: %w", r.Bucket, r.Key, ErrExists)
+		return fmt.Errorf("%s/%s: %w", r.Bucket, r.Key, discovery.ErrExists)
 	}
 	s.registry.records[at] = r.Document
 	s.own[at] = true
 	return nil
 }
 
-func (s *memoryStore) Delete(bucket Bucket, key string) error {
+func (s *memoryStore) Delete(bucket discovery.Bucket, key string) error {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
 	delete(s.registry.records, place{bucket, key})
@@ -58,16 +56,16 @@ func (s *memoryStore) Delete(bucket Bucket, key string) error {
 	return nil
 }
 
-func (s *memoryStore) List(bucket Bucket) ([]Record, error) {
+func (s *memoryStore) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
-	var all []Record
+	var all []discovery.Record
 	for at, document := range s.registry.records {
 		if at.bucket == bucket {
-			all = append(all, Record{Bucket: bucket, Key: at.key, Document: document})
+			all = append(all, discovery.Record{Bucket: bucket, Key: at.key, Document: document})
 		}
 	}
-	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(all, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
 	return all, nil
 }
 

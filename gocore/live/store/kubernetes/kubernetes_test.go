@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/protocol/discovery"
 )
 
 func TestInstanceID(t *testing.T) {
