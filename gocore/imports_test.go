@@ -65,9 +65,9 @@ var mayImport = map[string][]string{
 	"live/serve":            {"aic/session", "cachetrace", "engine", "engineargs", "job", "live", "live/bus", "protocol/card", "live/connlimit", "protocol/discovery", "live/store", "live/store/etcd", "live/store/kubernetes", "live/guard", "live/plane", "strictjson", "worker"},
 	"live/blocks":           {"kvcache"},
 	"live/guard":            {},
-	"live/events":           {"engine", "kvcache", "live/blocks"},
-	"live/zmtp":             {"live/guard"},
-	"live/publish":          {"engine", "live/blocks", "live/bus", "protocol/discovery", "live/events", "live/guard", "live/plane", "protocol/wire", "live/zmtp"},
+	"live/publish/events":   {"engine", "kvcache", "live/blocks"},
+	"live/publish/zmtp":     {"live/guard"},
+	"live/publish":          {"engine", "live/blocks", "live/bus", "protocol/discovery", "live/publish/events", "live/guard", "live/plane", "protocol/wire", "live/publish/zmtp"},
 	"job":                   {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
 }
 
@@ -78,7 +78,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "protocol/card", "live/connlimit", "live/store", "live/store/etcd",
 	"live/store/kubernetes", "live/freeport", "live/guard", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/zmtp", "memory", "truth/passes",
+	"live/publish/zmtp", "memory", "truth/passes",
 }
 
 func TestImports(t *testing.T) {

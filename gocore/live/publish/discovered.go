@@ -6,8 +6,8 @@ import (
 	"net"
 	"strconv"
 
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 )

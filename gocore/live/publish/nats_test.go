@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
-	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/discovery"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/events"
-	"dynosim/gocore/live/zmtp"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/zmtp"
 	"dynosim/gocore/protocol/discovery"
 )
 

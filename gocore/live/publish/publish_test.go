@@ -18,9 +18,9 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/wire"
 )
 

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
