@@ -8,7 +8,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
-	"dynosim/gocore/live/pace"
+	"dynosim/gocore/pace"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/timing"
 	model "dynosim/gocore/worker"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/live/pace"
+	"dynosim/gocore/pace"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
