@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"aic":                   {"speculation", "strictjson", "timing"},
 	"aic/session":           {"aic", "engineargs", "timing"},
 	"engineargs":            {"aic", "engine", "speculation", "strictjson"},
-	"memory":                {},
+	"job/memory":            {},
 	"timing":                {},
 	"timing/profile":        {"timing"},
 	"speculation":           {},
@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"router":                {"kvcache", "strictjson", "timing"},
 	"report":                {"engine", "workload"},
 	"replay":                {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},
-	"tracestats":            {"workload"},
+	"job/tracestats":        {"workload"},
 	"truth":                 {"engine", "engineargs", "replay", "workload"},
 	"truth/passes":          {"truth"},
 	"cachetrace":            {"engine", "engineargs", "kvcache", "worker"},
@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"live/publish/events":   {"engine", "kvcache", "live/blocks"},
 	"live/publish/zmtp":     {"live/guard"},
 	"live/publish":          {"engine", "live/blocks", "live/bus", "protocol/discovery", "live/publish/events", "live/guard", "live/plane", "protocol/wire", "live/publish/zmtp"},
-	"job":                   {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "replay/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
+	"job":                   {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "replay/online", "job/memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "job/tracestats", "worker", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -78,7 +78,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "protocol/card", "live/connlimit", "live/store", "live/store/etcd",
 	"live/store/kubernetes", "live/freeport", "live/guard", "leaktest", "replay/online", "pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/publish/zmtp", "memory", "truth/passes",
+	"live/publish/zmtp", "job/memory", "truth/passes",
 }
 
 func TestImports(t *testing.T) {
