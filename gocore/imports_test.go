@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"engineargs":            {"aic", "engine", "speculation", "strictjson"},
 	"job/memory":            {},
 	"timing":                {},
-	"timing/profile":        {"timing"},
+	"timing/profile":        {"spelling", "timing"},
 	"speculation":           {},
 	"kvcache":               {},
 	"kvcache/paged":         {"kvcache"},
@@ -62,13 +62,13 @@ var mayImport = map[string][]string{
 	"leaktest":              {},
 	"live/plane":            {"live/bus", "live/connlimit", "live/guard", "protocol/wire"},
 	"live":                  {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "protocol/bootstrap", "live/bus", "protocol/card", "protocol/discovery", "live/guard", "pace", "live/plane", "live/publish", "live/rendezvous", "protocol/wire", "speculation", "timing", "worker"},
-	"live/serve":            {"aic/session", "cachetrace", "engine", "engineargs", "job", "live", "live/bus", "protocol/card", "live/connlimit", "protocol/discovery", "live/store", "live/store/etcd", "live/store/kubernetes", "live/guard", "live/plane", "strictjson", "worker"},
+	"live/serve":            {"aic/session", "cachetrace", "engine", "engineargs", "live", "live/bus", "protocol/card", "live/connlimit", "protocol/discovery", "live/store", "live/store/etcd", "live/store/kubernetes", "live/guard", "live/plane", "strictjson", "timing/profile", "worker"},
 	"live/blocks":           {"kvcache"},
 	"live/guard":            {},
 	"live/publish/events":   {"engine", "kvcache", "live/blocks"},
 	"live/publish/zmtp":     {"live/guard"},
 	"live/publish":          {"engine", "live/blocks", "live/bus", "protocol/discovery", "live/publish/events", "live/guard", "live/plane", "protocol/wire", "live/publish/zmtp"},
-	"job":                   {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "replay/online", "job/memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "job/tracestats", "worker", "workload"},
+	"job":                   {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "replay/online", "job/memory", "replay", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "job/tracestats", "worker", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -78,7 +78,7 @@ var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "lo
 var shells = []string{
 	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "protocol/card", "live/connlimit", "live/store", "live/store/etcd",
 	"live/store/kubernetes", "live/freeport", "live/guard", "leaktest", "replay/online", "pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/publish/zmtp", "job/memory", "truth/passes",
+	"live/publish/zmtp", "job/memory", "timing/profile", "truth/passes",
 }
 
 func TestImports(t *testing.T) {

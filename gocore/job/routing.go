@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -160,7 +161,7 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, 
 		}
 	}
 	if free > 0 {
-		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", shownPath(r.decisions), free)}, nil
+		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", spelling.Path(r.decisions), free)}, nil
 	}
 	return nil, nil
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"dynosim/gocore/aic/session"
-	"dynosim/gocore/job"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing/profile"
 )
 
 // errStopped ends a process that was asked to before it had begun to serve.
@@ -64,8 +64,7 @@ func (p *plan) parseTiming(ask Ask, stop *Stop) (err error) {
 	const option = "engine arguments"
 	c := &p.config
 	if c.Args.AIC.Backend == "" {
-		c.Timing, err = job.LoadModel(option, c.Args)
-		return err
+		return p.loadProfile(option)
 	}
 	starting := session.NewSet(ask.before(stop))
 	opened, err := starting.Open(option, c.Args.AIC)
@@ -78,5 +77,19 @@ func (p *plan) parseTiming(ask Ask, stop *Stop) (err error) {
 	p.warnings = append(p.warnings, starting.Warnings()...)
 	p.timing = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Config.Name(), c.Args.NumGPUBlocks)
 	c.Predict = opened.Through(ask).Predict
+	return nil
+}
+
+// loadProfile reads measured durations, if the engine arguments in option name some.
+func (p *plan) loadProfile(option string) error {
+	at := p.config.Args.Profile
+	if at == "" {
+		return nil
+	}
+	grid, _, err := profile.Open(at)
+	if err != nil {
+		return fmt.Errorf("%s: %w", option, err)
+	}
+	p.config.Timing = grid
 	return nil
 }
