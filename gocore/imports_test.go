@@ -90,7 +90,7 @@ var areas = []struct {
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
 		"job":            {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"live/serve":     {"aic/session", "cachetrace", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing/profile", "worker"},
+		"live/serve":     {"aic/session", "cachetrace", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},

@@ -101,7 +101,7 @@ func TestFindModel(t *testing.T) {
 	}
 	getenv := func(name string) string { return map[string]string{"HF_HUB_CACHE": cache}[name] }
 	for path, want := range map[string]string{cache: cache, "org/tiny": snapshot, "org/none": "", "/no/where": "", filepath.Join(refs, "main"): ""} {
-		got, err := FindModel(path, getenv)
+		got, err := FindModel(path, HubCache(getenv))
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %q, %v", path, got, err)
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// FindModel returns the folder of a model: path itself, or the snapshot that the Hugging Face cache has of the model with
-// that name. getenv looks up environment variables. Nothing is downloaded.
-func FindModel(path string, getenv func(string) string) (string, error) {
+// FindModel returns the folder of a model: path itself, or the snapshot that the Hugging Face cache, a folder, has of the model
+// with that name. Nothing is downloaded.
+func FindModel(path, cache string) (string, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return filepath.Abs(path)
@@ -23,7 +23,6 @@ func FindModel(path string, getenv func(string) string) (string, error) {
 	if strings.Count(path, "/") != 1 || strings.HasPrefix(path, "/") || strings.HasPrefix(path, ".") {
 		return "", fmt.Errorf("%q: %w", path, fs.ErrNotExist)
 	}
-	cache := hubCache(getenv)
 	model := filepath.Join(cache, "models--"+strings.ReplaceAll(path, "/", "--"))
 	revision, err := os.ReadFile(filepath.Join(model, "refs", "main"))
 	if err != nil {
@@ -32,7 +31,8 @@ func FindModel(path string, getenv func(string) string) (string, error) {
 	return filepath.Join(model, "snapshots", strings.TrimSpace(string(revision))), nil
 }
 
-func hubCache(getenv func(string) string) string {
+// HubCache is the folder of the Hugging Face cache. getenv looks up environment variables.
+func HubCache(getenv func(string) string) string {
 	if dir := getenv("HF_HUB_CACHE"); dir != "" {
 		return dir
 	}
