@@ -119,7 +119,7 @@ var apart = []struct {
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
+	"aic/session", "cachetrace", "fieldtable", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
 	"live/connlimit", "live/freeport", "live/guard", "live/plane", "live/publish", "live/publish/zmtp",
 	"live/rendezvous", "live/serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
 	"replay/online", "timing/profile", "truth/passes",

@@ -228,25 +228,21 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "on " + workerType(o).String() + " workers"
 	case f.aic && !o.Given("aic_backend"):
 		return "without aic_backend"
-	case f.Name == "planner_profile_data" && o.Given("aic_backend"):
-		return "with aic_backend"
-	case isMemoryFraction(f.Name):
-		return fractionInVain(o, f.Name)
+	case f.without != "" && o.Given(f.without):
+		return "with " + f.without
+	case f.backend != "":
+		return fractionInVain(o, f.backend)
 	default:
 		return ""
 	}
 }
 
-func isMemoryFraction(name string) bool {
-	return slices.Contains([]string{"gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"}, name)
-}
-
-// fractionInVain is inVain for the share of GPU memory that a KV pool is estimated from, in the words of one backend.
-func fractionInVain(o *strictjson.Object, name string) string {
+// fractionInVain is inVain for the share of GPU memory that the KV pool of a backend is estimated from.
+func fractionInVain(o *strictjson.Object, backend string) string {
 	if !estimatesPool(o) {
 		return "with num_gpu_blocks"
 	}
-	if memory, _ := aic.Of(o).Memory(); memory.Field != name {
+	if o.Text("aic_backend") != backend {
 		return "with aic_backend " + o.Text("aic_backend")
 	}
 	return ""
@@ -415,16 +411,21 @@ func watermark(o *strictjson.Object) float64 {
 	return o.Float("watermark")
 }
 
-// defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
+// What the members of "sglang" are if they are not given. defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
 // most this size that does not fit it once it is rounded up.
-const defaultChunk = 8192
+const (
+	defaultChunk            = 8192
+	defaultPrefillTokens    = 16384
+	defaultClip             = 4096
+	defaultConservativeness = 1.0
+)
 
 func sglang(o *strictjson.Object) SGLangArgs {
 	a := SGLangArgs{
-		MaxPrefillTokens:   16384,
+		MaxPrefillTokens:   defaultPrefillTokens,
 		ChunkedPrefillSize: max(defaultChunk/blockSize(o), 1) * blockSize(o),
-		ClipMaxNewTokens:   4096,
-		Conservativeness:   1,
+		ClipMaxNewTokens:   defaultClip,
+		Conservativeness:   defaultConservativeness,
 		ReferenceQuirks:    true,
 		Overlap:            true,
 	}

@@ -14,11 +14,14 @@ from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
 from dynamo._core import Progress, values
-from dynamo._shell.aic import AicFields, AicPerfConfig
-from dynamo._shell.engine import EngineFields, MockEngineArgs
-from dynamo._shell.fields import PATHS, FieldSet
+from dynamo._shell.aic import AicPerfConfig
+from dynamo._shell.aic_fields import AicFields
+from dynamo._shell.engine import MockEngineArgs
+from dynamo._shell.engine_fields import EngineFields
+from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
-from dynamo._shell.router import KvRouterConfig, RouterFields
+from dynamo._shell.router import KvRouterConfig
+from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import files
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
@@ -321,29 +324,31 @@ def _engine_args(name: str, value: object) -> str:
     if isinstance(value, MockEngineArgs):
         return value.to_json()
     if isinstance(value, Mapping):
-        return _fields_text(name, value)
+        return _fields_text("engine_args", name, value)
     raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
 
 
-def _fields_text(name: str, value: object) -> str:
+def _fields_text(table: str, name: str, value: object) -> str:
     """A dict of fields as JSON text; objects of nested fields and paths may stand in it."""
     if isinstance(value, Mapping):
-        value = {key: _plain_field(key, item) for key, item in value.items()}
+        fields = fields_of(None, table)
+        value = {key: _plain_field(fields, key, item) for key, item in value.items()}
     return _json_text(name, value)
 
 
-def _plain_field(name: str, value: object) -> object:
+def _plain_field(fields: Fields, name: str, value: object) -> object:
     if isinstance(value, FieldSet):
         return value.to_dict()
-    return values.path(name, value) if name in PATHS and isinstance(value, os.PathLike) else value
+    takes_path = name in fields and fields[name].path
+    return values.path(name, value) if takes_path and isinstance(value, os.PathLike) else value
 
 
 def _router_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text("router_config", name, value)
 
 
 def _aic_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text("aic_perf_config", name, value)
 
 
 def _planner_config(name: str, value: object) -> str:
