@@ -127,6 +127,18 @@ var table = []field{
 		"Whether a request is admitted only if blocks for its whole prompt are free.").only(VLLM).by(VLLMOwn),
 	row("long_prefill_token_threshold", atLeast(0), 0,
 		"Most tokens that one request computes in a pass; 0 is no limit.").only(VLLM).by(VLLMOwn),
+	row("step_overhead_us", overhead, 0.0,
+		"Host time of each pass, in microseconds."),
+	row("seq_overhead_us", overhead, 0.0,
+		"Host time of each pass for each request in it, in microseconds."),
+	row("request_overhead_us", overhead, 0.0,
+		"Microseconds from the worker to the scheduler, for each request.").on(engine.Aggregated, engine.Prefill),
+	row("prefill_scale", factor, 1.0,
+		"Factor on the predicted time of prompts."),
+	row("decode_scale", factor, 1.0,
+		"Factor on the predicted time of decode steps."),
+	row("kv_pool_scale", factor, 1.0,
+		"Factor on an estimated KV pool.").withAIC(),
 	row("has_perf_model", strictjson.Any{}, nil,
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }
@@ -136,6 +148,8 @@ const destinationMissing = "destination_missing"
 var (
 	fraction = strictjson.Number{Max: 1}
 	port     = between(0, math.MaxUint16)
+	overhead = strictjson.Number{Max: 1e9} // microseconds
+	factor   = strictjson.Number{MinOpen: true, Max: 1000}
 	path     = strictjson.Text{NonEmpty: true, Path: true}
 )
 
