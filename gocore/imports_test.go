@@ -39,7 +39,8 @@ var mayImport = map[string][]string{
 	"workload":                  {"eventheap", "kvcache", "spelling"},
 	"router":                    {"kvcache", "strictjson", "timing"},
 	"report":                    {"engine", "workload"},
-	"replay":                    {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},
+	"planner":                   {"engine"},
+	"replay":                    {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
 	"tracestats":                {"workload"},
 	"truth":                     {"engine", "engineargs", "replay", "workload"},
 	"truth/passes":              {"truth"},
@@ -66,7 +67,7 @@ var mayImport = map[string][]string{
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {"live/guard"},
 	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
+	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "planner", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed

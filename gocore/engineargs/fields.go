@@ -14,6 +14,7 @@ type use uint8
 const (
 	applied use = iota
 	liveOnly
+	startUp
 	offload
 	silent
 )
@@ -47,7 +48,7 @@ var table = []field{
 	row("speedup_ratio", strictjson.Number{}, 1.0),
 	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
 	row("dp_size", between(1, math.MaxUint32), 1),
-	row("startup_time", strictjson.Number{}, nil).as(liveOnly),
+	row("startup_time", strictjson.Number{}, nil).as(startUp),
 	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated").orNull(),
 	row("is_prefill", strictjson.Bool{}, false),
 	row("is_decode", strictjson.Bool{}, false),
