@@ -60,7 +60,8 @@ var areas = []struct {
 		"workload":      {"eventheap", "kvcache", "spelling"},
 		"router":        {"kvcache", "strictjson", "timing"},
 		"report":        {"engine", "workload"},
-		"replay":        {"engine", "engineargs", "eventheap", "handoff", "report", "router", "timing", "worker", "workload"},
+		"planner":       {"engine"},
+		"replay":        {"engine", "engineargs", "eventheap", "handoff", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online": {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
 		"truth":         {"engine", "engineargs", "replay", "workload"},
 		"truth/passes":  {"truth"},
@@ -92,7 +93,7 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
 		"live/serve":     {"aic/session", "cachetrace", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{

@@ -53,6 +53,8 @@ type Args struct {
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
+	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
+	StartupSeconds float64
 	// Live is what only live workers have a use for; ParseLive sets it.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
@@ -61,9 +63,8 @@ type Args struct {
 
 // LiveArgs are the arguments of a worker that serves real clients.
 type LiveArgs struct {
-	Ranks          int     // engines of one worker, data parallelism
-	StartupSeconds float64 // before it serves
-	LocalIndexer   bool    // it answers routers that have missed events
+	Ranks          int  // engines of one worker, data parallelism
+	LocalIndexer   bool // it answers routers that have missed events
 	Reasoning      *Reasoning
 	ResponseReplay string // file with outputs to repeat, "" for none
 	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
@@ -173,12 +174,16 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
+// ParsePlanned is Parse for an engine of a run in which a planner starts workers.
+func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
+
 // shell is where an engine is going to run.
 type shell uint8
 
 const (
 	offline shell = iota
 	live
+	planned // offline, with a planner
 )
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
@@ -190,6 +195,9 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
+	if in != offline {
+		args.StartupSeconds = o.Float("startup_time")
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
@@ -222,6 +230,8 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
+	case f.use == startUp && in == offline:
+		return "on offline replay"
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
@@ -375,7 +385,6 @@ func workerType(o *strictjson.Object) engine.Role {
 func liveArgs(o *strictjson.Object) LiveArgs {
 	a := LiveArgs{
 		Ranks:          o.Int("dp_size"),
-		StartupSeconds: o.Float("startup_time"),
 		LocalIndexer:   o.Bool("enable_local_indexer"),
 		ResponseReplay: o.Text("response_replay_trace_path"),
 		EventsPort:     o.Int("zmq_kv_events_port"),

@@ -37,7 +37,7 @@ var table = []field{
 	row("dp_size", between(1, math.MaxUint32), 1,
 		"Data-parallel ranks of a live worker, an engine each; replay accepts only 1."),
 	row("startup_time", strictjson.Number{}, nil,
-		"Seconds before a live worker serves.").as(liveOnly).implied(0),
+		"Seconds before a live worker serves, or one that a planner has started.").as(startUp).implied(0),
 	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated",
 		"``\"aggregated\"``, or ``\"prefill\"`` or ``\"decode\"`` in a deployment of two pools.").orNull().settable(),
 	row("is_prefill", strictjson.Bool{}, false,

@@ -382,7 +382,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -424,7 +424,7 @@ func TestParseLive(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
+	want := LiveArgs{Ranks: 2, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}
