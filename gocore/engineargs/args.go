@@ -47,6 +47,8 @@ type Args struct {
 	Formula     timing.Model
 	// Profile is the file or folder with measured durations, "" for none.
 	Profile string
+	// Knobs adjust durations and the size of the pool to what was measured.
+	Knobs Knobs
 	// AIC is the session that predicts durations instead of both, without a Backend if there is none.
 	AIC aic.Config
 	// Capacity is what the size of the KV pool has to be estimated from, zero if that is known.
@@ -56,6 +58,8 @@ type Args struct {
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
+	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
+	StartupSeconds float64
 	// Live is what only live workers have a use for; ParseLive sets it.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
@@ -64,9 +68,8 @@ type Args struct {
 
 // LiveArgs are the arguments of a worker that serves real clients.
 type LiveArgs struct {
-	Ranks          int     // engines of one worker, data parallelism
-	StartupSeconds float64 // before it serves
-	LocalIndexer   bool    // it answers routers that have missed events
+	Ranks          int  // engines of one worker, data parallelism
+	LocalIndexer   bool // it answers routers that have missed events
 	Reasoning      *Reasoning
 	ResponseReplay string // file with outputs to repeat, "" for none
 	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
@@ -104,6 +107,8 @@ type SGLangArgs struct {
 	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
 	// whole outputs of running requests are reserved. Both are looked at by SGLang's own scheduler only.
 	Overlap, IgnoreEOS bool
+	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
+	RecvInterval int
 }
 
 // SchedulePolicy is the order in which SGLang considers waiting requests.
@@ -174,12 +179,16 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
+// ParsePlanned is Parse for an engine of a run in which a planner starts workers.
+func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
+
 // shell is where an engine is going to run.
 type shell uint8
 
 const (
 	offline shell = iota
 	live
+	planned // offline, with a planner
 )
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
@@ -191,6 +200,9 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
+	if in != offline {
+		args.StartupSeconds = o.Float("startup_time")
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
@@ -223,6 +235,8 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
+	case f.use == startUp && in == offline:
+		return "on offline replay"
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
@@ -235,6 +249,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "without aic_backend"
 	case f.without != "" && o.Given(f.without):
 		return "with " + f.without
+	case f.Name == "kv_pool_scale" && !estimatesPool(o):
+		return "with num_gpu_blocks"
 	case f.backend != "":
 		return fractionInVain(o, f.backend)
 	default:
@@ -301,6 +317,7 @@ func build(o *strictjson.Object) Args {
 		Role:                workerType(o),
 		Transfer:            transfer(o),
 		Profile:             o.Text("planner_profile_data"),
+		Knobs:               knobs(o),
 		Drafts:              o.Int("aic_nextn"),
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),
 		DraftSeed:           o.Uint("aic_mtp_seed"),
@@ -378,7 +395,6 @@ func workerType(o *strictjson.Object) engine.Role {
 func liveArgs(o *strictjson.Object) LiveArgs {
 	a := LiveArgs{
 		Ranks:          o.Int("dp_size"),
-		StartupSeconds: o.Float("startup_time"),
 		LocalIndexer:   o.Bool("enable_local_indexer"),
 		ResponseReplay: o.Text("response_replay_trace_path"),
 		EventsPort:     o.Int("zmq_kv_events_port"),
@@ -438,6 +454,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		Conservativeness:   defaultConservativeness,
 		ReferenceQuirks:    true,
 		Overlap:            true,
+		RecvInterval:       1,
 	}
 	nested := o.Object("sglang")
 	if nested == nil {
@@ -451,6 +468,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	set("max_prefill_tokens", &a.MaxPrefillTokens)
 	set("chunked_prefill_size", &a.ChunkedPrefillSize)
 	set("clip_max_new_tokens", &a.ClipMaxNewTokens)
+	set("scheduler_recv_interval", &a.RecvInterval)
 	if nested.Given("schedule_conservativeness") {
 		a.Conservativeness = nested.Float("schedule_conservativeness")
 	}

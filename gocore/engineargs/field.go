@@ -15,6 +15,7 @@ type use uint8
 const (
 	applied use = iota
 	liveOnly
+	startUp
 	offload
 	silent
 )

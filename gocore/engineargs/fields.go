@@ -37,7 +37,7 @@ var table = []field{
 	row("dp_size", between(1, math.MaxUint32), 1,
 		"Data-parallel ranks of a live worker, an engine each; replay accepts only 1."),
 	row("startup_time", strictjson.Number{}, nil,
-		"Seconds before a live worker serves.").as(liveOnly).implied(0),
+		"Seconds before a live worker serves, or one that a planner has started.").as(startUp).implied(0),
 	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated",
 		"``\"aggregated\"``, or ``\"prefill\"`` or ``\"decode\"`` in a deployment of two pools.").orNull().settable(),
 	row("is_prefill", strictjson.Bool{}, false,
@@ -130,6 +130,18 @@ var table = []field{
 	row("timing_model", strictjson.Enum{Choices: timingModelNames(), Added: timingModelNames}, nil,
 		"What says how long passes take. By default that follows from other fields: ``\"aic\"`` with aic_backend, ``\"interpolated\"`` "+
 			"with planner_profile_data, else ``\"polynomial\"``; naming it makes sure that the field is not forgotten.").byKeyword(),
+	row("step_overhead_us", overhead, 0.0,
+		"Host time of each pass, in microseconds.").byKeyword(),
+	row("seq_overhead_us", overhead, 0.0,
+		"Host time of each pass for each request in it, in microseconds.").byKeyword(),
+	row("request_overhead_us", overhead, 0.0,
+		"Time from the worker to the scheduler, for each request, in microseconds.").on(engine.Aggregated, engine.Prefill).byKeyword(),
+	row("prefill_scale", factor, 1.0,
+		"Factor on the predicted time of prompts.").byKeyword(),
+	row("decode_scale", factor, 1.0,
+		"Factor on the predicted time of decode passes.").byKeyword(),
+	row("kv_pool_scale", factor, 1.0,
+		"Factor on an estimated KV pool.").withAIC().byKeyword(),
 	row("has_perf_model", strictjson.Any{}, nil,
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }
@@ -139,6 +151,8 @@ const destinationMissing = "destination_missing"
 var (
 	fraction = strictjson.Number{Max: 1}
 	port     = between(0, math.MaxUint16)
+	overhead = strictjson.Number{Max: 1e9} // microseconds
+	factor   = strictjson.Number{MinOpen: true, Max: 1000}
 	path     = strictjson.Text{NonEmpty: true, Path: true}
 )
 

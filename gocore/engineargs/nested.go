@@ -39,6 +39,8 @@ var sglangTable = []field{
 		"Requests never end early, so the whole outputs of running requests are reserved.").by(SGLangOwn).implied(false).byKeyword(),
 	row("enable_mixed_chunk", strictjson.Bool{}, nil,
 		"Batches that mix prompts with decoding requests. They are not simulated: True is refused.").by(SGLangOwn).implied(false).byKeyword(),
+	row("scheduler_recv_interval", atLeast(1), nil,
+		"Look for new requests after this many decode batches, and after each prefill batch.").by(SGLangOwn).implied(1).byKeyword(),
 }
 
 // trtllmTable holds the members of "trtllm".

@@ -71,6 +71,7 @@ class SglangFields(TypedDict, total=False):
     overlap_schedule: bool | None
     ignore_eos: bool | None
     enable_mixed_chunk: bool | None
+    scheduler_recv_interval: int | None
 
 
 class SglangArgs(FieldSet):
@@ -93,6 +94,8 @@ class SglangArgs(FieldSet):
             Works with ``scheduler`` sglang.
         enable_mixed_chunk: Batches that mix prompts with decoding requests. They are not simulated: True is refused.
             Default: False. Works with ``scheduler`` sglang.
+        scheduler_recv_interval: Look for new requests after this many decode batches, and after each prefill batch.
+            Default: 1. Works with ``scheduler`` sglang.
 
     Raises TypeError for a wrong type, ValueError for a value out of range.
     """
@@ -113,6 +116,7 @@ class SglangArgs(FieldSet):
         overlap_schedule: bool | None = None,
         ignore_eos: bool | None = None,
         enable_mixed_chunk: bool | None = None,
+        scheduler_recv_interval: int | None = None,
     ) -> None:
         given = {
             "schedule_policy": schedule_policy,
@@ -125,6 +129,7 @@ class SglangArgs(FieldSet):
             "overlap_schedule": overlap_schedule,
             "ignore_eos": ignore_eos,
             "enable_mixed_chunk": enable_mixed_chunk,
+            "scheduler_recv_interval": scheduler_recv_interval,
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
 
@@ -225,3 +230,9 @@ class EngineFields(TypedDict, total=False):
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
     timing_model: TimingModel | None
+    step_overhead_us: float
+    seq_overhead_us: float
+    request_overhead_us: float
+    prefill_scale: float
+    decode_scale: float
+    kv_pool_scale: float

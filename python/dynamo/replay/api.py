@@ -23,11 +23,13 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import files
+from dynamo.replay.planner import Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
+    "Planner",
     "Progress",
     "Report",
     "Requests",
@@ -82,6 +84,7 @@ def run_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -129,6 +132,8 @@ def run_trace_replay(
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
+        planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
+            ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
         planner_config: A planner. Not built yet: refused.
         benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
@@ -193,6 +198,7 @@ def run_synthetic_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -214,7 +220,7 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
+    planner, planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
     max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, report_jsonl_path, save_trace and
     on_progress.
 
@@ -271,6 +277,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    hook = Hook(given["planner"]) if given.get("planner") is not None else None
     workload = given.get("trace_files")
     trace = None
     if isinstance(workload, Workload):
@@ -281,7 +288,12 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         if value is not None or run_options()[name].positional:
             config[name] = plain(name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress, trace)
+    try:
+        result = _core.run(config, on_progress, trace, None if hook is None else hook.answer)
+    except RuntimeError:
+        if hook is None or hook.failure is None:
+            raise
+        raise hook.failure from None
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -355,6 +367,10 @@ def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
 
 
+def _planner(name: str, value: object) -> bool:
+    return True  # Hook has checked it
+
+
 _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "path": values.path,
     "paths": trace_paths,
@@ -363,6 +379,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "router_config": _router_config,
     "aic_config": _aic_config,
     "object_or_path": _planner_config,
+    "planner": _planner,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,
