@@ -51,7 +51,7 @@ func (s *Scheduler) queuedWork() engine.Phases {
 	return p
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	s.clearSteady()
 	all := slices.Clone(s.running)
