@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Stats is what a workload is like. Lengths are in tokens.
+// Stats describes a workload. Lengths are in tokens.
 type Stats struct {
 	Format    string `json:"format,omitempty"` // of the trace; "" if the workload was generated
 	BlockSize int    `json:"block_size"`       // of the engine, to which everything about blocks refers

@@ -9,7 +9,7 @@ import (
 // manyPerSecond is a rate of sessions that suggests times in another unit.
 const manyPerSecond = 1000
 
-// problems lists what is no error but may not be meant.
+// problems lists what is no error but may be unintended.
 func problems(w *workload.Workload, s *Stats) []string {
 	found := w.Notes.Texts(s.Requests)
 	short := 0
