@@ -118,7 +118,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 func (w *Worker) start() error {
 	defer close(w.started)
 	select {
-	case <-time.After(time.Duration(w.args.Live.StartupSeconds * 1e9)):
+	case <-time.After(time.Duration(w.args.StartupSeconds * 1e9)):
 	case <-w.quit:
 		return nil
 	}
