@@ -186,6 +186,19 @@ func (c *Collector) Part(worker int) *Collector {
 	}
 }
 
+// AddWorker makes room for one more worker.
+func (c *Collector) AddWorker() { c.workers = append(c.workers, timeline{}) }
+
+// Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
+// its last token and is not over yet. The latter is NaN for one token.
+func (c *Collector) Latencies(id engine.RequestID) (ttftMs, itlMs float64) {
+	r := c.record(id)
+	if r.tokens < 2 {
+		return r.ttftMs(), math.NaN()
+	}
+	return r.ttftMs(), r.tpotMs()
+}
+
 // Merge takes in what parts have collected, and ends them. Rejected requests then come in their own order.
 func (c *Collector) Merge(parts []*Collector) {
 	for _, part := range parts {
