@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"dynosim/gocore/strictjson"
-	"dynosim/gocore/workload"
 )
 
 // The two kinds of run. Their other keys are those of the Python functions run_trace_replay and
@@ -62,7 +61,7 @@ func checkKind(o *strictjson.Object) error {
 func checkTraceFiles(o *strictjson.Object) error {
 	files := o.List("trace_files")
 	switch {
-	case traceFormat(o) == workload.Dynamo:
+	case traceFormat(o).Several():
 		if len(files) == 0 {
 			return errors.New("trace_files: got 0 files, want at least one")
 		}

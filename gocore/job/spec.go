@@ -17,6 +17,7 @@ type Spec struct {
 	deployment deployment
 	routing    routing
 
+	seed        uint64                 // of what a trace leaves to chance
 	trace       traceSpec              // what to read, if the workload is not synthetic
 	generated   workload.SyntheticSpec // what to generate, if it is
 	concurrency int                    // requests in flight at the same time; 0 follows the arrival times
@@ -102,6 +103,7 @@ func specOf(o *strictjson.Object) *Spec {
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {
+		s.seed = o.Uint("seed")
 		s.trace = parseTrace(o)
 		s.trace.sharedPrefixRatio = o.Float("trace_shared_prefix_ratio")
 		s.trace.numPrefixGroups = o.Int("trace_num_prefix_groups")

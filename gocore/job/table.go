@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/router"
@@ -69,8 +70,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}},
 		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
 		flag: "trace_file",
-		help: "Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
-		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
+		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - reads standard input",
+		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
@@ -80,8 +81,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "format of the trace (default: mooncake)",
-		doc:   strictjson.Listed(workload.FormatNames(), "``%q``") + ".",
+		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
+		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for which docs/workloads.md has an example each.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -94,8 +95,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "fraction of each trace prompt replaced by a shared prefix (default: 0)",
-		doc:   "Fraction of each prompt of an applied-compute trace that is replaced by a prefix which sessions share, 0 (default) to 1.",
+		help:  "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts share (default: 0)",
+		doc:   "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in traces that do not say what prompts share.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},

@@ -29,10 +29,18 @@ type Trace struct {
 // reading says in what form an engine needs the prompts of a trace.
 type reading struct {
 	blockSize   int
-	namePartial bool // workload.TraceSpec.NamePartialBlocks
+	namePartial bool   // workload.TraceSpec.NamePartialBlocks
+	seed        uint64 // of what the trace leaves to chance, 0 if that is nothing
 }
 
-func readingFor(args engineargs.Args) reading { return reading{args.BlockSize, args.ComparesTokens()} }
+// readingFor is what a run with this seed wants for engines with these arguments.
+func (t traceSpec) readingFor(args engineargs.Args, seed uint64) reading {
+	as := reading{blockSize: args.BlockSize, namePartial: args.ComparesTokens()}
+	if t.format.Draws() {
+		as.seed = seed
+	}
+	return as
+}
 
 // traceOptions are the options of a run that say how to read a trace.
 var traceOptions = []string{

@@ -57,6 +57,19 @@ TraceFormat: TypeAlias = Literal[
     "agentic-mooncake",
     "applied_compute_agentic",
     "dynamo",
+    "azure",
+    "burstgpt",
+    "splitwise",
+    "vidur",
+    "servegen",
+    "weka",
+    "bailian",
+    "llmservingsim",
+    "sharegpt",
+    "aiperf",
+    "sglang-bench",
+    "vllm-bench",
+    "guidellm",
 ]
 ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
@@ -107,13 +120,14 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
-            already.
+            ``trace_format="dynamo"``, ``"servegen"`` and ``"weka"``. Or what ``load_trace`` has read, without the
+            options of a trace, which it has already.
         trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
-            ``"applied_compute_agentic"`` or ``"dynamo"``.
+            ``"applied_compute_agentic"``, ``"dynamo"``, or that of a public trace or of a load generator, for which
+            docs/workloads.md has an example each.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
-            which sessions share, 0 (default) to 1.
+        trace_shared_prefix_ratio: Fraction of each prompt that is replaced by a prefix which sessions share, 0
+            (default) to 1, in traces that do not say what prompts share.
         trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
         num_workers: Simulated workers of one pool; 1 if not given.
         num_prefill_workers: Prefill workers of two pools; 1 if not given.
