@@ -42,6 +42,8 @@ type Args struct {
 	Transfer TransferArgs
 	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
 	Profile string
+	// Knobs adjust durations and the size of the pool to what was measured.
+	Knobs Knobs
 	// AIC is the session that predicts durations instead of both, without a Backend if there is none.
 	AIC aic.Config
 	// Capacity is what the size of the KV pool has to be estimated from, zero if that is known.
@@ -99,6 +101,8 @@ type SGLangArgs struct {
 	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
 	// whole outputs of running requests are reserved. Both are looked at by SGLang's own scheduler only.
 	Overlap, IgnoreEOS bool
+	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
+	RecvInterval int
 }
 
 // SchedulePolicy is the order in which SGLang considers waiting requests.
@@ -230,6 +234,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "without aic_backend"
 	case f.Name == "planner_profile_data" && o.Given("aic_backend"):
 		return "with aic_backend"
+	case f.Name == "kv_pool_scale" && !estimatesPool(o):
+		return "with num_gpu_blocks"
 	case isMemoryFraction(f.Name):
 		return fractionInVain(o, f.Name)
 	default:
@@ -300,6 +306,7 @@ func build(o *strictjson.Object) Args {
 		Role:                workerType(o),
 		Transfer:            transfer(o),
 		Profile:             o.Text("planner_profile_data"),
+		Knobs:               knobs(o),
 		Drafts:              o.Int("aic_nextn"),
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),
 		DraftSeed:           o.Uint("aic_mtp_seed"),
@@ -427,6 +434,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		Conservativeness:   1,
 		ReferenceQuirks:    true,
 		Overlap:            true,
+		RecvInterval:       1,
 	}
 	nested := o.Object("sglang")
 	if nested == nil {
@@ -440,6 +448,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	set("max_prefill_tokens", &a.MaxPrefillTokens)
 	set("chunked_prefill_size", &a.ChunkedPrefillSize)
 	set("clip_max_new_tokens", &a.ClipMaxNewTokens)
+	set("scheduler_recv_interval", &a.RecvInterval)
 	if nested.Given("schedule_conservativeness") {
 		a.Conservativeness = nested.Float("schedule_conservativeness")
 	}

@@ -105,6 +105,12 @@ var table = []field{
 	row("async_scheduling", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
 	row("scheduler_reserve_full_isl", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
 	row("long_prefill_token_threshold", atLeast(0), 0).only(VLLM).by(VLLMOwn),
+	row("step_overhead_us", overhead, 0.0),
+	row("seq_overhead_us", overhead, 0.0),
+	row("request_overhead_us", overhead, 0.0).on(engine.Aggregated, engine.Prefill),
+	row("prefill_scale", factor, 1.0),
+	row("decode_scale", factor, 1.0),
+	row("kv_pool_scale", factor, 1.0).withAIC(),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }
 
@@ -127,6 +133,7 @@ var sglangFields = []strictjson.Field{
 	{Name: "overlap_schedule", Type: strictjson.Bool{}},
 	{Name: "ignore_eos", Type: strictjson.Bool{}},
 	{Name: "enable_mixed_chunk", Type: strictjson.Bool{}},
+	{Name: "scheduler_recv_interval", Type: atLeast(1)},
 }
 
 var trtllmFields = []strictjson.Field{
@@ -136,6 +143,8 @@ var trtllmFields = []strictjson.Field{
 var (
 	fraction = strictjson.Number{Max: 1}
 	port     = between(0, math.MaxUint16)
+	overhead = strictjson.Number{Max: 1e9} // microseconds
+	factor   = strictjson.Number{MinOpen: true, Max: 1000}
 )
 
 func atLeast(low uint64) strictjson.Integer { return strictjson.Integer{Min: low} }

@@ -68,7 +68,7 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 func (a Args) ComparesTokens() bool { return a.Scheduler == SGLangOwn && a.SGLang.Policy == LPM }
 
 // ownSettings are the members of "sglang" at which only SGLang's own scheduler looks.
-var ownSettings = []string{"overlap_schedule", "ignore_eos", "enable_mixed_chunk"}
+var ownSettings = []string{"overlap_schedule", "ignore_eos", "enable_mixed_chunk", "scheduler_recv_interval"}
 
 // idleSettings warns of members of "sglang" at which the scheduler does not look.
 func idleSettings(o *strictjson.Object) []string {

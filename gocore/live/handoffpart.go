@@ -42,7 +42,7 @@ func (r *rank) handOff(n *command) {
 	case handoff.Submit:
 		q.held = true
 		e := r.enter(q)
-		e.Hold = true
+		e.Hold, e.SentMs = true, n.atMs
 		r.engine.Add(e)
 	case handoff.Release:
 		r.forget(q, r.source.ReleaseSource)

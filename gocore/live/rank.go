@@ -254,7 +254,9 @@ func (r *rank) takeCommands() (startMs float64) {
 		case n.action != handoff.None:
 			r.handOff(n)
 		default:
-			r.engine.Add(r.enter(n.request))
+			e := r.enter(n.request)
+			e.SentMs = n.atMs
+			r.engine.Add(e)
 		}
 		startMs = max(startMs, commands[i].atMs)
 	}

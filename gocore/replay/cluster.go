@@ -136,7 +136,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 // dispatch hands a request to the worker that was chosen for it.
 func (c *cluster) dispatch(turn int32, to int) {
 	c.haltCoast(to)
-	c.assign(turn, to)
+	c.assign(turn, to, c.nowMs)
 	c.updateReady(to)
 }
 

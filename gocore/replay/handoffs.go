@@ -94,7 +94,9 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
-		d.prefill.workers[a.Worker].Engine.Add(d.prompt(id))
+		prompt := d.prompt(id)
+		prompt.SentMs = d.nowMs
+		d.prefill.workers[a.Worker].Engine.Add(prompt)
 		d.prefill.updateReady(a.Worker)
 	}
 	return NameRequest(err, d.Workload)

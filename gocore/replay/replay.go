@@ -147,9 +147,11 @@ func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
 	return req
 }
 
-// assign hands a turn that has arrived to a worker.
-func (r *run) assign(turn int32, to int) {
-	r.workers[to].Engine.Add(r.request(engine.RequestID(turn)))
+// assign hands a turn to a worker, which it reached at sentMs.
+func (r *run) assign(turn int32, to int, sentMs float64) {
+	req := r.request(engine.RequestID(turn))
+	req.SentMs = sentMs
+	r.workers[to].Engine.Add(req)
 	r.collector.Worker(engine.RequestID(turn), to)
 }
 

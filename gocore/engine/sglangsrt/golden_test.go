@@ -47,6 +47,7 @@ func readExample(t *testing.T, d *datadriven.TestData) example {
 	nestedNames := map[string]string{
 		"overlap": "overlap_schedule", "chunk": "chunked_prefill_size", "max_prefill": "max_prefill_tokens",
 		"conservativeness": "schedule_conservativeness", "policy": "schedule_policy", "ignore_eos": "ignore_eos",
+		"recv_interval": "scheduler_recv_interval",
 	}
 	fields, nested := []string{`"engine_type": "sglang", "scheduler": "sglang-0.5"`}, []string{}
 	for _, a := range d.CmdArgs {

@@ -89,6 +89,7 @@ func newWorker(index int, cfg *replay.Config, observe bool, models *sync.Mutex, 
 
 // submit gives the worker a request. It never waits.
 func (w *worker) submit(r engine.Request) {
+	r.SentMs = w.clock.NowMs()
 	w.mu.Lock()
 	w.inbox = append(w.inbox, r)
 	w.mu.Unlock()

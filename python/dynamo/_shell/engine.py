@@ -76,6 +76,7 @@ class SglangFields(TypedDict, total=False):
     overlap_schedule: bool | None
     ignore_eos: bool | None
     enable_mixed_chunk: bool | None
+    scheduler_recv_interval: int | None
 
 
 class SglangArgs(FieldSet):
@@ -96,6 +97,8 @@ class SglangArgs(FieldSet):
             one and the next have an effect with ``scheduler="sglang"`` only.
         ignore_eos: Requests never end early, so the whole outputs of running requests are reserved; False by default.
         enable_mixed_chunk: False. True is refused: such batches are not simulated.
+        scheduler_recv_interval: Look for new requests after this many decode batches, and after each prefill batch; 1 by
+            default. With ``scheduler="sglang"`` only.
 
     Raises TypeError for a wrong type, ValueError for a value out of range.
     """
@@ -116,6 +119,7 @@ class SglangArgs(FieldSet):
         overlap_schedule: bool | None = None,
         ignore_eos: bool | None = None,
         enable_mixed_chunk: bool | None = None,
+        scheduler_recv_interval: int | None = None,
     ) -> None:
         given = {
             "schedule_policy": schedule_policy,
@@ -128,6 +132,7 @@ class SglangArgs(FieldSet):
             "overlap_schedule": overlap_schedule,
             "ignore_eos": ignore_eos,
             "enable_mixed_chunk": enable_mixed_chunk,
+            "scheduler_recv_interval": scheduler_recv_interval,
         }
         super().__init__({name: value for name, value in given.items() if value is not None})
 
@@ -222,6 +227,12 @@ class EngineFields(TypedDict, total=False):
     async_scheduling: bool
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
+    step_overhead_us: float
+    seq_overhead_us: float
+    request_overhead_us: float
+    prefill_scale: float
+    decode_scale: float
+    kv_pool_scale: float
 
 
 _POSITIONAL = tuple(name for name in EngineFields.__annotations__ if name != "num_gpu_blocks_override")
@@ -304,6 +315,12 @@ class MockEngineArgs(FieldSet):
         async_scheduling: Whether a pass is composed while the one before it runs, as a stock server does.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 (default) is no limit.
+        step_overhead_us: Host time of each pass, in microseconds; 0 by default, as the next two.
+        seq_overhead_us: Host time of each pass for each request in it, in microseconds.
+        request_overhead_us: Microseconds from the worker to the scheduler, for each request.
+        prefill_scale: Factor on the predicted time of prompts; 1 by default.
+        decode_scale: Factor on the predicted time of decode steps; 1 by default.
+        kv_pool_scale: Factor on an estimated KV pool; 1 by default.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and
     the memory fractions can be set.
