@@ -176,8 +176,8 @@ h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top:
 p { color: var(--soft); } .n { color: var(--soft); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 40rem; }
-svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
+svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 32rem; }
+svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .axis { stroke: var(--line); } .band { fill: var(--band); } .same { stroke: var(--soft); stroke-dasharray: 4 3; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 circle { fill: var(--c); fill-opacity: .55; } polyline { fill: none; stroke: var(--c); stroke-width: 2; }

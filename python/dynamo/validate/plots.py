@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 _COLOURS = 4
-_LEFT, _TOP, _RIGHT, _BOTTOM = 44, 8, 10, 36
+_LEFT, _TOP, _RIGHT, _BOTTOM = 44, 8, 20, 36
 # Half the width of the band around the line of agreement, as a factor.
 _BAND = 1.2
 
@@ -45,7 +46,7 @@ def legend(points: Iterable[Point]) -> str:
 
 def scatter(points: Sequence[Point], ends: Span, title: str, *, wide: bool = False) -> str:
     """Measured (across) against simulated (up), on log axes of equal ends."""
-    size = 560 if wide else 300
+    size = 420 if wide else 300
     engines = sorted({point.engine for point in points})
     inner = size - _LEFT - _RIGHT
     scale = inner / (ends.high - ends.low)
@@ -100,7 +101,7 @@ def _log_axes(ends: Span, inner: float, scale: float) -> str:
 def lines(series: Mapping[str, Sequence[tuple[str, float]]], title: str) -> str:
     """A line per name over classes in their order; values in percent from 0."""
     names = sorted(series)
-    classes = sorted({name for found in series.values() for name, _ in found}, key=lambda text: int(text.split("-")[0]))
+    classes = sorted({name for found in series.values() for name, _ in found}, key=_first_number)
     most = max(value for found in series.values() for _, value in found)
     step = _step(most)
     top = step * max(1, math.ceil(most / step))
@@ -128,6 +129,10 @@ def lines(series: Mapping[str, Sequence[tuple[str, float]]], title: str) -> str:
             for kind, value in series[name]
         ]
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)}">{"".join(parts)}</svg>'
+
+
+def _first_number(text: str) -> int:
+    return int(re.findall(r"\d+", text)[0])
 
 
 def _step(most: float) -> int:

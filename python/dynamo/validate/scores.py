@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ def concurrency_class(measurement: Measurement) -> str:
         if clients <= most:
             return f"{least}-{most}"
         least = most + 1
-    return f"{least}-"
+    return f"{least}+"
 
 
 def grouped(results: Sequence[Result], grouping: str) -> dict[Key, dict[str, Summary | None]]:
@@ -120,5 +121,5 @@ def grouped(results: Sequence[Result], grouping: str) -> dict[Key, dict[str, Sum
 
 
 def _natural(key: Key) -> list[Any]:
-    """Numbers in the order of their size; names before "9-32" do not occur in one place with it."""
-    return [(int(part.split("-")[0]), part) if part[:1].isdigit() and "-" in part else (0, part) for part in key]
+    """Classes of concurrency in the order of their numbers, names in that of the alphabet."""
+    return [(int(found[0]), part) if (found := re.match(r"\d+(?=[-+])", part)) else (0, part) for part in key]

@@ -22,8 +22,8 @@ from dynamo.validate.sources import (
     silicon,
     vllm_bench,
 )
+from dynamo.validate.sources.checks import BadSource
 from dynamo.validate.sources.file import MEASUREMENT_SUFFIXES, SourceFile, open_source
-from dynamo.validate.sources.values import BadSource
 
 __all__ = ["FORMATS", "BadSource", "read"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dynamo.validate.measurement import Figures, Length, Measurement, Parallelism
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, sequence, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number, sequence, text
 
 FORMAT = "accelmark"
 _REQUESTS = 300

@@ -12,10 +12,10 @@ from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
 from dynamo.validate.sources import stats_export
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.statistics import figures
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number
 
 FORMAT = "aiperf"
 _RECORDS, _STATISTICS = "profile_export.jsonl", "profile_export_aiperf.json"
@@ -29,7 +29,7 @@ def read(file: SourceFile) -> list[Measurement]:
     """The one run of a file; of statistics with records beside them, the records. Raises BadSource."""
     if not _has_records(file):
         records = file.path.with_name(_RECORDS)
-        if records.is_file():
+        if records != file.path and records.is_file():
             return read(open_source(records))
         return stats_export.read(file, FORMAT)
     requests = _requests(file)

@@ -14,9 +14,9 @@ from typing import Any
 
 from dynamo._core import spelling
 from dynamo.validate.measurement import Parallelism
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number, text
 
 NAME = "deployment.json"
 _TEXTS = ("engine", "version", "model", "precision", "mode")

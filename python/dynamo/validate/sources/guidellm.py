@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, sequence
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
 from dynamo.validate.sources.statistics import figures
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number, sequence
 
 FORMAT = "guidellm"
 _STARTS = ("request_start_time", "start_time")

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Parallelism, Requests
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 from dynamo.validate.sources.statistics import figures
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number, text
 
 FORMAT = "llmservingsim"
 _STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")

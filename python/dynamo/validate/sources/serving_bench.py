@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Figures, Length, Measurement, Requests
+from dynamo.validate.sources.checks import BadSource, count, json_object, number, sequence, text
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
 from dynamo.validate.sources.statistics import figures
-from dynamo.validate.sources.values import BadSource, count, json_object, number, sequence, text
 
 _LISTS = ("input_lens", "output_lens", "ttfts", "itls")
 
@@ -34,11 +34,13 @@ def _objects(file: SourceFile) -> list[tuple[str, dict[str, Any]]]:
 def _run(found: Mapping[str, Any], file: SourceFile, where: str, source: str, engine: str) -> Measurement:
     completed = count(found.get("completed"), f"{where}: completed")
     requests = _requests(found, where)
+    rate = _rate(found, where)
     fields: dict[str, Any] = {
         "engine": engine,
         "model": text(found, "model_id", where),
-        "concurrency": _concurrency(found, where),
-        "request_rate": _rate(found, where),
+        # A rate and a limit of requests in flight: the rate is what the clients kept to, as far as they could.
+        "concurrency": _concurrency(found, where) if rate is None else None,
+        "request_rate": rate,
         **deployment(file),
     }
     if requests is not None and fields["request_rate"] is None and fields["concurrency"] is None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from dynamo._core import values
 from dynamo.validate.measurement import Figures, Measurement
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number
 
 _UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3}
 
@@ -59,7 +59,7 @@ def settings(found: Mapping[str, Any], where: str) -> dict[str, Any]:
 def unit_ms(metric: Mapping[str, Any], where: str) -> float:
     """How many milliseconds the unit of a metric is."""
     unit = metric.get("unit", "ms")
-    if unit not in _UNITS:
+    if not isinstance(unit, str) or unit not in _UNITS:
         raise BadSource(f"{where}: unit: got {values.show(unit)}, want one of {', '.join(_UNITS)}")
     return _UNITS[unit]
 
