@@ -53,6 +53,8 @@ type Args struct {
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
+	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
+	StartupSeconds float64
 	// Live is what only live workers have a use for; ParseLive sets it.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
@@ -61,9 +63,8 @@ type Args struct {
 
 // LiveArgs are the arguments of a worker that serves real clients.
 type LiveArgs struct {
-	Ranks          int     // engines of one worker, data parallelism
-	StartupSeconds float64 // before it serves
-	LocalIndexer   bool    // it answers routers that have missed events
+	Ranks          int  // engines of one worker, data parallelism
+	LocalIndexer   bool // it answers routers that have missed events
 	Reasoning      *Reasoning
 	ResponseReplay string // file with outputs to repeat, "" for none
 	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
@@ -173,12 +174,16 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
+// ParsePlanned is Parse for an engine of a run in which a planner starts workers.
+func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
+
 // shell is where an engine is going to run.
 type shell uint8
 
 const (
 	offline shell = iota
 	live
+	planned // offline, with a planner
 )
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
@@ -190,6 +195,9 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
+	if in != offline {
+		args.StartupSeconds = o.Float("startup_time")
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
@@ -222,6 +230,8 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
+	case f.use == startUp && in == offline:
+		return "on offline replay"
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
@@ -232,27 +242,23 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "on " + workerType(o).String() + " workers"
 	case f.aic && !o.Given("aic_backend"):
 		return "without aic_backend"
-	case f.Name == "planner_profile_data" && o.Given("aic_backend"):
-		return "with aic_backend"
+	case f.without != "" && o.Given(f.without):
+		return "with " + f.without
 	case f.Name == "kv_pool_scale" && !estimatesPool(o):
 		return "with num_gpu_blocks"
-	case isMemoryFraction(f.Name):
-		return fractionInVain(o, f.Name)
+	case f.backend != "":
+		return fractionInVain(o, f.backend)
 	default:
 		return ""
 	}
 }
 
-func isMemoryFraction(name string) bool {
-	return slices.Contains([]string{"gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"}, name)
-}
-
-// fractionInVain is inVain for the share of GPU memory that a KV pool is estimated from, in the words of one backend.
-func fractionInVain(o *strictjson.Object, name string) string {
+// fractionInVain is inVain for the share of GPU memory that the KV pool of a backend is estimated from.
+func fractionInVain(o *strictjson.Object, backend string) string {
 	if !estimatesPool(o) {
 		return "with num_gpu_blocks"
 	}
-	if memory, _ := aic.Of(o).Memory(); memory.Field != name {
+	if o.Text("aic_backend") != backend {
 		return "with aic_backend " + o.Text("aic_backend")
 	}
 	return ""
@@ -379,7 +385,6 @@ func workerType(o *strictjson.Object) engine.Role {
 func liveArgs(o *strictjson.Object) LiveArgs {
 	a := LiveArgs{
 		Ranks:          o.Int("dp_size"),
-		StartupSeconds: o.Float("startup_time"),
 		LocalIndexer:   o.Bool("enable_local_indexer"),
 		ResponseReplay: o.Text("response_replay_trace_path"),
 		EventsPort:     o.Int("zmq_kv_events_port"),
@@ -422,16 +427,21 @@ func watermark(o *strictjson.Object) float64 {
 	return o.Float("watermark")
 }
 
-// defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
+// What the members of "sglang" are if they are not given. defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
 // most this size that does not fit it once it is rounded up.
-const defaultChunk = 8192
+const (
+	defaultChunk            = 8192
+	defaultPrefillTokens    = 16384
+	defaultClip             = 4096
+	defaultConservativeness = 1.0
+)
 
 func sglang(o *strictjson.Object) SGLangArgs {
 	a := SGLangArgs{
-		MaxPrefillTokens:   16384,
+		MaxPrefillTokens:   defaultPrefillTokens,
 		ChunkedPrefillSize: max(defaultChunk/blockSize(o), 1) * blockSize(o),
-		ClipMaxNewTokens:   4096,
-		Conservativeness:   1,
+		ClipMaxNewTokens:   defaultClip,
+		Conservativeness:   defaultConservativeness,
 		ReferenceQuirks:    true,
 		Overlap:            true,
 		RecvInterval:       1,

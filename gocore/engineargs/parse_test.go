@@ -186,6 +186,7 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
 		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
 		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
+		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                           nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
@@ -262,6 +263,7 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "sglang": {"page_size": 1048577}}`, `block_size: got 1048577, want at most 1048576`},
 		// Block sizes of vLLM and TensorRT-LLM, in one line with the other ranges.
 		{`{"block_size": 1}`, `block_size: got 1, want a power of two from 2 to 1024`},
+		{`{"block_size": 3, "scheduler": "vllm"}`, `block_size: got 3, want a power of two from 1 to 1024`},
 		{`{"block_size": 24}`, `block_size: got 24, want a power of two from 2 to 1024`},
 		{`{"block_size": 2048}`, `block_size: got 2048, want a power of two from 2 to 1024`},
 		{`{"block_size": -1}`, `block_size: got -1, want an integer >= 0`},
@@ -380,7 +382,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -422,7 +424,7 @@ func TestParseLive(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
+	want := LiveArgs{Ranks: 2, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}

@@ -4,7 +4,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // handoffPart is what a rank does in the hand-off of a request; it implements [dynosim/gocore/live/rendezvous.Engine].

@@ -13,8 +13,8 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/bootstrap"
-	"dynosim/gocore/live/pace"
+	"dynosim/gocore/pace"
+	"dynosim/gocore/protocol/bootstrap"
 	"dynosim/gocore/worker"
 )
 

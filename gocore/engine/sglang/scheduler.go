@@ -50,7 +50,8 @@ type Scheduler struct {
 	out                                      engine.Pass
 	observed                                 bool
 
-	spares []*sequence
+	coastEnds []float64 // scratch
+	spares    []*sequence
 }
 
 // New returns an idle engine.
