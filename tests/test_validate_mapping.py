@@ -109,20 +109,6 @@ def test_limits_of_ranks_add_up() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "asynchronous"),
-    [
-        ({"version": "0.12.0", "source": "gap"}, False),
-        ({"version": "0.14.0"}, True),
-        ({"version": "nightly-5b8c30d"}, True),
-        ({"version": "0.11.2", "model": "openai/gpt-oss-120b"}, True),
-    ],
-)
-def test_asynchronous_scheduling(changes: dict[str, Any], asynchronous: bool) -> None:
-    engine = replay_of(row(**changes)).engine
-    assert engine.get("async_scheduling", True) is asynchronous
-
-
 def test_limits_of_sglang() -> None:
     engine = replay_of(row(**QWEN, precision="fp4", system="b200_sxm")).engine
     assert engine["max_num_seqs"] == 256

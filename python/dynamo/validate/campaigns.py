@@ -7,8 +7,6 @@ contradict a script, the script is right: what ran is replayed, not what the tab
 
 from __future__ import annotations
 
-import re
-
 from dynamo.validate.checkpoints import is_dense
 from dynamo.validate.measurement import Length, Measurement, Parallelism, Refusal
 
@@ -111,18 +109,6 @@ def vllm_running(row: Measurement, clients: int) -> int:
     """vLLM's max_num_seqs for one rank: the number of clients where the script says so, otherwise its default."""
     told = (row.system in _HOPPER and ("70B" in row.model or "gpt-oss" in row.model)) or "Kimi" in row.model
     return clients if told else 1024
-
-
-def is_asynchronous(row: Measurement) -> bool:
-    """Whether vLLM composed a pass while the one before it ran.
-
-    A stock server does so since release 0.14 (release notes); the scripts of 2025 for Llama-70B and gpt-oss, whose rows
-    name no release or an old one, asked for it.
-    """
-    if row.source == "inferencex" and ("70B" in row.model or "gpt-oss" in row.model):
-        return True
-    release = re.match(r"0\.(\d{1,4})(?!\d)", row.version)
-    return release is None or int(release[1]) >= 14
 
 
 def sglang_chunk(row: Measurement) -> int:

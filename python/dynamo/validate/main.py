@@ -87,7 +87,10 @@ def _engine_args(text: str) -> dict[str, Any]:
         raise console.UsageError(f"--engine: {error}") from None
     if not isinstance(found, dict):
         raise console.UsageError("--engine: want a JSON object of engine arguments")
-    MockEngineArgs(**found)
+    try:
+        MockEngineArgs(**found)
+    except (TypeError, ValueError) as error:
+        raise console.UsageError(f"--engine: {error}") from None
     return found
 
 

@@ -28,6 +28,7 @@ class Rules:
     own_scheduler: With the engine's own scheduling rules (``scheduler`` "vllm" or "sglang") instead of Dynamo's mocker.
     receive_interval: With the ``scheduler_recv_interval`` that the scripts give SGLang.
     engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
+        ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
     """
 
     own_scheduler: bool = True
@@ -42,7 +43,8 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
     else:
         replay = _recorded_replay(measurement, rules)
     engine = _overridden(replay.engine, rules.engine)
-    return replace(replay, engine={**engine, **_scheduler(engine, rules)})
+    pool = replay.pool if "aic_system" in engine else None
+    return replace(replay, engine={**engine, **_scheduler(engine, rules)}, pool=pool)
 
 
 def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
@@ -142,14 +144,11 @@ def _aic(
 def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[str, Any]:
     """What an engine computes and runs at a time. With attention data parallelism one engine holds all ranks."""
     if row.engine == "vllm":
-        limits: dict[str, Any] = {
+        return {
             "enable_prefix_caching": False,
             "max_num_seqs": ranks * campaigns.vllm_running(row, clients),
             "max_num_batched_tokens": ranks * campaigns.batched_tokens(row),
         }
-        if rules.own_scheduler and not campaigns.is_asynchronous(row):
-            limits["async_scheduling"] = False
-        return limits
     chunk = campaigns.sglang_chunk(row)
     sglang: dict[str, Any] = {
         "chunked_prefill_size": ranks * chunk,
@@ -176,6 +175,9 @@ def _scheduler(engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
 
 
 def _overridden(engine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine arguments of which those given win. Measured durations take the place of the SDK's predictions."""
+    if "planner_profile_data" in given:
+        engine = {name: value for name, value in engine.items() if not name.startswith("aic_")}
     merged = {**engine, **given}
     if isinstance(engine.get("sglang"), Mapping) and isinstance(given.get("sglang"), Mapping):
         merged["sglang"] = {**engine["sglang"], **given["sglang"]}

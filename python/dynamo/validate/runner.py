@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dynamo.validate.measurement import ClosedLoop, Length, OpenLoop, Recorded, Refusal, Replay
 from dynamo.validate.simulate import Outcome, simulate
@@ -28,6 +27,8 @@ class Result(NamedTuple):
     static: Static | None
     refusal: str = ""
 
+
+_DEAD = "a process of the validation ended unexpectedly, perhaps for lack of memory"
 
 OnResult = Callable[[int, int], object]
 
@@ -113,26 +114,68 @@ def _carried_out(batches: Sequence[_Batch], jobs: int) -> Iterator[tuple[_Batch,
         for batch in batches:
             yield batch, _run_batch(batch.replays)
         return
-    # Spawned: a Go runtime does not survive fork.
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
+    # Spawned: a Go runtime does not survive fork. Pipes instead of a pool's queues, whose semaphores would outlive an
+    # interrupt.
+    context = multiprocessing.get_context("spawn")
+    waiting = list(reversed(batches))
+    busy: dict[Any, _Batch] = {}
+    workers = []
     try:
-        waiting: dict[Future[list[Result]], _Batch] = {
-            pool.submit(_run_batch, batch.replays): batch for batch in batches
-        }
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
-    except BrokenProcessPool:
-        raise RuntimeError("a process of the validation ended unexpectedly, perhaps for lack of memory") from None
+        for _ in range(jobs):
+            ours, theirs = context.Pipe()
+            worker = context.Process(target=_work_off, args=(theirs,), daemon=True)
+            worker.start()
+            theirs.close()
+            workers.append(worker)
+            _hand_out(waiting, busy, ours)
+        while busy:
+            for connection in multiprocessing.connection.wait(list(busy)):
+                batch, found = busy.pop(connection), _received(connection)
+                _hand_out(waiting, busy, connection)
+                yield batch, found
     finally:
-        # Only when something went wrong is there anything left to cancel or to end.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
 
 
-def _begin() -> None:
-    """Leaves Ctrl-C, which a terminal sends to all processes of a command, to the one that started this one."""
+def _hand_out(waiting: list[_Batch], busy: dict[Any, _Batch], connection: Any) -> None:
+    """Sends the next batch to the process behind a connection, if there is one left."""
+    if waiting:
+        busy[connection] = waiting.pop()
+        try:
+            connection.send(busy[connection].replays)
+        except OSError:
+            raise RuntimeError(_DEAD) from None
+
+
+def _received(connection: Any) -> list[Result]:
+    try:
+        found = connection.recv()
+    except (EOFError, OSError):
+        raise RuntimeError(_DEAD) from None
+    if isinstance(found, BaseException):
+        raise RuntimeError(f"a replay failed: {type(found).__name__}: {found}")
+    results: list[Result] = found
+    return results
+
+
+def _work_off(connection: Any) -> None:
+    """What a process does: replays batch after batch, until it is ended or none is left.
+
+    Ctrl-C, which a terminal sends to all processes of a command, is left to the one that started this one.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            replays = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(_run_batch(replays))
+        except Exception as error:
+            connection.send(error)
 
 
 def _run_batch(replays: Sequence[Replay]) -> list[Result]:
