@@ -28,7 +28,7 @@ class Case:
 
     @property
     def table(self) -> Path:
-        return HERE / f"{self.name}.npz"
+        return MEASURED / "durations" / f"{self.name}.npz"
 
     def replays(self, engine: dict[str, Any] | None = None) -> list[Replay]:
         found = sources.read([str(MEASURED / self.source)])
