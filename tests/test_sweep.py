@@ -344,7 +344,7 @@ BAD: dict[str, tuple[str, str]] = {
         "decode.scheduler: want engine.scheduler with topology",
     ),
     "grid": (
-        "run: {input_tokens: 1}\nsearch: {engine.max_num_seqs: {linear: [1, 2000]}, engine.num_gpu_blocks: {linear: [1, 2000]}}",
+        "run: {input_tokens: 1}\nsearch: {num_workers: {linear: [1, 2000]}, engine.max_num_seqs: {linear: [1, 2000]}}",
         "search: got a grid of 4000000 points, want at most 1000000, or a sampler",
     ),
     "condition": (
