@@ -127,6 +127,9 @@ class Cluster:
                 last = str(error).strip().splitlines()[-1]
                 raise RuntimeError(f"a Ray worker cannot run simulations: {last}") from None
 
+    def place(self) -> str:
+        return f"by {self.slots} Ray workers on {len(self.nodes)} nodes"
+
     def stop(self) -> None:
         self._stop.set()
 

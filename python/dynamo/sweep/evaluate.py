@@ -71,6 +71,16 @@ class Evaluator:
         self._runs = runs
         self._draws = draws
 
+    def look_ahead(self, many: Sequence[Knobs]) -> None:
+        """Prepares for points that will soon be evaluated."""
+        if self._spec.load is None:
+            self._runs.look_ahead(
+                arguments
+                for knobs in many
+                for draw in self._draws
+                if (arguments := _configured(self._spec, knobs, draw))
+            )
+
     def __call__(self, knobs: Knobs) -> Finished:
         """How a point ends. Raises Stopped if the sweep is about to end first."""
         ends = None if self._spec.timeout_s is None else time.monotonic() + self._spec.timeout_s
@@ -83,6 +93,14 @@ class Evaluator:
             return _find_min_gpus(self._spec, probe)
         except Ended as ended:
             return ended.finished
+
+
+def _configured(spec: Spec, knobs: Knobs, extra: Knobs) -> dict[str, Any] | None:
+    """The run of a point, None if there is a mistake in it."""
+    try:
+        return points.configure(spec, knobs, extra)
+    except (TypeError, ValueError, FileNotFoundError):
+        return None
 
 
 class _Probe:

@@ -25,6 +25,9 @@ class Executor(Protocol):
     def run(self, config: Config, files: Sequence[tuple[str, str]], needed_bytes: int, limit_s: float | None) -> Run:
         """Carries out a run. ``files`` are its input files: path and SHA-256 of each. Raises Stopped."""
 
+    def place(self) -> str:
+        """Where runs have been carried out, for people."""
+
     def stop(self) -> None:
         """Ends what is being carried out, soon."""
 
@@ -49,6 +52,9 @@ class Threads:
 
     def run(self, config: Config, files: Sequence[tuple[str, str]], needed_bytes: int, limit_s: float | None) -> Run:
         return simulate(config, self._traces, limit_s, self._stop)
+
+    def place(self) -> str:
+        return f"in {self.slots} threads"
 
     def stop(self) -> None:
         self._stop.set()

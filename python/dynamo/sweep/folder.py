@@ -109,6 +109,11 @@ class Folder:
             if not self._bury():
                 return None
 
+    def open_after(self, point: int, count: int) -> list[Mapping[str, Any]]:
+        """The knobs of so many open points from one on, whoever has taken them."""
+        query = "SELECT identity FROM points WHERE status IS NULL AND id >= ? ORDER BY id LIMIT ?"
+        return [json.loads(identity) for (identity,) in self.database.rows(query, (point, count))]
+
     def _bury(self) -> bool:
         """Looks for owners of open points that have died since the last look."""
         rows = self.database.rows("SELECT DISTINCT owner FROM points WHERE status IS NULL AND owner IS NOT NULL")

@@ -75,7 +75,7 @@ class _interruptible:
 def _present(found: Any) -> int:
     """Prints the report of a sweep that is done. Points without results everywhere are a failure."""
     console.print_text(str(found).rstrip())
-    console.print_text(f"Simulated {found.simulated:,} runs\nSaved report to: {found.directory}")
+    console.print_text(f"Simulated {found.simulated:,} runs {found.place}\nSaved report to: {found.directory}")
     if found.points and all(point["status"] in _NO_RESULT for point in found.points):
         return console.fail(f"no point has a result; the first: {found.points[0]['reason']}", console.FAILED)
     return 0

@@ -59,6 +59,9 @@ class Processes:
         except queue.Empty:
             return _Worker()
 
+    def place(self) -> str:
+        return f"in {self.slots} processes"
+
     def stop(self) -> None:
         self._stop.set()
 

@@ -56,7 +56,7 @@ class Sampled:
 
     def _study(self, path: Path) -> Any:
         journal = importlib.import_module("optuna.storages.journal")
-        backend = journal.JournalFileBackend(str(path), lock_obj=_held_already(journal))
+        backend = journal.JournalFileBackend(str(path), lock_obj=_Held())
         storage = self._optuna.storages.JournalStorage(backend)
         study = self._optuna.create_study(
             study_name=_STUDY,
@@ -128,17 +128,14 @@ def _optuna() -> Any:
     return optuna
 
 
-def _held_already(journal: Any) -> Any:
-    """A lock of the journal that does nothing: only who has the lock of the folder opens it."""
+class _Held:
+    """A lock of the journal that does nothing: only the process with the lock of the folder opens it."""
 
-    class Held(journal.BaseJournalFileLock):  # type: ignore[misc]  # known at run time only
-        def acquire(self) -> bool:
-            return True
+    def acquire(self) -> bool:
+        return True
 
-        def release(self) -> None:
-            return
-
-    return Held()
+    def release(self) -> None:
+        return
 
 
 def _is_finite(spec: Spec) -> bool:

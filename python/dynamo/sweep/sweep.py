@@ -36,10 +36,12 @@ _MOST_TRIED = 64
 class Sweep:
     """The result of a sweep: ``content`` is all that its report shows, as docs/sweeps.md describes it."""
 
-    def __init__(self, content: Mapping[str, Any], directory: Path | None, simulated: int = 0) -> None:
+    def __init__(self, content: Mapping[str, Any], directory: Path | None, simulated: int = 0, place: str = "") -> None:
         self.content = content
         self.simulated = simulated
         """Runs that had to be simulated; all others were known."""
+        self.place = place
+        """Where they were, in words."""
         self.directory = directory
         """The folder that holds it; None if it was a temporary one."""
 
@@ -206,7 +208,7 @@ def _carry_out(
         executor.close()
     if keeps:
         report.write(content, path)
-    return Sweep(content, path if keeps else None, simulated)
+    return Sweep(content, path if keeps else None, simulated, executor.place())
 
 
 def _draws(spec: Spec, path: Path) -> list[dict[str, Any]]:

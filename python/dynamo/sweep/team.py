@@ -18,6 +18,8 @@ from dynamo.sweep.spec import Spec
 from dynamo.sweep.store import FAILED, OK, StoreError
 
 _TICK_SECONDS = 0.1
+# For how many points at a time it is asked what is known of them.
+_AHEAD = 64
 # How long points that another process has taken are left alone before they are looked at again.
 _OTHERS_SECONDS = 0.2
 
@@ -32,7 +34,8 @@ class Team:
     ) -> None:
         self._spec, self._folder, self._runs = spec, folder, runs
         self._evaluator, self._search, self._made_by = evaluator, search, made_by
-        self._lock = threading.Lock()
+        self._lock, self._ahead = threading.Lock(), threading.Lock()
+        self._seen = 0  # up to this point, what can be known without a run is known
         self._finished = 0
         self._best: tuple[float, str] | None = None
         self._fatal: BaseException | None = None
@@ -88,8 +91,15 @@ class Team:
                 self._fatal = self._fatal or error
             self._stop()
 
+    def _look_ahead(self, point: Point) -> None:
+        with self._ahead:
+            if point.id > self._seen:
+                self._evaluator.look_ahead(self._folder.open_after(point.id, _AHEAD))
+                self._seen = point.id + _AHEAD - 1
+
     def _evaluate(self, point: Point) -> None:
         try:
+            self._look_ahead(point)
             finished = self._evaluator(point.knobs)
         except (Stopped, KeyboardInterrupt, StoreError, MemoryError):
             self._folder.give_back(point.id)
