@@ -21,8 +21,10 @@ var defaults = Args{
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
+		RecvInterval: 1,
 	},
-	VLLM: VLLMArgs{Async: true, ReserveFullISL: true},
+	Knobs: Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1},
+	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true},
 }
 
 // with returns the defaults after one change.
@@ -64,6 +66,12 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
 		})},
+		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, "decode_scale": 0.9}`, with(func(a *Args) {
+			a.Knobs = Knobs{800, 12.5, 3e4, 1.25, 0.9, 1}
+		})},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`, with(func(a *Args) {
+			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.RecvInterval = SGLangOwn, SGLang, 1, 30
+		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
@@ -71,7 +79,7 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, 1}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
@@ -160,6 +168,12 @@ func TestWarningsOfEngine(t *testing.T) {
 			"engine argument gpu_memory_utilization has no effect with num_gpu_blocks"},
 		`{"aic_backend": "sglang", "aic_model_path": "m"}`: {
 			"aic_backend is sglang while engine_type is vllm: durations are those of another engine"},
+		`{"kv_pool_scale": 0.9}`: {"engine argument kv_pool_scale has no effect without aic_backend"},
+		`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "kv_pool_scale": 0.9}`: {
+			"engine argument kv_pool_scale has no effect with num_gpu_blocks"},
+		`{"worker_type": "decode", "request_overhead_us": 20000}`: {"engine argument request_overhead_us has no effect on decode workers"},
+		`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`: {
+			"engine argument sglang.scheduler_recv_interval has no effect with scheduler dynamo"},
 		`{"sglang": {"clip_max_new_tokens": 16}}`:              {"engine argument sglang has no effect with engine_type vllm"},
 		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with engine_type sglang"},
 		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
@@ -172,6 +186,7 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
 		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
 		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
+		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                           nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
@@ -226,6 +241,9 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "vllm", "preemption_mode": "fifo"}`, `preemption_mode: got "fifo", want it left out with scheduler vllm`},
 		{`{"scheduler": "vllm", "eviction_backend": "lru"}`, `eviction_backend: got "lru", want it left out with scheduler vllm`},
 		{`{"scheduler": "vllm", "max_num_batched_tokens": 100}`, `max_num_batched_tokens: got 100, want at least max_num_seqs, 256, as vLLM wants it`},
+		{`{"step_overhead_us": -1, "seq_overhead_us": 1e10}`, "step_overhead_us: got -1, want a finite number from 0 to 1e+09; seq_overhead_us: got 1e10, want a finite number from 0 to 1e+09"},
+		{`{"decode_scale": 0}`, `decode_scale: got 0, want a finite number > 0 and <= 1000`},
+		{`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 0}}`, `sglang.scheduler_recv_interval: got 0, want an integer >= 1`},
 		{`{"watermark": 1}`, `watermark: got 1, want a finite number >= 0 and < 1`},
 		{`{"watermark": -0.5}`, `watermark: got -0.5, want a finite number >= 0 and < 1`},
 		{`{"gpu_memory_utilization": 1.5}`, `gpu_memory_utilization: got 1.5, want a finite number from 0 to 1`},
@@ -245,6 +263,7 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "sglang": {"page_size": 1048577}}`, `block_size: got 1048577, want at most 1048576`},
 		// Block sizes of vLLM and TensorRT-LLM, in one line with the other ranges.
 		{`{"block_size": 1}`, `block_size: got 1, want a power of two from 2 to 1024`},
+		{`{"block_size": 3, "scheduler": "vllm"}`, `block_size: got 3, want a power of two from 1 to 1024`},
 		{`{"block_size": 24}`, `block_size: got 24, want a power of two from 2 to 1024`},
 		{`{"block_size": 2048}`, `block_size: got 2048, want a power of two from 2 to 1024`},
 		{`{"block_size": -1}`, `block_size: got -1, want an integer >= 0`},
@@ -345,6 +364,8 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		switch typ := f.Type.(type) {
 		case strictjson.Bool:
 			value = "true"
+		case strictjson.Number:
+			value = "0.5"
 		case strictjson.Text:
 			value = `"x"`
 		case strictjson.Enum:
@@ -361,7 +382,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -403,7 +424,7 @@ func TestParseLive(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
+	want := LiveArgs{Ranks: 2, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}

@@ -76,7 +76,11 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 	if o.Given(name) {
 		text = o.Text(name)
 	}
-	args, warnings, err := engineargs.Parse(text)
+	parse := engineargs.Parse
+	if o.Bool("planner") {
+		parse = engineargs.ParsePlanned
+	}
+	args, warnings, err := parse(text)
 	if err != nil {
 		return args, warnings, fmt.Errorf("%s: %w", name, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"dynosim/gocore/spelling"
 )
 
 // A draft is a file that is written beside its place and moved there when it is whole. What exists and is no ordinary
@@ -135,5 +137,5 @@ func nameFile(err error, path string) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("cannot write %s: %w", shownPath(path), err)
+	return fmt.Errorf("cannot write %s: %w", spelling.Path(path), err)
 }

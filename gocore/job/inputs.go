@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing/profile"
 	"dynosim/gocore/workload"
@@ -74,14 +75,9 @@ func addProfile(argument, path string, add func(argument, path string)) error {
 	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	folder, name := splitProfile(path, info)
-	names, err := profile.Files(os.DirFS(folder), name)
-	for _, name := range names {
-		add(argument+".planner_profile_data", filepath.Join(folder, name))
+	files, err := profile.Paths(path)
+	for _, file := range files {
+		add(argument+".planner_profile_data", file)
 	}
 	return err
 }
@@ -136,12 +132,12 @@ func checkInputs(want, read []inputFile) error {
 		i := slices.IndexFunc(want, func(w inputFile) bool { return w.Argument == file.Argument && w.Path == file.Path })
 		switch {
 		case i < 0:
-			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, shownPath(file.Path))
+			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, spelling.Path(file.Path))
 		case file.SHA256 == "" || want[i].SHA256 == "":
-			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, shownPath(file.Path))
+			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, spelling.Path(file.Path))
 		case file.SHA256 != want[i].SHA256:
 			return fmt.Errorf("%s: %s has changed since the report: its SHA-256 begins with %.12s, want %.12s",
-				file.Argument, shownPath(file.Path), file.SHA256, want[i].SHA256)
+				file.Argument, spelling.Path(file.Path), file.SHA256, want[i].SHA256)
 		}
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/job/tracestats"
 	"dynosim/gocore/strictjson"
-	"dynosim/gocore/tracestats"
 )
 
 // inspection has the options of a run that say how to read a trace, and the block size of the engine.

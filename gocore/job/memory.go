@@ -5,7 +5,7 @@ import (
 	"math"
 	"runtime/debug"
 
-	"dynosim/gocore/memory"
+	"dynosim/gocore/job/memory"
 	"dynosim/gocore/workload"
 )
 

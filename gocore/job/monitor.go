@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"dynosim/gocore/memory"
+	"dynosim/gocore/job/memory"
 )
 
 // ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when no answer will come any more.

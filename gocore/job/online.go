@@ -3,8 +3,8 @@ package job
 import (
 	"fmt"
 
-	"dynosim/gocore/live/online"
 	"dynosim/gocore/replay"
+	"dynosim/gocore/replay/online"
 	"dynosim/gocore/strictjson"
 )
 

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -51,7 +52,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if !config.Seeded {
 		r.config.Seed = o.Uint("seed")
 	}
-	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode {
+	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !o.Bool("planner") {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + r.mode.Name,
 		}
@@ -160,7 +161,7 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, 
 		}
 	}
 	if free > 0 {
-		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", shownPath(r.decisions), free)}, nil
+		return []string{fmt.Sprintf("router_decisions: %s: rows that name no worker: %d; the router decides for these requests", spelling.Path(r.decisions), free)}, nil
 	}
 	return nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
@@ -88,7 +89,7 @@ func readLengths(name string, lengths *workload.Lengths) error {
 		return err
 	}
 	defer file.Close()
-	if err := lengths.ReadFile(workload.Source{Name: shownPath(path), Reader: file}); err != nil {
+	if err := lengths.ReadFile(workload.Source{Name: spelling.Path(path), Reader: file}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

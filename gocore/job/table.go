@@ -49,6 +49,7 @@ const (
 	takesRouterConfig taken = "router_config"
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
+	takesPlanner      taken = "planner"
 )
 
 // Groups of --help.
@@ -265,6 +266,11 @@ var options = slices.Concat([]option{
 		group: deploymentGroup,
 		help:  "name of the served model; no effect without --router-policy-config",
 		doc:   "Name of the model, which selects a profile of a router policy file; without one it has no effect.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
+		takes: takesPlanner, offline: true, aside: true,
+		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},

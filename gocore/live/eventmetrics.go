@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/discovery"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // eventMetrics count KV events by the names that publishers of Dynamo have for them.

@@ -16,7 +16,7 @@ import (
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/rendezvous"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // generator answers requests to generate; it implements [plane.Handler].

@@ -4,7 +4,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // handoffPart is what a rank does in the hand-off of a request; it implements [dynosim/gocore/live/rendezvous.Engine].
@@ -42,7 +42,7 @@ func (r *rank) handOff(n *command) {
 	case handoff.Submit:
 		q.held = true
 		e := r.enter(q)
-		e.Hold = true
+		e.Hold, e.SentMs = true, n.atMs
 		r.engine.Add(e)
 	case handoff.Release:
 		r.forget(q, r.source.ReleaseSource)

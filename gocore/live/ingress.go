@@ -5,9 +5,9 @@ import (
 	"strconv"
 
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // RequestPlane is how requests come in.

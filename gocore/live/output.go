@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // output is the answer to a request: decided when it arrives, sent as the simulation gets to it.

@@ -15,10 +15,10 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/card"
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )

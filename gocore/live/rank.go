@@ -13,8 +13,8 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/bootstrap"
-	"dynosim/gocore/live/pace"
+	"dynosim/gocore/pace"
+	"dynosim/gocore/protocol/bootstrap"
 	"dynosim/gocore/worker"
 )
 
@@ -254,7 +254,9 @@ func (r *rank) takeCommands() (startMs float64) {
 		case n.action != handoff.None:
 			r.handOff(n)
 		default:
-			r.engine.Add(r.enter(n.request))
+			e := r.enter(n.request)
+			e.SentMs = n.atMs
+			r.engine.Add(e)
 		}
 		startMs = max(startMs, commands[i].atMs)
 	}

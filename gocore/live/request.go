@@ -6,7 +6,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // request is one call inside a rank. The goroutine of the call reads what the engine goroutine releases.

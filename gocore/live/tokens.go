@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // maxTokens is how many tokens the requests of a process may have together, prompts and answers: 1 GiB of them.

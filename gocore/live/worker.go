@@ -12,11 +12,11 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/card"
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // Worker is one simulated worker: an identity in discovery, and an engine for each of its ranks.
@@ -118,7 +118,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 func (w *Worker) start() error {
 	defer close(w.started)
 	select {
-	case <-time.After(time.Duration(w.args.Live.StartupSeconds * 1e9)):
+	case <-time.After(time.Duration(w.args.StartupSeconds * 1e9)):
 	case <-w.quit:
 		return nil
 	}

@@ -22,10 +22,17 @@ type cluster struct {
 	due      []int64 // by worker: the sequence number of its end that counts
 	swept    int     // workers below have had their chance to start a pass at this instant
 	stepwise bool    // no worker may coast
+
+	// What a planner needs; nil and empty without one. See elastic.go.
+	scale *scaler
+	pool  *pool
+	kept  []engine.RequestID // that arrived while no worker was active
 }
 
 // cluster runs several workers.
-func (r *run) cluster(setups []engine.Setup) error {
+func (r *run) cluster(setups []engine.Setup) error { return r.newCluster(setups).loop() }
+
+func (r *run) newCluster(setups []engine.Setup) *cluster {
 	r.makeWorkers(setups)
 	c := &cluster{run: r, router: r.Router.Make(r.Workers), ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
 	if c.observes = c.router.Traits().Observes; c.observes {
@@ -33,6 +40,10 @@ func (r *run) cluster(setups []engine.Setup) error {
 			r.workers[i].Engine.Observe()
 		}
 	}
+	return c
+}
+
+func (c *cluster) loop() error {
 	for {
 		if err := c.instant(); err != nil {
 			return err
@@ -44,6 +55,9 @@ func (r *run) cluster(setups []engine.Setup) error {
 		if !ok && c.unblock() {
 			continue
 		}
+		if c.scale != nil {
+			next, ok = c.scale.sooner(next, ok)
+		}
 		if !ok {
 			return c.deadEnd()
 		}
@@ -52,7 +66,11 @@ func (r *run) cluster(setups []engine.Setup) error {
 		}
 		c.advance(next)
 	}
-	c.nowMs = c.lastInstant()
+	last := c.lastInstant()
+	if c.scale != nil {
+		c.scale.elapse(last - c.nowMs)
+	}
+	c.nowMs = last
 	return nil
 }
 
@@ -63,12 +81,29 @@ func (c *cluster) instant() error {
 		if err != nil {
 			return err
 		}
+		if c.scale != nil {
+			ready, err := c.scale.becomeReady(c.nowMs)
+			if err != nil {
+				return err
+			}
+			ended = ended || ready
+		}
 		arrived, err := c.releaseArrivals()
 		if err != nil {
 			return err
 		}
 		started, err := c.startPasses()
-		if err != nil || !ended && !arrived && !started {
+		if err != nil {
+			return err
+		}
+		if ended || arrived || started {
+			c.scale.goesOn()
+			continue
+		}
+		if c.scale == nil {
+			return nil
+		}
+		if again, err := c.scale.afterwards(c.nowMs, c.done); err != nil || !again {
 			return err
 		}
 	}
@@ -76,7 +111,7 @@ func (c *cluster) instant() error {
 
 func (c *cluster) done() bool {
 	_, busy := c.nextEnd()
-	return !busy && c.driver.Unreleased() == 0 && c.ready.empty()
+	return !busy && c.driver.Unreleased() == 0 && c.ready.empty() && (c.scale == nil || !c.scale.holds())
 }
 
 func (c *cluster) nextMs() (float64, bool) {
@@ -89,6 +124,9 @@ func (c *cluster) nextMs() (float64, bool) {
 }
 
 func (c *cluster) advance(toMs float64) {
+	if c.scale != nil {
+		c.scale.elapse(toMs - c.nowMs)
+	}
 	c.nowMs, c.swept = toMs, 0
 }
 
@@ -117,6 +155,9 @@ func (c *cluster) endPasses() (changed bool, err error) {
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
+	if c.pool != nil {
+		c.pool.tally.end(i)
+	}
 	return c.apply(i, pass)
 }
 
@@ -126,17 +167,22 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		if err := c.submit(c.arrive(turn, arrivalMs)); err != nil {
+		changed = true
+		req := c.arrive(turn, arrivalMs)
+		if c.pool.closed() {
+			c.kept = append(c.kept, req.ID)
+			continue
+		}
+		if err := c.submit(req); err != nil {
 			return changed, err
 		}
-		changed = true
 	}
 }
 
 // dispatch hands a request to the worker that was chosen for it.
 func (c *cluster) dispatch(turn int32, to int) {
 	c.haltCoast(to)
-	c.assign(turn, to)
+	c.assign(turn, to, c.nowMs)
 	c.updateReady(to)
 }
 
@@ -161,6 +207,9 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
+		if c.pool != nil {
+			c.pool.tally.began(i, c.workers[i].Engine, pass)
+		}
 		if c.observes && pass.KVEventsAtMs == c.nowMs {
 			c.router.Apply(i, pass.KVEvents)
 		}
@@ -173,7 +222,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 		changed = true
 		i, ok = c.ready.next(0)
 	}
-	c.swept = c.Workers
+	c.swept = len(c.workers)
 	c.stepwise = !c.ready.empty()
 	if c.stepwise {
 		c.haltAll()

@@ -15,7 +15,7 @@ import "sort"
 // coast makes idle worker i coast if it can.
 func (c *cluster) coast(i int) (bool, error) {
 	w := &c.workers[i]
-	if c.stepwise || !w.TryCoast(c.nowMs, c.afterLimit()) {
+	if c.stepwise || c.pool != nil && !c.pool.tally.coasts(i, w.Engine, c.nowMs) || !w.TryCoast(c.nowMs, c.afterLimit()) {
 		return false, nil
 	}
 	c.pushEnd(i, w.Coast[len(w.Coast)-1])
@@ -43,6 +43,15 @@ func (c *cluster) haltCoast(i int) {
 	c.due[i] = nowhere
 	c.settle(i, started)
 	c.updateReady(i)
+}
+
+// settle carries out the first passes passes through which a worker coasts, and puts their tokens on record.
+func (c *cluster) settle(i, passes int) {
+	endsMs := c.workers[i].Settle(passes)
+	c.collector.Coast(i, endsMs)
+	if c.pool != nil {
+		c.pool.tally.coasted(i, c.workers[i].Engine, endsMs, c.nowMs)
+	}
 }
 
 // haltAll cuts short all coasts.

@@ -26,7 +26,8 @@ type disagg struct {
 	*run
 	order    handoff.Order
 	transfer handoff.Transfer
-	steps    [6]func() (changed bool, err error) // of an instant, in order
+	steps    []func() (changed bool, err error) // of an instant, in order
+	scale    *scaler                            // nil without a planner; see elasticdisagg.go
 
 	prefill, decode stage
 	handoffs        []handoffState          // by request
@@ -64,6 +65,10 @@ type stage struct {
 	workers   []stageWorker
 	ready     workerSet // idle workers that own a request
 	seconds   float64   // simulated seconds times workers
+
+	// What a planner needs; nil and empty without one.
+	pool *pool
+	kept []nextAction // that need an active worker
 }
 
 // stageWorker is a worker of which source or destination is set, and is its engine.
@@ -81,19 +86,24 @@ func newStage(cfg *Config, args engineargs.Args, role engine.Role, workers int, 
 	}
 	s.observes = s.router.Traits().Observes && role == engine.Prefill
 	for i := range s.workers {
-		w := &s.workers[i]
-		w.Worker = worker.New(args, cfg.setup(role, i))
-		if s.observes {
-			w.Engine.Observe()
-		}
-		switch role {
-		case engine.Prefill:
-			w.source = w.Engine.(engine.Source)
-		case engine.Decode:
-			w.destination = w.Engine.(engine.Destination)
-		}
+		s.start(cfg, args, role, i)
 	}
 	return s
+}
+
+// start makes the engine of worker i.
+func (s *stage) start(cfg *Config, args engineargs.Args, role engine.Role, i int) {
+	w := &s.workers[i]
+	w.Worker = worker.New(args, cfg.setup(role, i))
+	if s.observes {
+		w.Engine.Observe()
+	}
+	switch role {
+	case engine.Prefill:
+		w.source = w.Engine.(engine.Source)
+	case engine.Decode:
+		w.destination = w.Engine.(engine.Destination)
+	}
 }
 
 // updateReady updates whether worker i can start a pass.
@@ -116,8 +126,13 @@ func (r *run) disaggregated() (*disagg, error) {
 		decode:   newStage(&r.Config, c.Decode, engine.Decode, c.DecodeWorkers, c.DecodeRouter),
 		handoffs: make([]handoffState, len(r.Workload.Turns)),
 	}
-	d.steps = [...]func() (bool, error){
+	d.steps = []func() (bool, error){
 		d.endPasses, d.endTransfers, d.releaseArrivals, d.act, d.startPrefill, d.startDecode,
+	}
+	if r.Planner != nil {
+		if err := d.scaled(); err != nil {
+			return nil, err
+		}
 	}
 	return d, d.loop()
 }
@@ -128,8 +143,15 @@ func (d *disagg) loop() error {
 			return err
 		}
 		next, ok := d.nextMs()
+		done := !ok && d.driver.Unreleased() == 0 && d.unfinished == 0
+		if !ok && !done && d.scale != nil && !d.scale.holds() && d.unblock() {
+			continue
+		}
+		if d.scale != nil {
+			next, ok = d.scale.sooner(next, ok)
+		}
 		switch {
-		case !ok && d.driver.Unreleased() == 0 && d.unfinished == 0:
+		case done:
 			return nil
 		case ok && next > d.MaxSimTimeMs:
 			d.passBoundaries(d.afterLimit())
@@ -153,9 +175,16 @@ func (d *disagg) instant() error {
 			}
 			changed = changed || did
 		}
-		if !changed {
-			d.haltIfWaiting()
+		if changed {
+			d.scale.goesOn()
+			continue
+		}
+		d.haltIfWaiting()
+		if d.scale == nil {
 			return nil
+		}
+		if again, err := d.scale.afterwards(d.nowMs, d.finished); err != nil || !again {
+			return err
 		}
 	}
 }
@@ -180,7 +209,11 @@ func (d *disagg) advance(toMs float64) {
 func (d *disagg) elapse(toMs float64) {
 	if elapsed := toMs - d.nowMs; elapsed > 0 {
 		for _, s := range [...]*stage{&d.prefill, &d.decode} {
-			s.seconds += float64(float64(len(s.workers))*elapsed) / 1000
+			workers := len(s.workers)
+			if s.pool != nil {
+				workers = s.pool.total()
+			}
+			s.seconds += float64(float64(workers)*elapsed) / 1000
 		}
 	}
 	d.nowMs = toMs
@@ -265,10 +298,14 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		}
 		pass, alive := w.Engine.RunPass(d.nowMs)
 		d.passStarted(kind, i, pass)
-		switch {
-		case !alive || pass.Idle():
+		if !alive || pass.Idle() {
 			i, ok = s.ready.next(i + 1)
 			continue
+		}
+		if s.pool != nil {
+			s.pool.tally.began(i, w.Engine, pass)
+		}
+		switch {
 		case pass.EndMs > d.nowMs:
 			w.Pass = pass
 			s.ready.remove(i)
@@ -346,6 +383,9 @@ func (d *disagg) endDecode(i int) error {
 // leave ends the stay of a request on its decode worker.
 func (d *disagg) leave(id engine.RequestID, status report.Status, reason string) error {
 	admitted, err := d.decode.router.Free(int32(id), d.nowMs)
+	if status == report.Completed {
+		d.completed(d.scale, id)
+	}
 	d.collector.Terminal(id, status, reason)
 	d.unfinished--
 	if status == report.Completed {
@@ -363,6 +403,9 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	if pass == nil {
 		pass = d.settleCoast(i)
 	}
+	if w.Pass != nil && s.pool != nil {
+		s.pool.tally.end(i)
+	}
 	w.Pass = nil
 	s.updateReady(i)
 	for _, a := range w.deferred {
@@ -378,6 +421,9 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 func (d *disagg) unblock() (changed bool) {
 	for i := range d.decode.workers {
 		destination := d.decode.workers[i].destination
+		if destination == nil { // gone, or not started
+			continue
+		}
 		if r, ok := destination.TryReserve(); ok {
 			d.reserved(r)
 			changed = true
@@ -389,7 +435,7 @@ func (d *disagg) unblock() (changed bool) {
 		return true
 	}
 	for i := range d.prefill.workers {
-		if d.prefill.workers[i].source.Unblock() {
+		if source := d.prefill.workers[i].source; source != nil && source.Unblock() {
 			changed = true
 		}
 	}
@@ -405,6 +451,9 @@ func (d *disagg) cut() {
 	}
 	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
 		for i := range s.workers {
+			if s.workers[i].Engine == nil {
+				continue
+			}
 			for _, request := range s.workers[i].Engine.States() {
 				d.collector.Cut(request)
 			}

@@ -55,7 +55,8 @@ func (d *disagg) topEvent() (eventheap.Event[event], bool) {
 // tryCoast makes idle decode worker i coast if it can.
 func (d *disagg) tryCoast(i int) bool {
 	w := &d.decode.workers[i]
-	if d.stepwise || len(d.decode.workers) > mostCoasting || !w.TryCoast(d.nowMs, d.afterLimit()) {
+	if d.stepwise || len(d.decode.workers) > mostCoasting ||
+		d.decode.pool != nil && !d.decode.pool.tally.coasts(i, w.Engine, d.nowMs) || !w.TryCoast(d.nowMs, d.afterLimit()) {
 		return false
 	}
 	d.decode.ready.remove(i)
@@ -95,7 +96,11 @@ func (d *disagg) haltCoast(i int) {
 func (d *disagg) settleCoast(i int) *engine.Pass {
 	w := &d.decode.workers[i]
 	d.coasting = slices.DeleteFunc(d.coasting, func(worker int) bool { return worker == i })
-	d.collector.Coast(i, w.Settle(len(w.Coast)))
+	endsMs := w.Settle(len(w.Coast))
+	d.collector.Coast(i, endsMs)
+	if d.decode.pool != nil {
+		d.decode.pool.tally.coasted(i, w.Engine, endsMs, d.nowMs)
+	}
 	return &engine.Pass{}
 }
 

@@ -60,8 +60,14 @@ func (d *disagg) carryOut(a nextAction) error {
 	h := &d.handoffs[a.id]
 	switch a.do {
 	case handoff.Submit:
+		if d.prefill.keep(a) {
+			return nil
+		}
 		return d.dispatch(d.prefill.router.Submit(RouterRequest(d.prompt(a.id), d.Workload), d.nowMs))
 	case handoff.Reserve:
+		if d.decode.keep(a) {
+			return nil
+		}
 		return d.reserve(d.decode.router.Submit(RouterRequest(d.request(a.id), d.Workload), d.nowMs))
 	case handoff.StartTransfer:
 		d.startTransfer(a.id)
@@ -90,11 +96,14 @@ func (d *disagg) carryOut(a nextAction) error {
 
 // dispatch hands prompts to prefill workers.
 func (d *disagg) dispatch(admitted []router.Admission, err error) error {
+	d.scale.count(admitted)
 	for _, a := range admitted {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
-		d.prefill.workers[a.Worker].Engine.Add(d.prompt(id))
+		prompt := d.prompt(id)
+		prompt.SentMs = d.nowMs
+		d.prefill.workers[a.Worker].Engine.Add(prompt)
 		d.prefill.updateReady(a.Worker)
 	}
 	return NameRequest(err, d.Workload)
@@ -163,6 +172,7 @@ func (d *disagg) release(id engine.RequestID, i int) {
 func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
+		d.prefill.kept = withoutRequest(d.prefill.kept, a.id)
 		d.tell(a.id, handoff.SourceCanceled)
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
 	}
@@ -181,6 +191,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 func (d *disagg) cancelDestination(a nextAction) error {
 	i := d.handoffs[a.id].decode
 	if i == unassigned {
+		d.decode.kept = withoutRequest(d.decode.kept, a.id)
 		d.tell(a.id, handoff.DestinationCanceled)
 		return d.reserve(d.decode.router.Cancel(int32(a.id), d.nowMs))
 	}
@@ -234,6 +245,9 @@ func (d *disagg) deadEnd() error {
 		stage
 	}{{"decode worker", d.decode}, {"prefill worker", d.prefill}} {
 		for i := range s.workers {
+			if s.workers[i].Engine == nil {
+				continue
+			}
 			for _, r := range s.workers[i].Engine.States() {
 				if listed[r.ID] { // held by its source, too
 					continue

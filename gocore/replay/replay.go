@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/planner"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
@@ -34,6 +35,9 @@ type Config struct {
 	// given SLA.
 	NoRows bool
 	SLA    report.SLA
+	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
+	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
+	Planner planner.Planner
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }
@@ -41,8 +45,9 @@ type Config struct {
 // Outcome is what a run leaves behind.
 type Outcome struct {
 	Collector            *report.Collector
-	WorkerSeconds        float64 // simulated seconds times workers, of those that emit tokens
-	PrefillWorkerSeconds float64 // of the others
+	WorkerSeconds        float64         // simulated seconds times workers, of those that emit tokens
+	PrefillWorkerSeconds float64         // of the others
+	Scaling              []planner.Event // by the planner
 }
 
 // Run replays a workload.
@@ -51,6 +56,9 @@ func Run(cfg Config) (Outcome, error) {
 		return runDisaggregated(cfg)
 	}
 	r, setups := newRun(cfg)
+	if cfg.Planner != nil {
+		return r.throughPlanned(setups)
+	}
 	loop := r.cluster
 	switch {
 	case cfg.Workers == 1:
@@ -88,6 +96,19 @@ func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (O
 	return Outcome{Collector: r.collector, WorkerSeconds: seconds}, nil
 }
 
+// throughPlanned is through for a run with a planner.
+func (r *run) throughPlanned(setups []engine.Setup) (Outcome, error) {
+	c := r.newCluster(setups)
+	if err := c.scaled(); err != nil {
+		return Outcome{}, err
+	}
+	if err := c.loop(); err != nil {
+		return Outcome{}, err
+	}
+	r.cut()
+	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events}, nil
+}
+
 func (r *run) makeWorkers(setups []engine.Setup) {
 	for _, setup := range setups {
 		r.workers = append(r.workers, worker.New(r.Args, setup))
@@ -105,7 +126,11 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 		return Outcome{}, err
 	}
 	d.cut()
-	return Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}, nil
+	outcome := Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}
+	if d.scale != nil {
+		outcome.Scaling = d.scale.events
+	}
+	return outcome, nil
 }
 
 func (cfg *Config) collector() *report.Collector {
@@ -147,9 +172,11 @@ func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
 	return req
 }
 
-// assign hands a turn that has arrived to a worker.
-func (r *run) assign(turn int32, to int) {
-	r.workers[to].Engine.Add(r.request(engine.RequestID(turn)))
+// assign hands a turn to a worker, which it reached at sentMs.
+func (r *run) assign(turn int32, to int, sentMs float64) {
+	req := r.request(engine.RequestID(turn))
+	req.SentMs = sentMs
+	r.workers[to].Engine.Add(req)
 	r.collector.Worker(engine.RequestID(turn), to)
 }
 
@@ -215,7 +242,7 @@ func (r *run) over(id engine.RequestID, reason string) {
 func (r *run) unblock() bool {
 	any := false
 	for i := range r.workers {
-		if w := &r.workers[i]; w.Engine.Requests() > 0 && w.Engine.Unblock() {
+		if w := &r.workers[i]; w.Engine != nil && w.Engine.Requests() > 0 && w.Engine.Unblock() {
 			any = true
 		}
 	}
@@ -225,6 +252,9 @@ func (r *run) unblock() bool {
 // cut records what requests have emitted that are not finished when the run ends.
 func (r *run) cut() {
 	for i := range r.workers {
+		if r.workers[i].Engine == nil { // gone, or not started
+			continue
+		}
 		if w := &r.workers[i]; len(w.Coast) > 0 {
 			r.settle(i, len(w.Coast))
 		}
@@ -241,7 +271,9 @@ func (r *run) deadEnd() error {
 		Capacity:  r.Args.NumGPUBlocks,
 	}
 	for i := range r.workers {
-		e.Requests = append(e.Requests, r.workers[i].Engine.States()...)
+		if w := &r.workers[i]; w.Engine != nil {
+			e.Requests = append(e.Requests, w.Engine.States()...)
+		}
 	}
 	for i := range e.Requests {
 		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))

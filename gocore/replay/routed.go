@@ -56,12 +56,16 @@ func (c *cluster) reject(pass *engine.Pass) error {
 // end takes a request that is over off the router's books.
 func (c *cluster) end(id engine.RequestID, reason string) error {
 	admitted, err := c.router.Free(int32(id), c.nowMs)
+	if reason == "" {
+		c.completed(c.scale, id)
+	}
 	c.over(id, reason)
 	return c.admit(admitted, err)
 }
 
 // admit hands requests to the workers that the router chose.
 func (c *cluster) admit(admitted []router.Admission, err error) error {
+	c.scale.count(admitted)
 	for _, a := range admitted {
 		c.dispatch(a.ID, a.Worker)
 	}

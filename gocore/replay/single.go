@@ -57,7 +57,7 @@ func (r *run) releaseSingle() {
 			return
 		}
 		r.arrive(turn, arrivalMs)
-		r.assign(turn, 0)
+		r.assign(turn, 0, arrivalMs)
 	}
 }
 

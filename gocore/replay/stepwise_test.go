@@ -41,6 +41,7 @@ func (d drawnRun) config(t testing.TB) Config {
 		drafts = d.drafts(kind)
 	}
 	workers := 1 + rng.IntN(5)
+	args = withKnobs(rand.New(rand.NewPCG(d.seed, 7)), args, d.own == "sglang")
 	cfg := config(t, args, d.rows(rng, parseArgs(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
 	if rng.IntN(5) == 0 {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
@@ -55,6 +56,28 @@ func (d drawnRun) config(t testing.TB) Config {
 	return cfg
 }
 
+// withKnobs adds overheads and factors to engine arguments, every other time.
+func withKnobs(rng *rand.Rand, args string, receives bool) string {
+	if rng.IntN(2) == 0 {
+		return args
+	}
+	if receives && rng.IntN(2) == 0 {
+		args = strings.Replace(args, `"sglang":{`, fmt.Sprintf(`"sglang":{"scheduler_recv_interval":%d,`, 2+rng.IntN(20)), 1)
+		args = strings.Replace(args, ",}", "}", 1)
+	}
+	add := func(oneIn int, text string) {
+		if rng.IntN(oneIn) == 0 {
+			args = strings.TrimSuffix(args, "}") + "," + text + "}"
+		}
+	}
+	add(2, fmt.Sprintf(`"request_overhead_us":%d`, []int{1, 3000, 10000, 50000}[rng.IntN(4)]))
+	add(2, fmt.Sprintf(`"step_overhead_us":%d`, []int{5000, 777}[rng.IntN(2)]))
+	add(2, fmt.Sprintf(`"seq_overhead_us":%d`, []int{5000, 13}[rng.IntN(2)]))
+	add(3, `"prefill_scale":1.7`)
+	add(3, `"decode_scale":0.3`)
+	return args
+}
+
 // drafts makes the draws of each worker, every third time.
 func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
 	if rng.IntN(3) > 0 {
@@ -65,8 +88,9 @@ func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
 }
 
 func (d drawnRun) sglangArgs(rng *rand.Rand) string {
-	return fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
-		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
+	return fmt.Sprintf(
+		`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
+		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []int{2, 5, 256}[rng.IntN(3)], []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
 }
 
 func (d drawnRun) engineArgs(rng *rand.Rand) string {
@@ -91,7 +115,7 @@ func (d drawnRun) engineArgs(rng *rand.Rand) string {
 }
 
 func ownEngineArgs(rng *rand.Rand) string {
-	blockSize := []int{2, 4, 8, 64}[rng.IntN(4)]
+	blockSize := []int{1, 2, 4, 8, 64}[rng.IntN(5)]
 	parts := []string{`"scheduler":"vllm"`, fmt.Sprintf(`"block_size":%d,"max_num_seqs":%d`, blockSize, 1+rng.IntN(6))}
 	add := func(oneIn int, text string) {
 		if rng.IntN(oneIn) == 0 {
@@ -293,23 +317,30 @@ func TestStepwiseDisaggregated(t *testing.T) {
 	}
 }
 
-// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not.
+// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not, and by
+// the engines' own rules.
 func TestCoasting(t *testing.T) {
-	for _, c := range []struct {
-		engine  string
-		workers int
-	}{{"vllm", 1}, {"vllm", 3}, {"trtllm", 1}, {"trtllm", 3}} {
-		cfg := config(t, `{"block_size":64,"engine_type":"`+c.engine+`"}`, randomTrace(3), c.workers, 0)
-		calls := 0
-		cfg.Poll = func(float64, int) error { calls++; return nil }
-		rows := text(t, cfg, mustRun(t, cfg))
-		fast := calls
-		cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
-		if got := text(t, cfg, mustRun(t, cfg)); got != rows {
-			t.Errorf("%+v: %s", c, firstDifference(rows, got))
-		}
-		if stepwise := calls - fast; 2*fast > stepwise {
-			t.Errorf("%+v: polled %d times, stepwise %d times", c, fast, stepwise)
+	var rows strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":100,"output_length":%d,"hash_ids":[%d,9]}`+"\n", 700*i, 100+40*i, i)
+	}
+	for _, engineArgs := range []string{
+		`"engine_type":"vllm"`, `"engine_type":"trtllm"`, `"engine_type":"sglang"`, `"scheduler":"vllm"`,
+		`"engine_type":"sglang","scheduler":"sglang"`,
+	} {
+		for _, workers := range []int{1, 3} {
+			cfg := config(t, `{"block_size":64,`+engineArgs+`}`, rows.String(), workers, 0)
+			calls := 0
+			cfg.Poll = func(float64, int) error { calls++; return nil }
+			want := text(t, cfg, mustRun(t, cfg))
+			fast := calls
+			cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
+			if got := text(t, cfg, mustRun(t, cfg)); got != want {
+				t.Errorf("%s, %d workers: %s", engineArgs, workers, firstDifference(want, got))
+			}
+			if stepwise := calls - fast; 2*fast > stepwise {
+				t.Errorf("%s, %d workers: polled %d times, stepwise %d times", engineArgs, workers, fast, stepwise)
+			}
 		}
 	}
 }

@@ -26,6 +26,8 @@ type Field struct {
 	NotNull bool
 	// Required makes an absent key an error.
 	Required bool
+	// Doc describes the key in sentences. Decode does not use it; reference pages and Python's docstrings are written from it.
+	Doc string
 }
 
 // Type is the form of a value: Integer, Number, Bool, Text, List, Enum, Nested or Any.
@@ -55,6 +57,8 @@ type Bool struct{}
 // Text is a string.
 type Text struct {
 	NonEmpty bool
+	// Path marks the path of a file or a folder, for which Python also takes a path object. Any string is still valid.
+	Path bool
 }
 
 // List is a list of strings.

@@ -7,6 +7,20 @@ type Clock struct {
 	// Speedup divides every duration; DecodeSpeedup additionally divides decode. A ratio (for decode: the product) of 0
 	// means "do not scale", as in the reference; so DecodeSpeedup 0 also cancels Speedup for decode.
 	Speedup, DecodeSpeedup float64
+	// Host is added to every pass; Speedup divides it, too.
+	Host Host
+}
+
+// Ms is a duration of the host, scaled and rounded.
+func (c *Clock) Ms(ms float64) float64 { return float64(scaled(ms, c.Speedup) * 1000) }
+
+// HostMs is the host time of a pass in which so many requests have a share.
+func (c *Clock) HostMs(requests int) float64 {
+	ms := c.Host.passMs(requests)
+	if ms == 0 {
+		return 0
+	}
+	return c.Ms(ms)
 }
 
 // PrefillSeconds is the prefill part of a pass in which count requests process prompt tokens. islSum adds up the prompt

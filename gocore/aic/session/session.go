@@ -70,7 +70,7 @@ func (s *Set) WithPool(option string, args engineargs.Args, ranks int) (enginear
 	}
 	blocks, err := s.client.PoolBlocks(session.Session, args.Capacity)
 	if err == nil {
-		args, err = args.WithPool(blocks * ranks)
+		args, err = args.WithPool(args.Knobs.Pool(blocks * ranks))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", option, err)

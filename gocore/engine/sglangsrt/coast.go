@@ -12,6 +12,9 @@ type coast struct {
 	phases  []int // requests by computed tokens modulo the page size; all 0 between calls
 }
 
+// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
+const mostCoasted = 64
+
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	passes, context := s.mereDecodes()
@@ -55,13 +58,13 @@ func (s *Scheduler) mereDecodes() (passes, context int) {
 	if s.stepwise || s.shapes != nil || s.reporting || !timing.Pure(s.clock.Model) {
 		return 0, 0
 	}
-	if len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
+	if s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
 		return 0, 0
 	}
 	if s.rules.Overlap && (s.flying == nil || len(s.flying.decodes) != len(s.running)) {
 		return 0, 0
 	}
-	passes = s.running[0].maxOutput
+	passes = mostCoasted
 	for _, r := range s.running {
 		if r.lastEmitting != s.emittingPasses-1 {
 			return 0, 0
@@ -71,6 +74,9 @@ func (s *Scheduler) mereDecodes() (passes, context int) {
 	}
 	if !s.rules.Overlap {
 		passes-- // the token of the last one is delivered in the pass that composes it
+	}
+	if s.unread.Len() > 0 {
+		passes = min(passes, s.receiver.skips())
 	}
 	return max(passes, 0), context
 }
@@ -92,6 +98,7 @@ func (s *Scheduler) Settle(passes int) {
 		s.pool.Take(opening * s.pageSize)
 		s.ratio.decay()
 	}
+	s.receiver.composed(passes)
 	s.emittingPasses += passes
 	context := 0
 	for _, r := range s.running {

@@ -18,7 +18,7 @@ func (s *Scheduler) Work() engine.Work {
 
 // Load implements [engine.Reporter]. Blocks that only the cache has do not count.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
-	return s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
+	return s.unread.Len() + s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
 }
 
 // workOf counts the requests that have a share of a batch.
@@ -43,6 +43,10 @@ func (s *Scheduler) queuedWork() engine.Phases {
 			p.AddDecode(r.tokens())
 		}
 	}
+	for i := range s.unread.Len() {
+		n := s.unread.At(i).promptTokens
+		p.AddPrefill(n, n, 0)
+	}
 	return p
 }
 
@@ -51,6 +55,9 @@ func (s *Scheduler) States() []engine.RequestState {
 	all := s.admitted()
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))
+	}
+	for i := range s.unread.Len() {
+		all = append(all, s.unread.At(i))
 	}
 	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
 	states := make([]engine.RequestState, len(all))

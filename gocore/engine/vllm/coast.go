@@ -28,10 +28,11 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
 	}
-	decodeMs := 0.0
+	hostMs, decodeMs := s.clock.HostMs(c.size), 0.0
 	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
 		opening := 0
-		for r := c.days[(s.emittingPasses+len(ends))&(s.blockSize-1)]; r != nil; r = r.nextDue {
+		for e := c.days.Due(s.emittingPasses + len(ends)); e != nil; e = e.Next() {
+			r := e.Request
 			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
 			passes = min(passes, left-1)
 			opening++
@@ -47,7 +48,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 			seconds := s.clock.DecodeSeconds(c.size, context, active<<s.blockShift, s.pool.Capacity()<<s.blockShift)
 			decodeMs = float64(seconds * 1000)
 		}
-		endMs := atMs + decodeMs
+		endMs := (atMs + hostMs) + decodeMs
 		if endMs <= atMs {
 			break
 		}
@@ -84,9 +85,9 @@ func (s *Scheduler) Settle(passes int) {
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
-	t, lastDay := &s.steady, s.blockSize-1
+	t := &s.steady
 	for range passes {
-		if t.days[s.emittingPasses&lastDay] == nil {
+		if t.days.Due(s.emittingPasses) == nil {
 			t.context += t.size
 			s.emittingPasses++
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/calendar"
 	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
@@ -72,12 +73,12 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		keptFree:   int(args.Watermark * float64(args.NumGPUBlocks)),
-		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
-		steady:     steady{off: setup.Stepwise},
+		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
 	s.steady.s = s
 	if s.trace != nil {
@@ -127,6 +128,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		share:         share{pass: -1},
 		lastTokenPass: neverEmitted,
 	}
+	r.due.Request = r
 	if s.args.PrefixCaching {
 		r.shareable = max(r.full, req.NamedBlocks)
 	}
@@ -152,7 +154,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.reporting {
 		s.countScheduled()
 	}
-	s.emit(nowMs + s.prefillMs())
+	s.emit(nowMs + (s.prefillMs() + s.clock.HostMs(s.out.Scheduled)))
 	if s.observed || s.trace != nil {
 		s.takeEvents()
 	}
@@ -232,6 +234,8 @@ func (s *Scheduler) owned() []*sequence {
 }
 
 func byOrder(a, b *sequence) int { return a.order - b.order }
+
+func byPlace(a, b *sequence) int { return a.place - b.place }
 
 func (s *Scheduler) spare() *sequence {
 	if n := len(s.spares); n > 0 {

@@ -47,6 +47,7 @@ type coast struct {
 	batchMs   float64 // how long the batch takes that was composed last
 	measured  bool    // with the blocks that are in use now; those of a request that ended since may have been in use then
 	passMs    float64 // how long the next pass takes
+	hostMs    float64 // of each pass
 	available int
 }
 
@@ -54,6 +55,7 @@ func (s *Scheduler) newCoast() coast {
 	c := coast{
 		s: s, batch: s.composed, last: s.composed + s.blockSize - 1,
 		context: s.steady.context, inUse: s.pool.InUse(), available: s.pool.Free(),
+		hostMs: s.clock.HostMs(s.steady.size),
 	}
 	if s.rules.Async {
 		c.batchMs = s.flying.durations.decodeMs
@@ -67,7 +69,8 @@ func (c *coast) composeNext() bool {
 	s := c.s
 	c.batch++
 	opening := 0
-	for r := s.steady.wheel[s.day(c.batch)]; r != nil; r = r.nextDue {
+	for e := s.steady.days.Due(c.batch); e != nil; e = e.Next() {
+		r := e.Request
 		c.last = min(c.last, r.servedIn+r.maxOutput-r.scheduled-1)
 		opening++
 		if s.visible(r) {
@@ -83,7 +86,7 @@ func (c *coast) composeNext() bool {
 	c.passMs = c.batchMs
 	if opening > 0 || !c.measured || s.clock.Model != nil { // the polynomial only looks at the blocks
 		c.measured = true
-		c.batchMs = s.decodeMs(s.steady.size, c.context, c.inUse)
+		c.batchMs = s.decodeMs(s.steady.size, c.context, c.inUse) + c.hostMs
 	}
 	if !s.rules.Async {
 		c.passMs = c.batchMs
@@ -97,8 +100,8 @@ func (s *Scheduler) Settle(passes int) {
 	for range passes {
 		s.composed++
 		t.context += t.size
-		if t.wheel[s.day(s.composed)] != nil {
-			s.serveDue(s.takeDue(s.composed), s.composed, nil) // none of them ends
+		if t.days.Due(s.composed) != nil {
+			t.serveDue(t.takeDue(s.composed), s.composed, nil) // none of them ends
 		}
 		s.delivered++
 		s.emittingPasses++

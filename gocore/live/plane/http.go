@@ -12,7 +12,7 @@ import (
 
 	"dynosim/gocore/live/connlimit"
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // HTTPRoot stands before the paths of endpoints.

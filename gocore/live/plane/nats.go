@@ -6,7 +6,7 @@ import (
 
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // NATS takes requests from a NATS server, which has a subject for each endpoint. Answers take the same way as with [TCP]: the

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // Call is one request for an endpoint.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 const (

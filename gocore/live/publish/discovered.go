@@ -6,10 +6,10 @@ import (
 	"net"
 	"strconv"
 
-	"dynosim/gocore/live/discovery"
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
 )
 
 // Records lists what subscribers find the channels by. host is an address of this host that they can reach.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/discovery"
-	"dynosim/gocore/live/events"
-	"dynosim/gocore/live/zmtp"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/zmtp"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // outlet carries the messages of one topic to their subscribers, without waiting for them.

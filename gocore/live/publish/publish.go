@@ -13,9 +13,9 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/zmtp"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/publish/zmtp"
 )
 
 // Config describes a worker that has something to say.

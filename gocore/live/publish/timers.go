@@ -3,7 +3,7 @@ package publish
 import (
 	"time"
 
-	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/publish/events"
 )
 
 // keepTime sends what is due, until the worker is closed.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"dynosim/gocore/live/bootstrap"
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // Connector is how a decode worker meets the prefill workers of its requests.

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"dynosim/gocore/handoff"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // Engine is one request in the engine of this side.

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/bootstrap"
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // maxStrangers is how many connections may not have said yet which hand-off they belong to. Destinations say it at once.

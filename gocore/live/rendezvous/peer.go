@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dynosim/gocore/handoff"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 const (

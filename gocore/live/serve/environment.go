@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,27 +129,23 @@ func (e environment) drainTimeout() (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, err
 }
 
-// logger writes to standard error what DYN_LOG asks for: the first of its levels that is for no module in particular.
-func (e environment) logger() *slog.Logger {
-	level := slog.LevelInfo
+// logging is what DYN_LOG asks for: the first of its levels that is for no module in particular.
+func (e environment) logging() logSpec {
+	l := logSpec{level: slog.LevelInfo, json: e.truth("DYN_LOGGING_JSONL")}
 	for word := range strings.SplitSeq(e["DYN_LOG"], ",") {
 		switch strings.ToLower(strings.TrimSpace(word)) {
 		case "trace", "debug":
-			level = slog.LevelDebug
+			l.level = slog.LevelDebug
 		case "info":
-			level = slog.LevelInfo
+			l.level = slog.LevelInfo
 		case "warn", "warning":
-			level = slog.LevelWarn
+			l.level = slog.LevelWarn
 		case "error", "off":
-			level = slog.LevelError
+			l.level = slog.LevelError
 		default:
 			continue
 		}
 		break
 	}
-	o := &slog.HandlerOptions{Level: level}
-	if e.truth("DYN_LOGGING_JSONL") {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o))
+	return l
 }
