@@ -55,6 +55,18 @@ def format_report_table(report: Mapping[str, Any], *, width: int | None = None, 
     return "\n".join([TITLE, table.draw(cells, border), *closing_lines(report)])
 
 
+def format_scaling_events(events: Iterable[Mapping[str, Any]]) -> str:
+    """One line for each change of the number of workers, below a heading."""
+    lines = ["", "Scaling events:"]
+    for event in events:
+        direction = "scale_up" if event["to"] > event["from"] else "scale_down"
+        reason = f"{direction}, {event['reason']}" if event["reason"] else direction
+        lines.append(
+            f"  t={event['at_ms'] / 1000:.1f}s [{event['pool']}]: {event['from']} -> {event['to']} workers ({reason})"
+        )
+    return "\n".join(lines)
+
+
 def table_cells(report: Mapping[str, Any]) -> list[list[str]]:
     """The cells of the table, row by row: the heading first, then a label and one cell per statistic."""
     return [["Metric", *STAT_COLUMNS], *_rows(report)]
