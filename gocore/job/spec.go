@@ -26,7 +26,7 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	sla          report.SLA
-	planned      bool // a planner of the caller decides how many workers there are
+	scaling      scaling // who decides how many workers there are
 	outputs      outputs
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -71,6 +71,9 @@ func Parse(config string) (*Spec, error) {
 	if err := checkRows(o); err != nil {
 		return nil, err
 	}
+	if s.scaling, err = parseScaling(o, s.deployment); err != nil {
+		return nil, err
+	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
 		return nil, err
 	}
@@ -99,7 +102,6 @@ func specOf(o *strictjson.Object) *Spec {
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
 		sla:          sla(o),
-		planned:      o.Bool("planner"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {

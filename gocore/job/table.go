@@ -52,6 +52,7 @@ const (
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
 	takesPlanner      taken = "planner"
+	takesAutoscaler   taken = "autoscaler"
 )
 
 // Groups of --help.
@@ -183,20 +184,20 @@ var options = slices.Concat([]option{
 		doc:   "Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.",
 	},
 	{
-		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		group: deploymentGroup,
 		help:  "simulated workers (default: 1)",
 		doc:   "Simulated workers of one pool; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "prefill workers of a disaggregated deployment (default: 1)",
 		doc:     "Prefill workers of two pools; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "decode workers of a disaggregated deployment (default: 1)",
@@ -273,6 +274,20 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner, offline: true, aside: true,
 		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+	},
+	{
+		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesAutoscaler, offline: true,
+		group: deploymentGroup,
+		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
+		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true, offline: true,
+		metavar: "FILE", group: deploymentGroup,
+		help: "write one JSON object for each tick of the planner or autoscaler",
+		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
