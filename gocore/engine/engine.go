@@ -35,6 +35,8 @@ type Request struct {
 	// are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
 	NamedBlocks int
 	Hold        bool // keep the KV after the last token (Source)
+	// SentMs is when the request reached the worker. It matters only if it takes a while from there to the scheduler.
+	SentMs float64
 }
 
 // Setup is what an engine gets besides its arguments. The zero value is good for all arguments that ask for nothing else.

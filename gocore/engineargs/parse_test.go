@@ -17,12 +17,14 @@ import (
 var defaults = Args{
 	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
 	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
-	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+	Preemption: LIFO, Eviction: Lineage, Watermark: 0, TimingModel: "polynomial", GPUsPerWorker: 1,
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
+		RecvInterval: 1,
 	},
-	VLLM: VLLMArgs{Async: true, ReserveFullISL: true},
+	Knobs: Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1},
+	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true},
 }
 
 // with returns the defaults after one change.
@@ -64,6 +66,12 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
 		})},
+		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, "decode_scale": 0.9}`, with(func(a *Args) {
+			a.Knobs = Knobs{800, 12.5, 3e4, 1.25, 0.9, 1}
+		})},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`, with(func(a *Args) {
+			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.RecvInterval = SGLangOwn, SGLang, 1, 30
+		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
@@ -71,7 +79,7 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, 1}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
@@ -81,25 +89,27 @@ func TestAccepted(t *testing.T) {
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
 			a.Role, a.Transfer = engine.Prefill, TransferArgs{1_000_000, 0.5, true}
 		})},
-		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
+		{`{"timing_model": "polynomial"}`, defaults},
+		{`{"planner_profile_data": "a.npz", "timing_model": "interpolated"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
+		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
 		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
 			a.Drafts, a.AcceptRates, a.DraftSeed = 2, "0.5", math.MaxUint64
 		})},
 		{`{"aic_nextn": 1, "engine_type": "sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize, a.Drafts = SGLang, 1, 1 })},
 		{`{"aic_backend": "vllm", "aic_model_path": "m"}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 			a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 64, MaxTokens: 8192, Fraction: 0.9}
 		})},
 		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, "max_num_batched_tokens": null}`,
 			with(func(a *Args) {
-				a.AIC = aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+				a.TimingModel, a.AIC = "aic", aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 				a.EngineType, a.BlockSize, a.MaxNumBatchedTokens = SGLang, 1, math.MaxInt
 				a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 1, MaxTokens: 8192, Fraction: 0.5}
 			})},
 		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4, "aic_model_path": "m", "aic_moe_tp_size": 2,
 			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4", "aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
 			"aic_kv_cache_dtype": "none", "aic_comm_dtype": "", "num_gpu_blocks_override": 7}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
 				Drafts: 2, Types: aic.DataTypes{GEMM: "int4_wo", MoE: "fp8"}}
 			a.NumGPUBlocks, a.GPUsPerWorker, a.Drafts = 7, 8, 2
 		})},
@@ -160,6 +170,12 @@ func TestWarningsOfEngine(t *testing.T) {
 			"engine argument gpu_memory_utilization has no effect with num_gpu_blocks"},
 		`{"aic_backend": "sglang", "aic_model_path": "m"}`: {
 			"aic_backend is sglang while engine_type is vllm: durations are those of another engine"},
+		`{"kv_pool_scale": 0.9}`: {"engine argument kv_pool_scale has no effect without aic_backend"},
+		`{"aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 5, "kv_pool_scale": 0.9}`: {
+			"engine argument kv_pool_scale has no effect with num_gpu_blocks"},
+		`{"worker_type": "decode", "request_overhead_us": 20000}`: {"engine argument request_overhead_us has no effect on decode workers"},
+		`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`: {
+			"engine argument sglang.scheduler_recv_interval has no effect with scheduler dynamo"},
 		`{"sglang": {"clip_max_new_tokens": 16}}`:              {"engine argument sglang has no effect with engine_type vllm"},
 		`{"engine_type": "sglang", "preemption_mode": "fifo"}`: {"engine argument preemption_mode has no effect with engine_type sglang"},
 		`{"engine_type": "sglang", "enable_prefix_caching": false, "enable_chunked_prefill": false, "watermark": 0.5, "eviction_backend": "lru"}`: {
@@ -227,6 +243,9 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "vllm", "preemption_mode": "fifo"}`, `preemption_mode: got "fifo", want it left out with scheduler vllm`},
 		{`{"scheduler": "vllm", "eviction_backend": "lru"}`, `eviction_backend: got "lru", want it left out with scheduler vllm`},
 		{`{"scheduler": "vllm", "max_num_batched_tokens": 100}`, `max_num_batched_tokens: got 100, want at least max_num_seqs, 256, as vLLM wants it`},
+		{`{"step_overhead_us": -1, "seq_overhead_us": 1e10}`, "step_overhead_us: got -1, want a finite number from 0 to 1e+09; seq_overhead_us: got 1e10, want a finite number from 0 to 1e+09"},
+		{`{"decode_scale": 0}`, `decode_scale: got 0, want a finite number > 0 and <= 1000`},
+		{`{"engine_type": "sglang", "sglang": {"scheduler_recv_interval": 0}}`, `sglang.scheduler_recv_interval: got 0, want an integer >= 1`},
 		{`{"watermark": 1}`, `watermark: got 1, want a finite number >= 0 and < 1`},
 		{`{"watermark": -0.5}`, `watermark: got -0.5, want a finite number >= 0 and < 1`},
 		{`{"gpu_memory_utilization": 1.5}`, `gpu_memory_utilization: got 1.5, want a finite number from 0 to 1`},
@@ -263,6 +282,9 @@ func TestRefused(t *testing.T) {
 		{`{"worker_type": "aggregated", "is_decode": false}`, `is_decode: got false together with worker_type, want worker_type alone`},
 		{`{"is_prefill": true, "is_decode": true}`, `is_decode: got true together with is_prefill, want at most one of them true`},
 		// Contradictions, the first one only, and none beside a range error.
+		{`{"timing_model": "aic"}`, `aic_backend: got nothing, want it given, as timing_model is aic`},
+		{`{"timing_model": "interpolated"}`, `planner_profile_data: got nothing, want it given, as timing_model is interpolated`},
+		{`{"timing_model": "polynomial", "planner_profile_data": "a.npz"}`, `timing_model: got "polynomial", want interpolated, as planner_profile_data is given`},
 		{`{"num_g3_blocks": 5, "enable_g4_storage": true}`, `num_g3_blocks: got 5, want num_g2_blocks set as well`},
 		{`{"enable_g4_storage": true, "num_g2_blocks": 0}`, `enable_g4_storage: got true, want num_g2_blocks set as well`},
 		{`{"dp_size": 0, "enable_g4_storage": true}`, `dp_size: got 0, want an integer from 1 to 4294967295`},
@@ -347,6 +369,8 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		switch typ := f.Type.(type) {
 		case strictjson.Bool:
 			value = "true"
+		case strictjson.Number:
+			value = "0.5"
 		case strictjson.Text:
 			value = `"x"`
 		case strictjson.Enum:
@@ -363,7 +387,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -405,7 +429,7 @@ func TestParseLive(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
+	want := LiveArgs{Ranks: 2, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}

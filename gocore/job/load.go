@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/workload"
 )
 
@@ -19,9 +17,9 @@ func loadWorkload(s *Spec, args engineargs.Args, m *Monitor) (*workload.Workload
 	case s.synthetic:
 		return generate(s.generated, args.BlockSize, m.poll)
 	case m.Trace != nil:
-		return m.Trace.workload(readingFor(args), m.poll)
+		return m.Trace.workload(m.Trace.readingFor(args, s.seed), m.poll)
 	}
-	return loadTrace(s.trace, readingFor(args), m.poll)
+	return loadTrace(s.trace, s.trace.readingFor(args, s.seed), m.poll)
 }
 
 // loadTrace reads trace files; the path "-" stands for standard input.
@@ -38,7 +36,7 @@ func loadTrace(t traceSpec, as reading, poll func() error) (*workload.Workload, 
 func (t traceSpec) parse(sources []workload.Source, as reading, poll func() error) (*workload.Workload, error) {
 	return workload.Load(t.format, sources, workload.TraceSpec{
 		TraceBlockSize: t.blockSize, EngineBlockSize: as.blockSize, NamePartialBlocks: as.namePartial,
-		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Poll: poll,
+		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Seed: as.seed, Poll: poll,
 	})
 }
 
@@ -60,14 +58,14 @@ func openSources(option string, paths []string) (sources []workload.Source, rele
 			return nil, release, err
 		}
 		opened = append(opened, file)
-		sources = append(sources, workload.Source{Name: shownPath(path), Reader: file})
+		sources = append(sources, workload.Source{Name: spelling.Path(path), Reader: file})
 	}
 	return sources, release, nil
 }
 
 // openFile opens a file that the option of this name asks for.
 func openFile(option, path string) (*os.File, error) {
-	name := shownPath(path)
+	name := spelling.Path(path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %s: %w", option, name, fs.ErrNotExist)
@@ -84,12 +82,4 @@ func openFile(option, path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: %s is a directory, want a file", option, name)
 	}
 	return file, nil
-}
-
-// shownPath is a path as messages show it: on one line, and visible even if it is empty.
-func shownPath(path string) string {
-	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
-		return strconv.Quote(path)
-	}
-	return path
 }

@@ -348,7 +348,7 @@ func TestDeadEnd(t *testing.T) {
 	}
 	for turn := range int32(7) {
 		r.arrive(turn, 0)
-		r.assign(turn, int(turn)%2)
+		r.assign(turn, int(turn)%2, 0)
 	}
 	if _, alive, err := r.runPass(1); err != nil || !alive {
 		t.Fatal(alive, err)

@@ -57,11 +57,11 @@ func (r *run) releaseSingle() {
 			return
 		}
 		r.arrive(turn, arrivalMs)
-		r.assign(turn, 0)
+		r.assign(turn, 0, arrivalMs)
 	}
 }
 
-// coastUntil is the time up to which passes may start without a look at what has arrived.
+// coastUntil is the time up to which passes may start without a check for arrivals.
 func (r *run) coastUntil() float64 {
 	until := r.afterLimit()
 	if next, ok := r.driver.NextMs(); ok && (r.Concurrency == 0 || r.workers[0].Engine.Requests() < r.Concurrency) {

@@ -41,6 +41,7 @@ func (d drawnRun) config(t testing.TB) Config {
 		drafts = d.drafts(kind)
 	}
 	workers := 1 + rng.IntN(5)
+	args = withKnobs(rand.New(rand.NewPCG(d.seed, 7)), args, d.own == "sglang")
 	cfg := config(t, args, d.rows(rng, parseArgs(t, args).BlockSize), workers, []int{0, 0, 0, 1, 4}[rng.IntN(5)])
 	if rng.IntN(5) == 0 {
 		cfg.MaxSimTimeMs = float64(10 * rng.IntN(200))
@@ -53,6 +54,28 @@ func (d drawnRun) config(t testing.TB) Config {
 		return engine.Setup{Model: model, Stepwise: d.stepwise, Drafts: drafts(worker)}
 	}
 	return cfg
+}
+
+// withKnobs adds overheads and factors to engine arguments, every other time.
+func withKnobs(rng *rand.Rand, args string, receives bool) string {
+	if rng.IntN(2) == 0 {
+		return args
+	}
+	if receives && rng.IntN(2) == 0 {
+		args = strings.Replace(args, `"sglang":{`, fmt.Sprintf(`"sglang":{"scheduler_recv_interval":%d,`, 2+rng.IntN(20)), 1)
+		args = strings.Replace(args, ",}", "}", 1)
+	}
+	add := func(oneIn int, text string) {
+		if rng.IntN(oneIn) == 0 {
+			args = strings.TrimSuffix(args, "}") + "," + text + "}"
+		}
+	}
+	add(2, fmt.Sprintf(`"request_overhead_us":%d`, []int{1, 3000, 10000, 50000}[rng.IntN(4)]))
+	add(2, fmt.Sprintf(`"step_overhead_us":%d`, []int{5000, 777}[rng.IntN(2)]))
+	add(2, fmt.Sprintf(`"seq_overhead_us":%d`, []int{5000, 13}[rng.IntN(2)]))
+	add(3, `"prefill_scale":1.7`)
+	add(3, `"decode_scale":0.3`)
+	return args
 }
 
 // drafts makes the draws of each worker, every third time.

@@ -7,6 +7,20 @@ type Clock struct {
 	// Speedup divides every duration; DecodeSpeedup additionally divides decode. A ratio (for decode: the product) of 0
 	// means "do not scale", as in the reference; so DecodeSpeedup 0 also cancels Speedup for decode.
 	Speedup, DecodeSpeedup float64
+	// Host is added to every pass; Speedup divides it, too.
+	Host Host
+}
+
+// Ms is a duration of the host, scaled and rounded.
+func (c *Clock) Ms(ms float64) float64 { return float64(scaled(ms, c.Speedup) * 1000) }
+
+// HostMs is the host time of a pass in which so many requests have a share.
+func (c *Clock) HostMs(requests int) float64 {
+	ms := c.Host.passMs(requests)
+	if ms == 0 {
+		return 0
+	}
+	return c.Ms(ms)
 }
 
 // PrefillSeconds is the prefill part of a pass in which count requests process prompt tokens. islSum adds up the prompt
@@ -23,8 +37,8 @@ func (c *Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
 	return scaled(c.Model.PrefillMs(shape), c.Speedup)
 }
 
-// DecodeSeconds is the decode part of a pass in which count requests are owed a token. contextSum adds up the lengths of
-// their sequences before that token; requests hold activeTokens of totalTokens KV tokens.
+// DecodeSeconds is the decode part of a pass in which count requests get a token. contextSum adds up the lengths of
+// their sequences before that token; activeTokens of totalTokens KV tokens belong to requests.
 func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) float64 {
 	if count == 0 {
 		return 0

@@ -1,7 +1,8 @@
 package timing
 
 // Model predicts how long the two parts of a pass take, in milliseconds. It is a pure function: equal shapes get equal
-// answers, and no answer is NaN or below 0. Users choose between Polynomial, Grid and Asked.
+// answers, and no answer is NaN or below 0. Users choose between Polynomial, Grid and Asked,
+// and may have them Scaled.
 type Model interface {
 	// PrefillMs is asked only about passes with Requests >= 1. A part in which no token is new takes no time.
 	PrefillMs(PrefillShape) float64
@@ -30,7 +31,7 @@ type PrefillShape struct {
 // NewTokens is the mean number of prompt tokens that a request computes.
 func (s PrefillShape) NewTokens() int { return max(0, s.MeanISL-s.MeanPrefix) }
 
-// DecodeShape is the decode part of a pass: Requests are owed a token. ActiveTokens of TotalTokens KV tokens are held by
+// DecodeShape is the decode part of a pass: Requests requests get a token. ActiveTokens of TotalTokens KV tokens belong to
 // requests; MeanContext is the length of the emitting sequences, a mean rounded down.
 type DecodeShape struct {
 	Requests                  int

@@ -4,12 +4,14 @@ import (
 	"fmt"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/intake"
 	"dynosim/gocore/engine/sglang"
 	"dynosim/gocore/engine/sglangsrt"
 	"dynosim/gocore/engine/vllm"
 	"dynosim/gocore/engine/vllmv1"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing"
 )
 
 // Kind is an engine that workers can have. Live workers want one that New returns to be an [engine.Reporter], too.
@@ -67,5 +69,12 @@ func Check(args engineargs.Args) error {
 
 // New returns an idle worker with the engine that args ask for.
 func New(args engineargs.Args, setup engine.Setup) Worker {
-	return Worker{Engine: kindOf(args).New(args, setup)}
+	knobs := args.Knobs
+	setup.Model = knobs.Scaled(setup.Model)
+	made := kindOf(args).New(args, setup)
+	if knobs.RequestOverheadUs == 0 || setup.Role == engine.Decode {
+		return Worker{Engine: made}
+	}
+	clock := timing.Clock{Speedup: args.SpeedupRatio}
+	return Worker{Engine: intake.New(made, clock.Ms(knobs.RequestOverheadUs/1000), args.BlockSize)}
 }

@@ -41,10 +41,15 @@ func TestSet(t *testing.T) {
 			t.Errorf("got %d blocks, %v", again.NumGPUBlocks, err)
 		}
 	}
+	scaled := args
+	scaled.Knobs.KVPoolScale = 0.777
+	if sized, err := set.WithPool("here", scaled, 2); err != nil || sized.NumGPUBlocks != 155 { // of 200
+		t.Errorf("got %d blocks, %v", sized.NumGPUBlocks, err)
+	}
 	if w := set.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "here: aic_backend_version is 2, as aiconfigurator 9") {
 		t.Errorf("got %q", w)
 	}
-	if len(s.asked) != 3 { // one session, two estimates
+	if len(s.asked) != 4 { // one session, three estimates
 		t.Errorf("asked %q", s.asked)
 	}
 }

@@ -31,13 +31,14 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
 	}
+	hostMs := s.clock.HostMs(count)
 	total, passes := s.pool.Total(), min(s.nextFinish-s.emissions-1, mostCoasted)
 	for atMs := nowMs; atMs < untilMs && len(ends) < passes; {
 		if available < count || count > 1 && available-load.overhead() < load.full*s.pageSize { // see retractUntilFits
 			break
 		}
 		seconds := s.clock.DecodeSeconds(count, load.tokens, min(load.tokens, total), total)
-		endMs := atMs + float64(seconds*1000)
+		endMs := (atMs + float64(seconds*1000)) + hostMs
 		if endMs <= atMs {
 			break
 		}

@@ -61,7 +61,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		args:     args,
 		role:     setup.Role,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
 		drafts:   setup.Drafts,
 		stepwise: setup.Stepwise,
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
@@ -146,6 +146,7 @@ func (s *Scheduler) pass(nowMs float64) {
 	}
 	s.out.EndMs = nowMs + s.prefillMs()
 	s.decode()
+	s.out.EndMs += s.clock.HostMs(s.out.Scheduled)
 	s.requeueRetracted()
 	if s.stepwise {
 		s.catchUpAll()

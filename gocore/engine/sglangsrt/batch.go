@@ -68,9 +68,10 @@ func (s *Scheduler) takePages(b *batch) {
 	}
 }
 
+// decodeMs is how long a batch takes that gives so many requests a token.
 func (s *Scheduler) decodeMs(count, context int) float64 {
 	total := s.pool.Total()
-	return float64(s.clock.DecodeSeconds(count, context, min(context, total), total) * 1000)
+	return float64(s.clock.DecodeSeconds(count, context, min(context, total), total)*1000) + s.clock.HostMs(count)
 }
 
 // inUse is the number of pages that requests need.
@@ -159,6 +160,10 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
 	if r, ok := transit.TakeFrom(&s.waiting, id); ok {
 		s.drop(r)
+		return
+	}
+	if i := s.unread.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
+		s.drop(s.unread.Remove(i))
 		return
 	}
 	for _, r := range s.admitted() {

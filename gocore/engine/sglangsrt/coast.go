@@ -58,7 +58,7 @@ func (s *Scheduler) mereDecodes() (passes, context int) {
 	if s.stepwise || s.shapes != nil || s.reporting || !timing.Pure(s.clock.Model) {
 		return 0, 0
 	}
-	if len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
+	if s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
 		return 0, 0
 	}
 	if s.rules.Overlap && (s.flying == nil || len(s.flying.decodes) != len(s.running)) {
@@ -74,6 +74,9 @@ func (s *Scheduler) mereDecodes() (passes, context int) {
 	}
 	if !s.rules.Overlap {
 		passes-- // the token of the last one is delivered in the pass that composes it
+	}
+	if s.unread.Len() > 0 {
+		passes = min(passes, s.receiver.skips())
 	}
 	return max(passes, 0), context
 }
@@ -95,6 +98,7 @@ func (s *Scheduler) Settle(passes int) {
 		s.pool.Take(opening * s.pageSize)
 		s.ratio.decay()
 	}
+	s.receiver.composed(passes)
 	s.emittingPasses += passes
 	context := 0
 	for _, r := range s.running {

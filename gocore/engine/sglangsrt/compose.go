@@ -10,6 +10,7 @@ import (
 // request. Pages are taken and given up at once; tokens come with deliver.
 func (s *Scheduler) compose() *batch {
 	b := s.newBatch()
+	s.receive()
 	if c := s.chunked; c != nil {
 		s.pool.Share(&c.lease, c.computed, c.promptTokens)
 	}
@@ -17,11 +18,12 @@ func (s *Scheduler) compose() *batch {
 	s.composePrefill(b)
 	if len(b.prefills) > 0 {
 		s.takePages(b)
-		b.ms = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum) * 1000)
+		b.ms = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum)*1000) + s.clock.HostMs(len(b.prefills))
 	} else if s.composeDecode(b); len(b.decodes) > 0 {
 		b.ms = s.decodeMs(len(b.decodes), b.context)
 	}
 	b.inUse = s.inUse()
+	s.receiver.prefill = len(b.prefills) > 0
 	if s.reporting {
 		b.work = workOf(b)
 	}

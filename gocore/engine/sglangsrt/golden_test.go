@@ -17,6 +17,7 @@ func TestGolden(t *testing.T) {
 	nestedNames := map[string]string{
 		"overlap": "overlap_schedule", "chunk": "chunked_prefill_size", "max_prefill": "max_prefill_tokens",
 		"conservativeness": "schedule_conservativeness", "policy": "schedule_policy", "ignore_eos": "ignore_eos",
+		"recv_interval": "scheduler_recv_interval",
 	}
 	enginetest.Golden(t, enginetest.Examples{
 		New:         newEngine,

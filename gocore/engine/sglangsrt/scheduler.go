@@ -22,6 +22,10 @@ type Scheduler struct {
 	pool     *radix.LeasePool
 	ratio    newTokenRatio
 
+	// unread are requests for which the scheduler has not looked yet.
+	unread   deque.Deque[*sequence]
+	receiver receiver
+
 	waiting deque.Deque[*sequence]
 	running []*sequence // that decode, in batch order
 	// prefilled are the requests whose prompt the last batch completes; the next round lets them run.
@@ -58,10 +62,11 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		args:     args,
 		rules:    args.SGLang,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
 		shapes:   setup.Shapes,
 		stepwise: setup.Stepwise,
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
+		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
@@ -81,11 +86,17 @@ func (s *Scheduler) Add(req engine.Request) {
 		s.rejected = append(s.rejected, engine.Rejection{ID: req.ID, Reason: reason})
 		return
 	}
+	if s.receiver.interval > 1 {
+		s.unread.PushBack(s.newSequence(req))
+		return
+	}
 	s.waiting.PushBack(s.newSequence(req))
 }
 
 // Requests implements [engine.Engine].
-func (s *Scheduler) Requests() int { return s.waiting.Len() + s.rows + len(s.rejected) }
+func (s *Scheduler) Requests() int {
+	return s.unread.Len() + s.waiting.Len() + s.rows + len(s.rejected)
+}
 
 // RunPass implements [engine.Engine].
 //

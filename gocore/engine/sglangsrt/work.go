@@ -12,12 +12,12 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
-	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, s.state)}
+	return engine.Work{Scheduled: s.work, Queued: s.queuedWork()}
 }
 
 // Load implements [engine.Reporter]. Blocks that only the cache has do not count.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
-	return s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
+	return s.unread.Len() + s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
 }
 
 // workOf counts the requests that have a share of a batch.
@@ -32,9 +32,19 @@ func workOf(b *batch) engine.Phases {
 	return p
 }
 
+// queuedWork counts the requests that wait, those that were not received yet included.
+func (s *Scheduler) queuedWork() engine.Phases {
+	p := roster.Queued(&s.waiting, s.state)
+	for i := range s.unread.Len() {
+		n := s.unread.At(i).promptTokens
+		p.AddPrefill(n, n, 0)
+	}
+	return p
+}
+
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
-	all := roster.Append(s.admitted(), &s.waiting)
+	all := roster.Append(roster.Append(s.admitted(), &s.waiting), &s.unread)
 	return roster.States(all, byOrder, s.state)
 }
 

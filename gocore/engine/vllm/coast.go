@@ -28,7 +28,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
 	}
-	decodeMs := 0.0
+	hostMs, decodeMs := s.clock.HostMs(c.size), 0.0
 	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
 		opening := 0
 		for e := c.days.Due(s.emittingPasses + len(ends)); e != nil; e = e.Next() {
@@ -48,7 +48,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 			seconds := s.clock.DecodeSeconds(c.size, context, active<<s.blockShift, s.pool.Capacity()<<s.blockShift)
 			decodeMs = float64(seconds * 1000)
 		}
-		endMs := atMs + decodeMs
+		endMs := (atMs + hostMs) + decodeMs
 		if endMs <= atMs {
 			break
 		}

@@ -74,7 +74,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		keptFree:   int(args.Watermark * float64(args.NumGPUBlocks)),
-		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio},
+		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
@@ -153,7 +153,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.reporting {
 		s.countScheduled()
 	}
-	s.emit(nowMs + s.prefillMs())
+	s.emit(nowMs + (s.prefillMs() + s.clock.HostMs(s.out.Scheduled)))
 	if s.observed || s.trace != nil {
 		s.takeEvents()
 	}

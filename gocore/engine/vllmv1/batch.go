@@ -65,12 +65,18 @@ func (s *Scheduler) newBatch() *batch {
 	return b
 }
 
-// measure sets how long a batch takes. Blocks in use are those after it was composed.
+// measure sets how long a batch takes. Blocks in use are those after it was composed. The host's time goes with the tokens,
+// if there are any.
 func (s *Scheduler) measure(b *batch) {
 	d := &b.durations
 	d.prefillMs = float64(s.clock.PrefillSeconds(d.prefillCount, d.prefillISL, d.prefillStart) * 1000)
 	d.inUse = s.pool.InUse()
-	d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse)
+	hostMs := s.clock.HostMs(b.scheduled)
+	if b.tokens() > 0 {
+		d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse) + hostMs
+	} else {
+		d.prefillMs += hostMs
+	}
 }
 
 func (s *Scheduler) decodeMs(count, context, blocks int) float64 {

@@ -47,6 +47,7 @@ type coast struct {
 	batchMs   float64 // how long the batch takes that was composed last
 	measured  bool    // with the blocks that are in use now; those of a request that ended since may have been in use then
 	passMs    float64 // how long the next pass takes
+	hostMs    float64 // of each pass
 	available int
 }
 
@@ -54,6 +55,7 @@ func (s *Scheduler) newCoast() coast {
 	c := coast{
 		s: s, batch: s.composed, last: s.composed + s.blockSize - 1,
 		context: s.steady.context, inUse: s.pool.InUse(), available: s.pool.Free(),
+		hostMs: s.clock.HostMs(s.steady.size),
 	}
 	if s.rules.Async {
 		c.batchMs = s.flying.durations.decodeMs
@@ -84,7 +86,7 @@ func (c *coast) composeNext() bool {
 	c.passMs = c.batchMs
 	if opening > 0 || !c.measured || s.clock.Model != nil { // the polynomial only looks at the blocks
 		c.measured = true
-		c.batchMs = s.decodeMs(s.steady.size, c.context, c.inUse)
+		c.batchMs = s.decodeMs(s.steady.size, c.context, c.inUse) + c.hostMs
 	}
 	if !s.rules.Async {
 		c.passMs = c.batchMs

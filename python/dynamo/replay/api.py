@@ -14,17 +14,22 @@ from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
 from dynamo._core import Progress, values
-from dynamo._shell.aic import AicFields, AicPerfConfig
-from dynamo._shell.engine import EngineFields, MockEngineArgs
-from dynamo._shell.fields import PATHS, FieldSet
+from dynamo._shell.aic import AicPerfConfig
+from dynamo._shell.aic_fields import AicFields
+from dynamo._shell.engine import MockEngineArgs
+from dynamo._shell.engine_fields import EngineFields
+from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
-from dynamo._shell.router import KvRouterConfig, RouterFields
+from dynamo._shell.router import KvRouterConfig
+from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import files
+from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
+    "Planner",
     "Progress",
     "Report",
     "Requests",
@@ -52,6 +57,19 @@ TraceFormat: TypeAlias = Literal[
     "agentic-mooncake",
     "applied_compute_agentic",
     "dynamo",
+    "azure",
+    "burstgpt",
+    "splitwise",
+    "vidur",
+    "servegen",
+    "weka",
+    "bailian",
+    "llmservingsim",
+    "sharegpt",
+    "aiperf",
+    "sglang-bench",
+    "vllm-bench",
+    "guidellm",
 ]
 ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
@@ -79,6 +97,9 @@ def run_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
+    autoscaler: Autoscaler | None = None,
+    planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -101,13 +122,14 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
-            already.
+            ``trace_format="dynamo"``, ``"servegen"`` and ``"weka"``. Or what ``load_trace`` has read, without the
+            options of a trace, which it has already.
         trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
-            ``"applied_compute_agentic"`` or ``"dynamo"``.
+            ``"applied_compute_agentic"``, ``"dynamo"``, or that of a public trace or of a load generator, for which
+            docs/workloads.md has an example each.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
-            which sessions share, 0 (default) to 1.
+        trace_shared_prefix_ratio: Fraction of each prompt that is replaced by a prefix which sessions share, 0
+            (default) to 1, in traces that do not say what prompts share.
         trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
         num_workers: Simulated workers of one pool; 1 if not given.
         num_prefill_workers: Prefill workers of two pools; 1 if not given.
@@ -126,6 +148,12 @@ def run_trace_replay(
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
+        planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
+            ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
+        autoscaler: A policy that changes the number of workers as the run goes on: a dict with the key ``policy``
+            (``"hpa"``, ``"keda"``, ``"queue"`` or ``"schedule"``), or a list of dicts for two pools. See
+            docs/planner.md.
+        planner_log: Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.
         planner_config: A planner. Not built yet: refused.
         benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
@@ -190,6 +218,9 @@ def run_synthetic_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
+    autoscaler: Autoscaler | None = None,
+    planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -211,9 +242,9 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
-    max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, report_jsonl_path, save_trace and
-    on_progress.
+    planner, autoscaler, planner_log, planner_config, benchmark_granularity, replay_mode, replay_concurrency,
+    arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows,
+    report_jsonl_path, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -268,6 +299,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    hook = Hook(given["planner"]) if given.get("planner") is not None else None
     workload = given.get("trace_files")
     trace = None
     if isinstance(workload, Workload):
@@ -278,7 +310,12 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         if value is not None or run_options()[name].positional:
             config[name] = plain(name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress, trace)
+    try:
+        result = _core.run(config, on_progress, trace, None if hook is None else hook.answer)
+    except RuntimeError:
+        if hook is None or hook.failure is None:
+            raise
+        raise hook.failure from None
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -321,33 +358,47 @@ def _engine_args(name: str, value: object) -> str:
     if isinstance(value, MockEngineArgs):
         return value.to_json()
     if isinstance(value, Mapping):
-        return _fields_text(name, value)
+        return _fields_text("engine_args", name, value)
     raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
 
 
-def _fields_text(name: str, value: object) -> str:
+def _fields_text(table: str, name: str, value: object) -> str:
     """A dict of fields as JSON text; objects of nested fields and paths may stand in it."""
     if isinstance(value, Mapping):
-        value = {key: _plain_field(key, item) for key, item in value.items()}
+        fields = fields_of(None, table)
+        value = {key: _plain_field(fields, key, item) for key, item in value.items()}
     return _json_text(name, value)
 
 
-def _plain_field(name: str, value: object) -> object:
+def _plain_field(fields: Fields, name: str, value: object) -> object:
     if isinstance(value, FieldSet):
         return value.to_dict()
-    return values.path(name, value) if name in PATHS and isinstance(value, os.PathLike) else value
+    takes_path = name in fields and fields[name].path
+    return values.path(name, value) if takes_path and isinstance(value, os.PathLike) else value
 
 
 def _router_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text("router_config", name, value)
 
 
 def _aic_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text("aic_perf_config", name, value)
 
 
 def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
+
+
+def _autoscaler(name: str, value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_json_text(f"{name}[{i}]", policy) for i, policy in enumerate(value)) + "]"
+    if isinstance(value, Mapping):
+        return _json_text(name, value)
+    raise TypeError(f"{name}: got {values.show(value)}, want a dict, or a list of dicts for two pools")
+
+
+def _planner(name: str, value: object) -> bool:
+    return True  # Hook has checked it
 
 
 _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -358,6 +409,8 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "router_config": _router_config,
     "aic_config": _aic_config,
     "object_or_path": _planner_config,
+    "planner": _planner,
+    "autoscaler": _autoscaler,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,

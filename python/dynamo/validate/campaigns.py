@@ -1,0 +1,141 @@
+"""What the benchmarks of the silicon table ran, one function per rule.
+
+The table has two campaigns. The scripts of InferenceX are published (SemiAnalysisAI/InferenceX, benchmarks/, as of the
+date of a run); "script" below means them. Of the gap campaign only the table is known. Where the table's columns
+contradict a script, the script is right: what ran is replayed, not what the table says.
+"""
+
+from __future__ import annotations
+
+from dynamo.validate.checkpoints import is_dense
+from dynamo.validate.measurement import Length, Measurement, Parallelism, Refusal
+
+_BLACKWELL = ("b200_sxm", "b300_sxm", "gb200", "gb300")
+_HOPPER = ("h100_sxm", "h200_sxm")
+# The clients of both campaigns send this many requests each. With 4 the burst at the start weighs 2.5 times too much.
+REQUESTS_PER_CLIENT = 10
+
+
+def refuse_what_is_not_replayed(row: Measurement) -> None:
+    """Raises Refusal for rows whose measurement cannot be told, or cannot be true."""
+    if row.mode != "agg":
+        known = all(row.facts.get(f"{pool}_num_workers") for pool in ("prefill", "decode"))
+        raise Refusal("disaggregated: " + ("pools are not replayed" if known else "number of workers unknown"))
+    if row.concurrency is None:
+        raise Refusal("concurrency unknown")
+    if row.concurrency == 512 and "gpt-oss" in row.model and row.system == "h100_sxm":
+        raise Refusal("contradicts itself: by its TTFT and TPOT about 100 of 512 clients were served at a time")
+    if hides_speculation(row):
+        raise Refusal("speculative decoding, which the table does not mark")
+
+
+def hides_speculation(row: Measurement) -> bool:
+    """Whether a row was run with multi-token prediction, unmarked.
+
+    Of the scripts of Qwen3.5 FP8 with SGLang 0.5.9 on Blackwell, only the one with MTP ran on four GPUs without expert
+    parallelism; plain runs had tp 4 with ep 4, or tp 8.
+    """
+    spread = (row.parallelism.tp, row.parallelism.moe_ep)
+    return (
+        (row.model, row.precision, row.version) == ("Qwen/Qwen3.5-397B-A17B", "fp8", "0.5.9")
+        and spread == (4, 1)
+        and row.system in _BLACKWELL
+    )
+
+
+def lengths(row: Measurement) -> tuple[Length, Length]:
+    """Prompt and answer: InferenceX draws both from [0.8 L, L] (script); gap fixes them, which fits its rows best."""
+    isl, osl = _tokens(row.isl), _tokens(row.osl)
+    if row.source == "gap":
+        return isl, osl
+    return f"uniform({int(0.8 * isl)},{isl})", f"uniform({int(0.8 * osl)},{osl})"
+
+
+def parallelism(row: Measurement) -> Parallelism:
+    """What ran has tp x dp = moe_tp x moe_ep GPUs; the table multiplies where it should divide (script)."""
+    stated = row.parallelism
+    if stated.attention_dp > 1:
+        return _with_attention_dp(row)
+    if is_dense(row.model):
+        return Parallelism(tp=stated.tp)
+    experts = stated.moe_tp * stated.moe_ep
+    if row.source == "inferencex" and stated.moe_tp > 1 and stated.moe_ep > 1 and stated.tp == experts:
+        return _with_both_for_experts(stated)
+    if row.source == "gap" and experts != stated.tp:
+        # Qwen3-235B: twice as many GPUs for experts as for attention, so attention has a replica on each half.
+        return Parallelism(stated.tp, max(1, experts // stated.tp), stated.moe_tp, stated.moe_ep)
+    if stated.tp > 16:
+        raise Refusal(f"aggregated on {stated.tp} GPUs: not one engine")
+    return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
+
+
+def _with_attention_dp(row: Measurement) -> Parallelism:
+    """tp 4, dp 4, ep 16 is vLLM with TP 1 on four ranks that share the experts."""
+    stated = row.parallelism
+    if row.system == "h100_sxm":
+        # The script for H100 has no data parallelism, and the rows equal those of tp 4, ep 4.
+        return Parallelism(stated.tp, 1, 1, stated.tp)
+    return Parallelism(1, stated.attention_dp, 1, stated.attention_dp)
+
+
+def _with_both_for_experts(stated: Parallelism) -> Parallelism:
+    """tp 64, moe_tp 8, ep 8 is TP 8 with EP 8; tp 16, moe_tp 4, ep 4 is TP 4 with EP 4."""
+    if stated.moe_tp == stated.moe_ep == 2:
+        return Parallelism(stated.tp, 1, 2, 2)
+    return Parallelism(stated.moe_tp, 1, stated.moe_tp // stated.moe_ep, stated.moe_ep)
+
+
+def has_fp8_cache(row: Measurement) -> bool:
+    """Whether the engine was told to keep KV in FP8 (script)."""
+    if row.source == "gap" or row.precision in ("bf16", "int4"):
+        return False
+    if row.engine == "sglang":
+        return not (row.system == "h200_sxm" and "DeepSeek" in row.model)
+    if "MiniMax" in row.model:
+        return row.system in _BLACKWELL and row.version not in ("0.15.1", "0.16.0", "0.17.0")
+    return "70B" in row.model or row.system in _BLACKWELL
+
+
+def batched_tokens(row: Measurement) -> int:
+    """vLLM's max_num_batched_tokens for one rank: of the script, or the default for servers on these GPUs."""
+    if "MiniMax" in row.model and row.system in _BLACKWELL and row.version == "0.19.0":
+        return 2 * _tokens(row.isl)
+    if row.source == "gap":
+        return 2048  # not documented: of 2048, 8192 and 16384 what fits best
+    return 8192
+
+
+def vllm_running(row: Measurement, clients: int) -> int:
+    """vLLM's max_num_seqs for one rank: the number of clients where the script says so, otherwise its default."""
+    told = (row.system in _HOPPER and ("70B" in row.model or "gpt-oss" in row.model)) or "Kimi" in row.model
+    return clients if told else 1024
+
+
+def sglang_chunk(row: Measurement) -> int:
+    """SGLang's chunked_prefill_size for one rank (script; its default for gap)."""
+    if row.source == "gap":
+        return 8192
+    return 16384 if _is_small_chunk(row) else 32768
+
+
+def sglang_running(row: Measurement) -> int:
+    """SGLang's max_running_requests (script)."""
+    if row.source == "gap":
+        return 1024
+    return 128 if row.system in _BLACKWELL and not _is_small_chunk(row) else 256
+
+
+def receive_interval(row: Measurement, clients: int) -> int:
+    """SGLang's scheduler_recv_interval: how many passes go by before it looks for new requests (script, Blackwell)."""
+    if row.source == "gap" or row.system not in _BLACKWELL:
+        return 1
+    return 10 if clients < (5 if "Qwen3.5" in row.model else 16) else 30
+
+
+def _is_small_chunk(row: Measurement) -> bool:
+    return ("Qwen3.5" in row.model and row.precision != "bf16") or row.precision == "fp4"
+
+
+def _tokens(length: Length | None) -> int:
+    assert isinstance(length, int), "the silicon table states lengths as numbers"
+    return length

@@ -1,0 +1,184 @@
+"""From a measurement to the replay that simulates it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dynamo.validate import campaigns, stand_ins
+from dynamo.validate.checkpoints import checkpoint, is_dense
+from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay
+from dynamo.validate.sources.silicon import CAMPAIGNS
+
+# Limits of an engine that hold for each of its ranks. One simulated engine stands for all of them.
+_PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
+# Requests of a run that is described by a rate or a number of clients only.
+_OPEN_LOOP_REQUESTS = 300
+# Engine arguments that say how long passes take, apart from the polynomial of no GPU in particular.
+_TIMING = ("aic_system", "planner_profile_data", "engine_type")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How measurements are replayed.
+
+    own_scheduler: With the engine's own scheduling rules (``scheduler`` "vllm" or "sglang") instead of Dynamo's mocker.
+    receive_interval: With the ``scheduler_recv_interval`` that the scripts give SGLang.
+    engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
+        ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
+    """
+
+    own_scheduler: bool = True
+    receive_interval: bool = False
+    engine: Mapping[str, Any] = field(default_factory=dict)
+
+
+def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # immutable
+    """The replay of a measurement. Raises Refusal where there is none."""
+    if measurement.source in CAMPAIGNS:
+        replay = _campaign_replay(measurement, rules)
+    else:
+        replay = _recorded_replay(measurement, rules)
+    engine = _overridden(replay.engine, rules.engine)
+    pool = replay.pool if "aic_system" in engine else None
+    return replace(replay, engine={**engine, **_scheduler(engine, rules)}, pool=pool)
+
+
+def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
+    """A row of the silicon table: a closed loop of clients against one engine."""
+    campaigns.refuse_what_is_not_replayed(row)
+    clients = row.concurrency
+    assert clients is not None, "refused above"
+    spread = campaigns.parallelism(row)
+    model, types = checkpoint(row.model, row.precision)
+    if campaigns.has_fp8_cache(row):
+        types = {**types, "kv_cache": "fp8"}
+    engine: dict[str, Any] = {
+        **_aic(row, model, types, spread, dense=is_dense(row.model)),
+        **_limits(row, clients, spread.attention_dp, rules),
+    }
+    isl, osl = campaigns.lengths(row)
+    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
+    instead = stand_ins.stand_in(row)
+    if instead is None:
+        return Replay(row, engine, workload)
+    pool = engine if "aic_system" in instead.engine else None
+    return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), pool)
+
+
+def _recorded_replay(measurement: Measurement, rules: Rules) -> Replay:
+    """Any other source: what it says about the engine, and the load that it describes or recorded."""
+    if measurement.mode != "agg":
+        raise Refusal("disaggregated: pools are not replayed")
+    spread = measurement.parallelism
+    engine: dict[str, Any] = {"engine_type": measurement.engine} if measurement.engine else {}
+    if measurement.system and measurement.model:
+        model, types = checkpoint(measurement.model, measurement.precision)
+        engine |= _aic(measurement, model, types, spread, dense=is_dense(measurement.model))
+    elif not any(name in rules.engine for name in _TIMING):
+        raise Refusal(
+            "the source does not say which model ran on which GPU: put deployment.json beside it, or give --engine"
+        )
+    engine |= measurement.engine_args
+    for name in _PER_RANK:
+        if name in engine:
+            engine[name] *= spread.attention_dp
+    workload, words = _workload(measurement)
+    return Replay(measurement, engine, workload, words)
+
+
+def _workload(measurement: Measurement) -> tuple[ClosedLoop | OpenLoop | Recorded, tuple[str, ...]]:
+    """The load, and what stands in for what is not known of it."""
+    requests, clients, rate = measurement.requests, measurement.concurrency, measurement.request_rate
+    if requests is not None and (clients is not None or requests.arrival_ms):
+        return Recorded(requests, clients), ()
+    if requests is not None and rate is not None:
+        drawn = replace(requests, arrival_ms=_poisson(rate, len(requests.isl)))
+        return Recorded(drawn), ("arrivals drawn from a Poisson process of the rate that was asked for",)
+    if measurement.isl is None or measurement.osl is None:
+        raise Refusal("lengths of prompts and answers unknown")
+    words: tuple[str, ...] = ()
+    if measurement.source != "accelmark":
+        words = ("all prompts and answers of mean length",)
+    else:
+        words = ("lengths drawn from the percentiles of the data set",)
+    if clients is not None:
+        count = measurement.request_count or campaigns.REQUESTS_PER_CLIENT * clients
+        return ClosedLoop(clients, count, measurement.isl, measurement.osl), words
+    if rate is not None:
+        return OpenLoop(rate, measurement.request_count or _OPEN_LOOP_REQUESTS, measurement.isl, measurement.osl), words
+    raise Refusal("neither arrivals nor a number of clients nor a rate are known")
+
+
+def _poisson(rate: float, requests: int) -> list[float]:
+    """Arrivals of a Poisson process, the same ones every time, in ms from the first."""
+    draw = random.Random(0)
+    gaps = [0.0, *(draw.expovariate(rate) * 1e3 for _ in range(requests - 1))]
+    return list(itertools.accumulate(gaps))
+
+
+def _aic(
+    measurement: Measurement, model: str, types: Mapping[str, str], spread: Parallelism, *, dense: bool
+) -> dict[str, Any]:
+    """The engine arguments that describe model and GPUs to the AIC SDK."""
+    args: dict[str, Any] = {
+        "engine_type": measurement.engine,
+        "aic_backend": measurement.engine,
+        "aic_system": measurement.system,
+        "aic_model_path": model,
+        "aic_tp_size": spread.tp,
+        **{f"aic_{kind}_dtype": name for kind, name in types.items()},
+    }
+    if not dense:
+        args |= {
+            "aic_moe_tp_size": spread.moe_tp,
+            "aic_moe_ep_size": spread.moe_ep,
+            "aic_attention_dp_size": spread.attention_dp,
+        }
+    return args
+
+
+def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[str, Any]:
+    """What an engine computes and runs at a time. With attention data parallelism one engine holds all ranks."""
+    if row.engine == "vllm":
+        return {
+            "enable_prefix_caching": False,
+            "max_num_seqs": ranks * campaigns.vllm_running(row, clients),
+            "max_num_batched_tokens": ranks * campaigns.batched_tokens(row),
+        }
+    chunk = campaigns.sglang_chunk(row)
+    sglang: dict[str, Any] = {
+        "chunked_prefill_size": ranks * chunk,
+        "max_prefill_tokens": ranks * max(chunk, 16384),
+    }
+    if rules.own_scheduler:
+        sglang["ignore_eos"] = True
+    interval = campaigns.receive_interval(row, clients) if rules.receive_interval else 1
+    if interval != 1:
+        sglang["scheduler_recv_interval"] = interval
+    return {"max_num_seqs": campaigns.sglang_running(row), "sglang": sglang}
+
+
+def _scheduler(engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """The engine's own scheduling rules; vLLM's need a budget of at least one token per running request."""
+    kind = engine.get("engine_type")
+    if not rules.own_scheduler or "scheduler" in rules.engine or kind not in ("vllm", "sglang"):
+        return {}
+    chosen: dict[str, Any] = {"scheduler": kind}
+    budget, running = engine.get("max_num_batched_tokens"), engine.get("max_num_seqs")
+    if kind == "vllm" and budget and running and budget < running:
+        chosen["max_num_seqs"] = budget
+    return chosen
+
+
+def _overridden(engine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine arguments of which those given win. Measured durations take the place of the SDK's predictions."""
+    if "planner_profile_data" in given:
+        engine = {name: value for name, value in engine.items() if not name.startswith("aic_")}
+    merged = {**engine, **given}
+    if isinstance(engine.get("sglang"), Mapping) and isinstance(given.get("sglang"), Mapping):
+        merged["sglang"] = {**engine["sglang"], **given["sglang"]}
+    return merged

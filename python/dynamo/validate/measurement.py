@@ -1,0 +1,131 @@
+"""What was measured: one benchmark of one deployment of a real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+PERCENTILES = (50, 90, 99)
+# Tokens of a prompt or an answer: a number, or a distribution as the options of a replay spell it.
+Length: TypeAlias = int | str
+
+
+class Refusal(Exception):
+    """Why a measurement is not replayed, in words that are the same for all measurements with that cause."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A quantity over the requests of a run, in milliseconds; None where the source does not say."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Single requests of a run, in the order in which they arrived. All sequences have the same length."""
+
+    isl: Sequence[int]
+    osl: Sequence[int]
+    ttft_ms: Sequence[float]
+    # Mean gap after the first token; NaN where the answer has one token.
+    tpot_ms: Sequence[float]
+    # From the first arrival; empty if the source does not say.
+    arrival_ms: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """How a model was spread over GPUs, as the source says it."""
+
+    tp: int = 1
+    attention_dp: int = 1
+    moe_tp: int = 1
+    moe_ep: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One benchmark run: what ran, under which load, and what was measured.
+
+    Fields say what the source says, also where it is known to be wrong; ``mapping`` corrects that. An empty text or
+    None means that the source does not say.
+    """
+
+    id: str
+    # The kind of source, see sources.FORMATS, or the campaign: "inferencex" and "gap" for rows of the silicon table.
+    source: str
+    file: str
+    engine: str = ""
+    version: str = ""
+    model: str = ""
+    # GPU in AIC's spelling where there is one ("h200_sxm"), otherwise as the source has it.
+    system: str = ""
+    precision: str = ""
+    mode: str = "agg"
+    parallelism: Parallelism = Parallelism()
+    # The load: a closed loop of so many clients, a rate in requests per second, or single requests with arrivals.
+    concurrency: int | None = None
+    request_rate: float | None = None
+    request_count: int | None = None
+    isl: Length | None = None
+    osl: Length | None = None
+    ttft: Figures = Figures()
+    tpot: Figures = Figures()
+    requests: Requests | None = None
+    # Runs of one configuration stay together when data are split for a fit: all but load and engine decide it.
+    configuration: str = ""
+    # What the source says about the engine, as engine arguments.
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    # Further facts that a rule of the mapping needs, by name.
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def group(self) -> tuple[str, str, str, str]:
+        """Engine, model without its owner, GPU and precision: what errors are listed by."""
+        return self.engine, self.model.rpartition("/")[2], self.system, self.precision or "bf16"
+
+
+@dataclass(frozen=True)
+class ClosedLoop:
+    """Clients that each send the next request when the one before has ended."""
+
+    clients: int
+    requests: int
+    isl: Length
+    osl: Length
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """Requests that arrive at a mean rate, whatever the engine does."""
+
+    rate: float
+    requests: int
+    isl: Length
+    osl: Length
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Requests of known lengths; they arrive at their times, or as a closed loop of so many clients."""
+
+    requests: Requests
+    clients: int | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The run that simulates a measurement."""
+
+    measurement: Measurement
+    engine: Mapping[str, Any]
+    workload: ClosedLoop | OpenLoop | Recorded
+    # What stands in for what was measured, in words; empty if nothing does.
+    stand_ins: tuple[str, ...] = ()
+    # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU.
+    pool: Mapping[str, Any] | None = None
