@@ -188,7 +188,14 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
 		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
 		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
-		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                           nil,
+		`{"engine_type": "sglang", "sglang": {"overlap_schedule": true, "ignore_eos": false, "enable_mixed_chunk": true}}`: {
+			"engine argument sglang.overlap_schedule has no effect with scheduler dynamo",
+			"engine argument sglang.ignore_eos has no effect with scheduler dynamo",
+			"engine argument sglang.enable_mixed_chunk has no effect with scheduler dynamo"},
+		`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"reference_quirks": false}}`: {
+			"engine argument sglang.reference_quirks has no effect with scheduler sglang"},
+		`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, "enable_mixed_chunk": false}}`: nil,
+		`{"scheduler": "vllm-0.28", "block_size": 1}`: nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
