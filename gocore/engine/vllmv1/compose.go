@@ -145,11 +145,11 @@ func (s *Scheduler) hasRoom(r *sequence, now, shared int) bool {
 
 // admit makes r run with the blocks of its prefix that are registered.
 func (s *Scheduler) admit(r *sequence, hits int) {
-	r.held = slices.Grow(r.held[:0], hits)
+	r.registered = slices.Grow(r.registered[:0], hits)
 	for i := range hits {
 		slot, _, _ := s.pool.Find(r.key.Block(i))
 		s.pool.Hold(slot)
-		r.held = append(r.held, slot)
+		r.registered = append(r.registered, slot)
 	}
 	r.computed = hits << s.blockShift
 	r.scheduled = r.generated

@@ -19,7 +19,7 @@ func (s status) String() string { return [...]string{"waiting", "running", "pree
 
 // sequence is one request inside the engine: its tokens, only counted, and its blocks.
 //
-// The request holds the blocks of its computed tokens: registered ones first, which stand in held, then unregistered ones.
+// The request holds the blocks of its computed tokens: registered ones first, which a look-up can find, then others.
 // While it is steady its counters stand still, see steady.
 type sequence struct {
 	id           engine.RequestID
@@ -33,8 +33,8 @@ type sequence struct {
 	scheduled int
 
 	key          kvcache.Key // nothing can be shared without prefix caching
-	held         []paged.Slot
-	unregistered int // blocks held beyond held
+	registered   []paged.Slot
+	unregistered int // blocks that it holds besides
 
 	place        int // in running order
 	lastEmitting int // the last emitting pass in which it emitted, or neverEmitted
@@ -63,7 +63,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
-		held:         r.held[:0],
+		registered:   r.registered[:0],
 		lastEmitting: neverEmitted,
 	}
 	r.due.Request = r
@@ -86,20 +86,20 @@ func (r *sequence) inFlight() int { return r.scheduled - r.generated }
 func (r *sequence) ending() bool { return r.scheduled == r.maxOutput }
 
 // blocks is the number of blocks that the request holds.
-func (r *sequence) blocks() int { return len(r.held) + r.unregistered }
+func (r *sequence) blocks() int { return len(r.registered) + r.unregistered }
 
 // register registers the blocks that the first tokens tokens fill.
 func (s *Scheduler) register(r *sequence, tokens int) {
 	full := tokens >> s.blockShift
-	if !s.args.PrefixCaching || full <= len(r.held) {
+	if !s.args.PrefixCaching || full <= len(r.registered) {
 		return
 	}
-	if len(r.held) < r.key.Shareable {
+	if len(r.registered) < r.key.Shareable {
 		s.headWaits = false // the head of the queue may find them
 	}
-	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.held), full)
+	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.registered), full)
 	r.unregistered -= len(s.ids)
-	r.held = s.pool.Register(r.held, s.ids)
+	r.registered = s.pool.Register(r.registered, s.ids)
 }
 
 // take makes r hold the blocks of its first tokens tokens; false, and nothing has changed, if too few are free.
@@ -119,8 +119,8 @@ func (s *Scheduler) take(r *sequence, tokens int) bool {
 // last token, which is not computed, would belong to.
 func (s *Scheduler) release(r *sequence) {
 	s.register(r, min(r.computed, r.tokens()-1))
-	s.pool.Release(r.held, r.unregistered)
-	r.held, r.unregistered = r.held[:0], 0
+	s.pool.Release(r.registered, r.unregistered)
+	r.registered, r.unregistered = r.registered[:0], 0
 	s.headWaits = false
 }
 
