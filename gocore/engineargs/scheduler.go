@@ -89,7 +89,7 @@ func checkScheduler(o *strictjson.Object) error {
 		return nil
 	}
 	if s.engine != engineType(o) {
-		return mismatch(o, "scheduler", fmt.Sprintf("dynamo with engine_type %s", engineType(o)))
+		return mismatch(o, "scheduler", fmt.Sprintf("engine_type %s with it, or dynamo with engine_type %s", s.engine, engineType(o)))
 	}
 	if t := workerType(o); t != engine.Aggregated {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by the engine's own rules are not proven", t))
