@@ -384,7 +384,13 @@ def test_vllm_by_its_own_scheduler(tmp_path: Path, model: str, asynchronous: boo
 def test_sglang_by_its_own_scheduler(tmp_path: Path, model: str, overlapped: bool) -> None:
     """Three answers need 17 of 10 pages. With so little set aside for outputs all are admitted, and some retracted."""
     nested = {"overlap_schedule": overlapped, "schedule_conservativeness": 0.02}
-    arguments = {"engine_type": "sglang", "scheduler": "sglang", "block_size": 16, "num_gpu_blocks": 10, "sglang": nested}
+    arguments = {
+        "engine_type": "sglang",
+        "scheduler": "sglang",
+        "block_size": 16,
+        "num_gpu_blocks": 10,
+        "sglang": nested,
+    }
     with workers(tmp_path, "--model-path", model, "--extra-engine-args", json.dumps(arguments)) as w:
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
         assert w.metric("sglang:num_requests_total") == 3
