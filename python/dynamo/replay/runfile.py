@@ -9,7 +9,7 @@ from typing import Any
 from dynamo._core import objectfile, spelling, values
 from dynamo._shell.options import run_options
 
-# What the values are of options that take a JSON object, or @FILE.
+# The value type of options that take a JSON object, or @FILE.
 _OBJECTS = ("engine_args", "router_config")
 # Such an option may also be a plain path.
 _OBJECT_OR_PATH = "object_or_path"
