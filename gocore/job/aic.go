@@ -10,7 +10,7 @@ import (
 )
 
 // sdk is what a run has to do with the AIC SDK: it opens the sessions that the run needs, estimates pools, and predicts
-// durations. Whoever started the run answers; see Monitor.Ask.
+// durations. The caller of the run answers; see Monitor.Ask.
 type sdk struct {
 	sessions *session.Set
 	models   []model

@@ -12,7 +12,7 @@ import (
 // ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when no answer will come any more.
 var ErrCancelled = errors.New("cancelled")
 
-// Monitor connects a run with its caller, who watches and stops it from another goroutine, and answers its questions.
+// Monitor connects a run with its caller, which watches and stops it from another goroutine, and answers its questions.
 // The zero value is ready.
 type Monitor struct {
 	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that have

@@ -56,7 +56,7 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 	}
 }
 
-// setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
+// setup is what the engine of a worker gets besides its arguments. Workers that only compute prompts draft nothing.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
 	trace := cacheTrace()
