@@ -55,8 +55,10 @@ func (in *inputs) loadRecorded() error {
 	return nil
 }
 
-// loadProfile reads measured durations, if the engine arguments in option name some.
+// loadProfile takes the timing model that the engine arguments in option describe, or reads measured durations that they
+// name.
 func (in *inputs) loadProfile(option string) error {
+	in.timing = in.args.Formula
 	if in.args.Profile == "" {
 		return nil
 	}
