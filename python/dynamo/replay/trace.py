@@ -120,7 +120,7 @@ def load_trace(
 
 
 def loaded(workload: Workload) -> _core.LoadedTrace:
-    """What ``_core.run`` takes."""
+    """The trace as ``_core.run`` takes it."""
     return workload._trace
 
 
