@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"dynosim/gocore/strictjson"
 )
@@ -35,7 +36,7 @@ func decode(config string) (*strictjson.Object, lengths, error) {
 		return nil, lengths{}, err
 	}
 	lengths, errs := parseLengths(config, o)
-	if err := strictjson.Join(append(o.RangeErrors(), errs...)); err != nil {
+	if err := strictjson.Join(slices.Concat(withoutWorkers(o), o.RangeErrors(), errs)); err != nil {
 		return nil, lengths, err
 	}
 	if o.Text("kind") == kindTrace {
@@ -56,6 +57,20 @@ func checkKind(o *strictjson.Object) error {
 		}
 	}
 	return nil
+}
+
+// withoutWorkers refuses to begin without workers, unless a planner may start some.
+func withoutWorkers(o *strictjson.Object) []error {
+	if isPlanned(o) {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{"num_workers", "num_prefill_workers", "num_decode_workers"} {
+		if o.Given(name) && o.Shown(name) == "0" {
+			errs = append(errs, &strictjson.FieldError{Field: name, Got: "0", Want: strictjson.Integer{Min: 1, Max: maxWorkers}.Want()})
+		}
+	}
+	return errs
 }
 
 func checkTraceFiles(o *strictjson.Object) error {

@@ -18,9 +18,10 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	offline  bool // it works only in virtual time
-	// feature is what the option needs and this build has not, "" for an option that works. Only its default is accepted.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
+	// works.
 	feature string
-	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
 	// shell marks an option that only the command line knows. It is no key of the description.
 	shell bool
@@ -51,6 +52,7 @@ const (
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
 	takesPlanner      taken = "planner"
+	takesAutoscaler   taken = "autoscaler"
 )
 
 // Groups of --help.
@@ -77,7 +79,7 @@ var options = slices.Concat([]option{
 		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"},
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
@@ -182,20 +184,20 @@ var options = slices.Concat([]option{
 		doc:   "Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.",
 	},
 	{
-		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		group: deploymentGroup,
 		help:  "simulated workers (default: 1)",
 		doc:   "Simulated workers of one pool; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "prefill workers of a disaggregated deployment (default: 1)",
 		doc:     "Prefill workers of two pools; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "decode workers of a disaggregated deployment (default: 1)",
@@ -225,8 +227,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
-		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers",
+		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
@@ -272,6 +274,20 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner, offline: true, aside: true,
 		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+	},
+	{
+		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesAutoscaler, offline: true,
+		group: deploymentGroup,
+		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
+		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true, offline: true,
+		metavar: "FILE", group: deploymentGroup,
+		help: "write one JSON object for each tick of the planner or autoscaler",
+		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
@@ -403,7 +419,5 @@ func aicOptions() []option {
 	}
 	return made
 }
-
-var traceFormats = workload.FormatNames()
 
 var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}

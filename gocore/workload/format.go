@@ -35,8 +35,20 @@ var ownFormats = [...]struct {
 	{"dynamo", "", regexp.MustCompile(`"dynamo\.(request|agent)\.trace\.`)},
 }
 
-// FormatNames lists all names and other spellings of formats.
+// FormatNames lists the names of all formats, that of Mooncake traces first.
 func FormatNames() []string {
+	var names []string
+	for _, own := range ownFormats {
+		names = append(names, own.name)
+	}
+	for _, imported := range traffic.Formats {
+		names = append(names, imported.Name)
+	}
+	return names
+}
+
+// FormatSpellings lists all names that ParseFormat accepts, other spellings after the name that they stand for.
+func FormatSpellings() []string {
 	var names []string
 	for _, own := range ownFormats {
 		if names = append(names, own.name); own.alias != "" {

@@ -35,7 +35,7 @@ type TraceSpec struct {
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
-// longLine is the length from which every line is followed by a call of Poll, since it takes long and much memory.
+// longLine is the length from which every line is followed by a call of Poll, since reading it takes long and much memory.
 const longLine = 1 << 16
 
 // Source is a trace file that has been opened. Name is how errors call it.

@@ -106,6 +106,8 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         path = reportfile.save_report(report, target)
     except OSError as error:
         failure = error
+    if events := report.get("scaling_events"):
+        print_text(summary.format_scaling_events(events))
     print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
