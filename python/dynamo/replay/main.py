@@ -198,7 +198,9 @@ def _check_synthetic(options: Mapping[str, Any]) -> None:
 def _refuse(options: dict[str, Any], kind: str, reason: str) -> None:
     """Refuses options of the other kind of workload; drops those whose value changes nothing."""
     for name in _effective(options, kind):
-        raise UsageError(f"{_flags([name])} {reason}")
+        of_trace = f"trace_{name}"
+        hint = f", which takes {_flags([of_trace])}" if kind == "synthetic" and of_trace in run_options() else ""
+        raise UsageError(f"{_flags([name])} {reason}{hint}")
     for name, option in run_options().items():
         if option.kind == kind:
             options.pop(name, None)
