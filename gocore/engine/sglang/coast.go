@@ -18,7 +18,7 @@ import (
 
 var _ engine.Coaster = (*Scheduler)(nil)
 
-// mostCoasted bounds the passes of a coast: an arrival throws away those that have not started.
+// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
 const mostCoasted = 64
 
 // Coast implements [engine.Coaster].
@@ -31,14 +31,15 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if s.observed { // evictions are to be told
 		available = s.pool.Free()
 	}
-	hostMs := s.clock.HostMs(count)
 	total, passes := s.pool.Total(), min(s.nextFinish-s.emissions-1, mostCoasted)
+	hostMs := s.clock.HostMs(count)
 	for atMs := nowMs; atMs < untilMs && len(ends) < passes; {
 		if available < count || count > 1 && available-load.overhead() < load.full*s.pageSize { // see retractUntilFits
 			break
 		}
 		seconds := s.clock.DecodeSeconds(count, load.tokens, min(load.tokens, total), total)
-		endMs := (atMs + float64(seconds*1000)) + hostMs
+		endMs := atMs + float64(seconds*1000)
+		endMs += hostMs
 		if endMs <= atMs {
 			break
 		}
