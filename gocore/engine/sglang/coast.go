@@ -38,7 +38,8 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 			break
 		}
 		seconds := s.clock.DecodeSeconds(count, load.tokens, min(load.tokens, total), total)
-		endMs := atMs + float64(seconds*1000) + hostMs
+		endMs := atMs + float64(seconds*1000)
+		endMs += hostMs
 		if endMs <= atMs {
 			break
 		}

@@ -70,7 +70,7 @@ func (in *inputs) loadProfile(option string) error {
 	return nil
 }
 
-// loadModel makes the model card. Transfers whose size nobody has given take it from the model.
+// loadModel makes the model card. If no size of transfers is given, it follows from the model.
 func (in *inputs) loadModel(m modelSpec) error {
 	folder, err := card.FindModel(m.path, m.cache)
 	if err != nil {
