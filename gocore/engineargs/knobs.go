@@ -39,8 +39,8 @@ func (k Knobs) Pool(blocks int) int {
 	return int(k.KVPoolScale * float64(blocks))
 }
 
-// knobs are those of a checked object. Decode workers get their requests from prefill workers, where the way of a request
-// has been counted.
+// knobs are those of a checked object. Decode workers get their requests from prefill workers, for which the time of a
+// request to the scheduler was counted.
 func knobs(o *strictjson.Object) Knobs {
 	k := Knobs{
 		StepOverheadUs: o.Float("step_overhead_us"),

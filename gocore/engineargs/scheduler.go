@@ -110,7 +110,7 @@ func checkScheduler(o *strictjson.Object) error {
 	return nil
 }
 
-// shownOr is a value as the text has it or, if that says nothing, by default.
+// shownOr is a value as the text has it or, without one, the default.
 func shownOr(o *strictjson.Object, name string, byDefault any) string {
 	if shown := o.Shown(name); shown != "" {
 		return shown
