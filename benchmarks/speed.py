@@ -106,6 +106,9 @@ TITLES = {
 }
 """What tables call the workloads."""
 
+ONLY_STARTS = ["start-up"]
+"""Workloads that simulate next to nothing: how long that takes says nothing."""
+
 
 class Size(NamedTuple):
     """One run of a kind of work."""
@@ -303,9 +306,9 @@ class Comparison:
             if theirs:
                 m, n = median(theirs), median(ours)
                 line += f"   {shown(m):>33}   " + " ".join(f"{m[i] / max(n[i], 1e-9):6.1f}x" for i in range(3))
-                ratios[name] = least_ratios(ours, theirs)
+                ratios[name] = least_ratios(name, ours, theirs)
             print(line, flush=True)
-            rows[title] = cells(median(ours), median(theirs) if theirs else None, simulates=name != "start-up")
+            rows[title] = cells(median(ours), median(theirs) if theirs else None, simulates=name not in ONLY_STARTS)
         if self.options.write:
             titles = [title for _, _, title in workloads(self.options).values()]
             table = tables.Table(("workload", "simulation", "whole process", "memory"), titles, rows)
@@ -334,7 +337,7 @@ def shown(sample: Sample) -> str:
 
 
 def cells(ours: Sample, theirs: Sample | None, *, simulates: bool) -> tuple[str, ...]:
-    """A row of a table, without its title. Where next to nothing is simulated, that says nothing."""
+    """A row of a table, without its title."""
     simulation = ratio(theirs.simulation_s / max(ours.simulation_s, 1e-9)) if theirs else f"{ours.simulation_s:.1f} s"
     whole = ratio(theirs.process_s / ours.process_s) if theirs else f"{ours.process_s:.1f} s"
     memory = ratio(theirs.peak_mb / ours.peak_mb) if theirs else f"{ours.peak_mb:.0f} MB"
@@ -351,14 +354,13 @@ def write(paths: Sequence[Path], name: str, measured: Sequence[tables.Table]) ->
             print(f"written to {path}")
 
 
-def least_ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
-    """What the history holds: other programs only ever add to what a run takes."""
+def least_ratios(name: str, ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
+    """What the history holds of a workload: other programs only ever add to what a run takes."""
     mine, reference = best(ours), best(theirs)
-    return {
-        "simulation": reference.simulation_s / max(mine.simulation_s, 1e-9),
-        "cpu": reference.cpu_s / max(mine.cpu_s, 1e-9),
-        "memory": reference.peak_mb / mine.peak_mb,
-    }
+    ratios = {"cpu": reference.cpu_s / max(mine.cpu_s, 1e-9), "memory": reference.peak_mb / mine.peak_mb}
+    if name not in ONLY_STARTS:
+        ratios["simulation"] = reference.simulation_s / max(mine.simulation_s, 1e-9)
+    return ratios
 
 
 def keep_history(comparison: Comparison) -> None:
@@ -379,7 +381,7 @@ def keep_history(comparison: Comparison) -> None:
     fallen = history.falls(before, now)
     for _ in range(2):
         for name in sorted({fall["workload"] for fall in fallen}):
-            now = history.better(now, {name: least_ratios(*comparison.measure(name))})
+            now = history.better(now, {name: least_ratios(name, *comparison.measure(name))})
         fallen = history.falls(before, now)
     for fall in fallen:
         print(f"{fall['workload']}: {fall['measure']} ratio {fall['now']:.1f}, recorded {fall['before']:.1f}")
