@@ -64,6 +64,9 @@ func worksWith(f field) string {
 		live := map[bool]string{true: "live "}[f.use == liveOnly]
 		only = append(only, live+listed(f.workers, engine.Role.String)+" workers")
 	}
+	if f.use == startUp {
+		only = append(only, "live workers, and runs with a planner")
+	}
 	if f.use == offload {
 		only = append(only, "nothing yet (live workers refuse it)")
 	}
