@@ -19,14 +19,17 @@ import (
 
 // inputFile is a file that a run has read.
 type inputFile struct {
-	Argument string `json:"argument"` // that names it
+	Argument string `json:"argument"` // the argument that names the file
 	Path     string `json:"path"`     // as given; "-" is standard input
-	// SHA256 is that of the bytes of the file, in hexadecimal, "" if they could be read only once: standard input, a pipe.
+	// SHA256 is the hash of the file's bytes, in hexadecimal; "" for standard input and pipes, which can be read only once.
 	SHA256 string `json:"sha256"`
 }
 
 // inputFiles lists the files that a run has read, in a fixed order.
-func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
+func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) { return listInputs(s, m.hash) }
+
+// listInputs lists them with what hash says of their bytes.
+func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, error) {
 	files := []inputFile{}
 	add := func(argument, path string) {
 		files = append(files, inputFile{Argument: argument, Path: path})
@@ -50,7 +53,7 @@ func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
 	addModel("aic_perf_config", s.routing.session, add)
 	for i := range files {
 		var err error
-		if files[i].SHA256, err = m.hash(files[i]); err != nil {
+		if files[i].SHA256, err = hash(files[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", files[i].Argument, err)
 		}
 	}
@@ -91,7 +94,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hashFile reads a file once more. What cannot be read twice has no hash.
+// hashFile reads a file once more. A stream, which cannot be read twice, has no hash.
 func hashFile(path string, poll func() error) (string, error) {
 	if path == "-" || !isFile(path) {
 		return "", nil

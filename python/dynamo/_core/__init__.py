@@ -154,6 +154,16 @@ def inspect(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def foresee(runs: Sequence[Mapping[str, Any]], trace: LoadedTrace | None = None) -> dict[str, Any]:
+    """What is known of runs before they begin: ``room_bytes``, ``keys`` of reports, and ``runs`` with facts of each.
+
+    gocore/job/foresight.go says what they are. ``trace`` is that of all runs. A run that would be refused has an
+    ``error`` among its facts. Interruptible, raises as ``run`` does.
+    """
+    found: dict[str, Any] = json.loads(_carry_out("Foresee", {"runs": runs}, None, _text, trace))
+    return found
+
+
 def profile(planner_profile_data: str) -> dict[str, list[float]]:
     """The arrays of a table file that Go makes of a folder of measurements, by name; none for such a file itself.
 

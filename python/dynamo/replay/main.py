@@ -106,6 +106,8 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         path = reportfile.save_report(report, target)
     except OSError as error:
         failure = error
+    if events := report.get("scaling_events"):
+        print_text(summary.format_scaling_events(events))
     print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
@@ -135,7 +137,8 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
     _check_texts({"trace_files": trace_files, **options})
     _gather_aic(options)
     kind = "trace" if trace_files else "synthetic"
-    _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
+    if not trace_files and options.get("trace_format") == "dynamo":
+        raise UsageError("--trace-format dynamo needs at least one trace file")
     if trace_files:
         _refuse(options, "synthetic", "cannot be combined with a trace file")
         options["trace_files"] = trace_files
@@ -181,14 +184,6 @@ def _check_texts(options: Mapping[str, Any]) -> None:
                     values.text(name, text)
     except ValueError as error:
         raise UsageError(error) from None
-
-
-def _check_trace_files(trace_files: Sequence[str], trace_format: str) -> None:
-    if trace_format == "dynamo":
-        if not trace_files:
-            raise UsageError("--trace-format dynamo needs at least one trace file")
-    elif len(trace_files) > 1:
-        raise UsageError(f"--trace-format {trace_format} requires exactly one trace file, got {len(trace_files)}")
 
 
 def _check_synthetic(options: Mapping[str, Any]) -> None:
