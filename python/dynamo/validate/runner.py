@@ -31,7 +31,7 @@ class Result(NamedTuple):
 _DEAD = "a process of the validation ended unexpectedly, perhaps for lack of memory"
 
 # How refusals begin that are about what the SDK is asked, whatever the rest of a replay is.
-_UNKNOWN = "extra_engine_args: aic_"
+_UNKNOWN = "aic_"
 
 OnResult = Callable[[int, int], object]
 
