@@ -40,7 +40,10 @@ def trace(folder: Path) -> str:
         ),
         (["a", "--input-tokens", "3"], "--input-tokens cannot be combined with a trace file"),
         (["a", "--turns-per-session", "2"], "--turns-per-session"),
-        (["a", "--shared-prefix-ratio", "0.5"], "--shared-prefix-ratio"),
+        (
+            ["a", "--shared-prefix-ratio", "0.5"],
+            "--shared-prefix-ratio cannot be combined with a trace file, which takes --trace-shared-prefix-ratio",
+        ),
         (["a", "--num-prefix-groups", "2"], "--num-prefix-groups"),
         (["a", "--inter-turn-delay-ms", "1"], "--inter-turn-delay-ms"),
         (["a", "--arrival-interval-ms", "1"], "--arrival-interval-ms"),

@@ -27,6 +27,11 @@ func loadTraffic(format Format, reader *traffic.Format, sources []Source, spec T
 	if t.Unit != "line" {
 		w.unit = t.Unit
 	}
+	if len(sources) > 1 {
+		for _, source := range sources {
+			w.sources = append(w.sources, source.Name)
+		}
+	}
 	l := &trafficLoader{w: w, t: t, spec: spec}
 	for i := range t.Requests {
 		l.add(&t.Requests[i])
@@ -59,6 +64,10 @@ type trafficLoader struct {
 func (l *trafficLoader) add(r *traffic.Request) {
 	index := int32(len(l.w.Turns))
 	turn := Turn{Row: r.Place - 1, InputTokens: int(r.Input), OutputTokens: int(r.Output)}
+	if l.w.sources != nil {
+		turn.Row = index
+		l.w.places = append(l.w.places, place{source: r.File, line: r.Place})
+	}
 	turn.DelayMs = r.DelayMs()
 	if r.After >= 0 {
 		before := &l.w.Turns[r.After]

@@ -266,3 +266,23 @@ func TestTrafficInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnNamesInSeveralFiles names the one file that a request is in.
+func TestTurnNamesInSeveralFiles(t *testing.T) {
+	format, _ := ParseFormat("weka")
+	w, err := Load(format, []Source{
+		{"a.json", strings.NewReader(`{"id": "a", "requests": [{"t": 0, "in": 64, "out": 1}, {"t": 1, "in": 64, "out": 1}]}`)},
+		{"b.json", strings.NewReader(`{"id": "b", "requests": [{"t": 0, "in": 0, "out": 1}, {"t": 1, "in": 64, "out": 1}]}`)},
+	}, TraceSpec{EngineBlockSize: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"a.json request 1", "a.json request 2", "b.json request 2"} {
+		if got := w.TurnName(int32(i)); got != want || w.Turns[i].Row != int32(i) {
+			t.Errorf("turn %d: got %q, row %d, want %q", i, got, w.Turns[i].Row, want)
+		}
+	}
+	if w, err = loadClient([2]string{"c-trace.csv", "c-dataset.json"}, clientFiles, 1); err != nil || w.TurnName(5) != "c-trace.csv request 6" {
+		t.Errorf("got %v, %v", w.TurnName(5), err)
+	}
+}

@@ -25,7 +25,7 @@ type Workload struct {
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
 
-	sources []string // the files of a dynamo trace, and where in them each turn stands
+	sources []string // the files of a trace that has several, and where in them each turn stands
 	places  []place
 	untimed bool          // no session has a start
 	unit    string        // what Turn.Row counts, "" for lines
@@ -128,12 +128,13 @@ func (w *Workload) TurnName(turn int32) string {
 	if w.made == nil {
 		row = w.Turns[turn].Row
 	}
+	unit := cmp.Or(w.unit, "line")
 	switch {
 	case w.File == "":
 		return fmt.Sprintf("request %d", row)
 	case w.places != nil:
 		at := w.places[turn]
-		return fmt.Sprintf("%s line %d", w.sources[at.source], at.line)
+		return fmt.Sprintf("%s %s %d", w.sources[at.source], unit, at.line)
 	}
-	return fmt.Sprintf("%s %s %d", w.File, cmp.Or(w.unit, "line"), row+1)
+	return fmt.Sprintf("%s %s %d", w.File, unit, row+1)
 }

@@ -10,8 +10,12 @@ import (
 // sub-agents that were started before it.
 func addAgents(c *collector, traces []wekaTrace, forks bool) error {
 	known := map[string]bool{}
+	before := 0 // rows in the files before
 	for i := range traces {
 		t := &traces[i]
+		if i > 0 && t.file != traces[i-1].file {
+			before = c.rows
+		}
 		name := t.sessionName(i)
 		if known[name] {
 			return fmt.Errorf("%s: id: got %q for two sessions, want a name that no other session has", c.file, name)
@@ -20,7 +24,7 @@ func addAgents(c *collector, traces []wekaTrace, forks bool) error {
 		if !t.global {
 			c.localIDs()
 		}
-		s := session{c: c, graph: forks, name: name}
+		s := session{c: c, graph: forks, name: name, file: t.file, before: before}
 		if err := s.run(t.steps); err != nil {
 			return err
 		}
@@ -34,6 +38,9 @@ type session struct {
 	graph bool
 	name  string
 	count int // requests so far
+
+	file   int32
+	before int // rows in the files before
 }
 
 // agent is where an agent has come to.
@@ -98,7 +105,7 @@ func (s *session) request(a *agent, step *wekaStep, startNs int64, name string) 
 		return err
 	}
 	r := Request{
-		StartNs: startNs, Place: int32(s.c.rows + 1), Session: s.c.session(name), After: -1,
+		StartNs: startNs, File: s.file, Place: int32(s.c.rows - s.before + 1), Session: s.c.session(name), After: -1,
 		Input: step.input, Output: step.output, BlockIDs: ids,
 	}
 	waits := slices.Clone(a.joins)

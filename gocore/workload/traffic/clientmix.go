@@ -16,6 +16,7 @@ import (
 type client struct {
 	name           string
 	trace, dataset Source
+	file           int32 // the number of trace among all files
 	windows        []window
 	periods        []period
 }

@@ -36,16 +36,13 @@ func readServeGen(c *collector, sources []Source) error {
 		}
 	}
 	c.sort()
-	for i := range c.Requests {
-		c.Requests[i].Place = int32(i + 1)
-	}
 	return nil
 }
 
 // pairClients finds the two files of each client, in the order of their names.
 func pairClients(sources []Source) ([]client, error) {
 	var clients []client
-	for _, source := range sources {
+	for file, source := range sources {
 		name, isDataset := "", false
 		for _, suffix := range []string{"", ".gz", ".zst"} {
 			if stem, found := strings.CutSuffix(source.Name, "-trace.csv"+suffix); found {
@@ -69,7 +66,9 @@ func pairClients(sources []Source) ([]client, error) {
 		if into.Reader != nil {
 			return nil, fmt.Errorf("%s: given twice, want it once", source.Name)
 		}
-		*into = source
+		if *into = source; !isDataset {
+			clients[at].file = int32(file)
+		}
 	}
 	for _, c := range clients {
 		if c.trace.Reader == nil || c.dataset.Reader == nil {
@@ -97,6 +96,7 @@ func (c *client) draw(into *collector, number uint64) error {
 	gaps := map[process]func() float64{}
 	due := 0.0 // requests so far, with fractions of one
 	drawn := 0.0
+	place := int32(0)
 	for _, w := range c.windows {
 		due += w.rate * w.lengthS
 		count := int(math.Round(due) - drawn)
@@ -111,8 +111,9 @@ func (c *client) draw(into *collector, number uint64) error {
 			if err != nil {
 				return err
 			}
-			r := Request{StartNs: int64(math.Round(startS * 1e9)), Session: -1, After: -1, Input: input, Output: output}
-			r.StartNs = into.at(r.StartNs)
+			place++
+			r := Request{File: c.file, Place: place, Session: -1, After: -1, Input: input, Output: output}
+			r.StartNs = into.at(int64(math.Round(startS * 1e9)))
 			if err := into.add(r); err != nil {
 				return err
 			}

@@ -55,6 +55,7 @@ type Request struct {
 	StartNs int64 // from the first request on
 	EndNs   int64 // when its answer was complete, likewise; only read with Session
 	DelayNs int64 // from the end of what it waits for
+	File    int32 // of the trace, from 0
 	Place   int32 // in the file, from 1
 	Session int32 // its name is Trace.Names[Session], none if -1
 	After   int32 // the request that must be over before this one may start, none if -1

@@ -15,6 +15,7 @@ type wekaTrace struct {
 	name      string
 	blockSize int64
 	global    bool // block ids mean the same in other sessions
+	file      int32
 	steps     []wekaStep
 }
 
@@ -41,7 +42,7 @@ func readWeka(c *collector, sources []Source) error {
 	c.Unit = "request"
 	var traces []wekaTrace
 	forks := false
-	for _, source := range sources {
+	for file, source := range sources {
 		err := eachRecord(c, source, func(d *tracefile.Document, _ func() int32) error {
 			t, err := readWekaTrace(d)
 			if err != nil {
@@ -53,6 +54,7 @@ func readWeka(c *collector, sources []Source) error {
 			for i := range t.steps {
 				forks = forks || t.steps[i].kind == subagent
 			}
+			t.file = int32(file)
 			traces = append(traces, t)
 			return nil
 		})

@@ -1,4 +1,4 @@
-"""Objects that people keep in files, as JSON or YAML: engine arguments, router settings, whole runs."""
+"""JSON objects in files, as JSON or YAML: engine arguments, router settings, whole runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynamo._core import values, yamltext
 
 _YAML_NAMES = (".yaml", ".yml")
 _NAMES = (".json", *_YAML_NAMES)
-# Bounds of what a file may hold. Aliases of YAML can make much of little.
+# Bounds on the content of a file. With aliases, a small YAML file can stand for a huge object.
 _MAX_BYTES = 1 << 20
 _MAX_VALUES = 100_000
 
@@ -97,7 +97,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _check_size(found: object) -> None:
-    """Refuses what aliases make endless, or much longer than the file."""
+    """Refuses objects that aliases make endless, or much longer than the file."""
     count, left = 0, [found]
     while left:
         item = left.pop()

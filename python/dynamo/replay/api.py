@@ -1,7 +1,7 @@
 """The two functions that run a replay from Python.
 
-They check Python types and hand every value on. Defaults, ranges and combinations are checked in Go before anything
-runs; a parameter that is None is not sent, so its default has one home.
+They check Python types and pass every value on. Defaults, ranges and combinations are checked in Go before anything
+runs. A parameter that is None is not passed on, so its default is defined in one place.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Path: TypeAlias = str | os.PathLike[str]
-# Dicts are named twice: a literal is completed and checked as the TypedDict, and any other mapping is accepted.
+# Dicts are named twice: a literal is completed and checked as the TypedDict, and every other mapping is accepted.
 EngineArgs: TypeAlias = MockEngineArgs | EngineFields | Mapping[str, Any]
 RouterConfig: TypeAlias = KvRouterConfig | RouterFields | Mapping[str, Any]
 AicConfig: TypeAlias = AicPerfConfig | AicFields | Mapping[str, Any]
@@ -335,7 +335,7 @@ def plain(name: str, value: object) -> Any:
 
 
 def _take_over(workload: Workload, given: dict[str, Any]) -> None:
-    """Puts the files and options of a workload in its place."""
+    """Replaces a workload by its files and options."""
     for name in OPTIONS:
         if given.get(name) is not None:
             raise ValueError(f"{name}: got {values.show(given[name])}, want it left out: load_trace has read the trace")

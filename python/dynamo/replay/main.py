@@ -69,7 +69,7 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
 def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
-            # Rows are only seen in a file.
+            # Rows are only written to a file.
             result = _core.run({"rows": "report_jsonl_path" in config, **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
@@ -100,7 +100,7 @@ def _progress() -> Any:
 
 
 def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
-    """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
+    """Saves and prints the report. The file comes first, in case standard output is closed before the table ends."""
     path, failure = target.path, None
     try:
         path = reportfile.save_report(report, target)
@@ -198,14 +198,16 @@ def _check_synthetic(options: Mapping[str, Any]) -> None:
 def _refuse(options: dict[str, Any], kind: str, reason: str) -> None:
     """Refuses options of the other kind of workload; drops those whose value changes nothing."""
     for name in _effective(options, kind):
-        raise UsageError(f"{_flags([name])} {reason}")
+        of_trace = f"trace_{name}"
+        hint = f", which takes {_flags([of_trace])}" if kind == "synthetic" and of_trace in run_options() else ""
+        raise UsageError(f"{_flags([name])} {reason}{hint}")
     for name, option in run_options().items():
         if option.kind == kind:
             options.pop(name, None)
 
 
 def _effective(options: Mapping[str, Any], kind: str) -> Iterable[str]:
-    """The options of one kind of workload that are given and say more than their default."""
+    """The options of one kind of workload that are given and differ from their default."""
     return (
         name
         for name, option in run_options().items()

@@ -9,7 +9,7 @@ from typing import Any
 from dynamo._core import objectfile, spelling, values
 from dynamo._shell.options import run_options
 
-# What the values are of options that take a JSON object, or @FILE.
+# The value types of options that take a JSON object, or @FILE.
 _OBJECTS = ("engine_args", "router_config", "autoscaler")
 # Such an option may also be a list of objects.
 _LISTS = ("autoscaler",)

@@ -26,7 +26,7 @@ _SCALARS = {
     "Request Count (requests)": "completed_requests",
     "Rejected Requests (requests)": "rejected_requests",
 }
-# Rows of _SCALARS that only some reports have, and what value asks for the row.
+# Rows of _SCALARS that only some reports have, and which values make them appear.
 _OPTIONAL: Mapping[str, Callable[[object], bool]] = {
     "goodput_request_throughput_rps": lambda value: value is not None,
     "rejected_requests": bool,
@@ -36,7 +36,7 @@ _FOOTER = {
     "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
     "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
 }
-# Columns that a narrow terminal does without, in this order; avg stays.
+# Columns that are left out on a narrow terminal, in this order; avg stays.
 _EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
 
 
