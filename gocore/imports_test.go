@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"tracestats":                {"workload"},
 	"truth":                     {"engine", "engineargs", "replay", "workload"},
 	"truth/passes":              {"truth"},
+	"calibration":               {"engineargs"},
 	"cachetrace":                {"engine", "engineargs", "kvcache", "worker"},
 	"live/pace":                 {},
 	"live/online":               {"engine", "kvcache", "live/pace", "replay", "report", "router", "timing", "worker", "workload"},
@@ -67,7 +68,7 @@ var mayImport = map[string][]string{
 	"live/events":               {"engine", "kvcache", "live/blocks"},
 	"live/zmtp":                 {"live/guard"},
 	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
+	"job":                       {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed

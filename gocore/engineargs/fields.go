@@ -111,6 +111,7 @@ var table = []field{
 	row("prefill_scale", factor, 1.0),
 	row("decode_scale", factor, 1.0),
 	row("kv_pool_scale", factor, 1.0).withAIC(),
+	row("calibration", strictjson.Text{NonEmpty: true}, nil),
 	row("has_perf_model", strictjson.Any{}, nil).as(silent),
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/calibration"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing/profile"
 	"dynosim/gocore/workload"
@@ -43,6 +44,7 @@ func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
 			if err := addProfile(name, args.Profile, add); err != nil {
 				return nil, err
 			}
+			addCalibration(name, args.Calibration, add)
 			addModel(name, args.AIC, add)
 		}
 	}
@@ -63,6 +65,13 @@ func addLengths(argument string, l *workload.Lengths, add func(argument, path st
 	}
 	if path, drawn := l.File(); drawn {
 		add(argument, path)
+	}
+}
+
+// addCalibration adds the file of a calibration profile; the one that is part of the program is known by its version.
+func addCalibration(argument, path string, add func(argument, path string)) {
+	if path != "" && path != calibration.Auto {
+		add(argument+".calibration", path)
 	}
 }
 

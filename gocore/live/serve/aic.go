@@ -63,6 +63,13 @@ func aicArguments(o *strictjson.Object) map[string]any {
 func (p *plan) parseTiming(ask Ask, stop *Stop) (err error) {
 	const option = "engine arguments"
 	c := &p.config
+	var words string
+	if c.Args, words, err = job.Calibrate(option, c.Args); err != nil {
+		return err
+	}
+	if words != "" {
+		p.warnings = append(p.warnings, words)
+	}
 	if c.Args.AIC.Backend == "" {
 		c.Timing, err = job.LoadModel(option, c.Args)
 		return err

@@ -233,6 +233,7 @@ class EngineFields(TypedDict, total=False):
     prefill_scale: float
     decode_scale: float
     kv_pool_scale: float
+    calibration: str | None
 
 
 _POSITIONAL = tuple(name for name in EngineFields.__annotations__ if name != "num_gpu_blocks_override")
@@ -321,6 +322,8 @@ class MockEngineArgs(FieldSet):
         prefill_scale: Factor on the predicted time of prompts; 1 by default.
         decode_scale: Factor on the predicted time of decode steps; 1 by default.
         kv_pool_scale: Factor on an estimated KV pool; 1 by default.
+        calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
+            package: it sets those of the six fields above that are left out.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and
     the memory fractions can be set.
