@@ -74,7 +74,7 @@ test: test-go test-python ## Run all tests, Go and Python
 
 test-go:
 	go test -shuffle=on $(GO_PACKAGES)
-	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/job/... ./gocore/live/...
+	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/job/... ./gocore/live/... ./gocore/replay/online/...
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest

@@ -1,74 +1,122 @@
-// Package gocore_test keeps the structure of the core honest: who may import whom, and that the simulation itself never
+// Package gocore_test checks the structure of the core: which package may import which, and that the simulation itself never
 // sees a clock, a file, a network or a goroutine.
 package gocore_test
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
-	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const module = "dynosim/gocore/"
+// ours returns the path of a package of this repository as this file writes it: below gocore, or bindings/...
+func ours(importPath string) (name string, found bool) {
+	name, found = strings.CutPrefix(importPath, "dynosim/")
+	return strings.TrimPrefix(name, "gocore/"), found
+}
 
-// mayImport lists, for each package, the packages of the core it may import. A new package needs a row here.
-var mayImport = map[string][]string{
-	"spelling":                  {},
-	"strictjson":                {"spelling"},
-	"fieldtable":                {"strictjson"},
-	"aic":                       {"speculation", "strictjson", "timing"},
-	"aic/session":               {"aic", "engineargs", "timing"},
-	"engineargs":                {"aic", "engine", "speculation", "strictjson", "timing"},
-	"memory":                    {},
-	"timing":                    {},
-	"timing/profile":            {"timing"},
-	"speculation":               {},
-	"kvcache":                   {},
-	"kvcache/paged":             {"kvcache"},
-	"kvcache/radix":             {"kvcache"},
-	"engine":                    {"handoff", "kvcache", "speculation", "timing"},
-	"engine/intake":             {"engine", "kvcache"},
-	"engine/transit":            {"engine"},
-	"engine/vllm":               {"engine", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
-	"engine/sglang":             {"engine", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
-	"engine/vllmv1":             {"engine", "engineargs", "kvcache", "kvcache/paged", "timing"},
-	"engine/sglangsrt":          {"engine", "engineargs", "kvcache", "kvcache/radix", "timing"},
-	"worker":                    {"engine", "engine/intake", "engine/sglang", "engine/sglangsrt", "engine/vllm", "engine/vllmv1", "engineargs", "strictjson", "timing"},
-	"eventheap":                 {},
-	"handoff":                   {},
-	"workload":                  {"eventheap", "kvcache", "spelling"},
-	"router":                    {"kvcache", "strictjson", "timing"},
-	"report":                    {"engine", "workload"},
-	"replay":                    {"engine", "engineargs", "eventheap", "handoff", "kvcache", "report", "router", "timing", "worker", "workload"},
-	"tracestats":                {"workload"},
-	"truth":                     {"engine", "engineargs", "replay", "workload"},
-	"truth/passes":              {"truth"},
-	"calibration":               {"engineargs"},
-	"cachetrace":                {"engine", "engineargs", "kvcache", "worker"},
-	"live/pace":                 {},
-	"live/online":               {"engine", "kvcache", "live/pace", "replay", "report", "router", "timing", "worker", "workload"},
-	"live/wire":                 {},
-	"live/bootstrap":            {"handoff"},
-	"live/rendezvous":           {"handoff", "live/bootstrap", "live/guard"},
-	"live/card":                 {},
-	"live/bus":                  {"live/guard"},
-	"live/bus/bustest":          {},
-	"live/discovery":            {"live/guard"},
-	"live/discovery/etcd":       {"live/discovery", "live/guard"},
-	"live/discovery/kubernetes": {"live/discovery", "live/guard"},
-	"live/connlimit":            {"live/guard"},
-	"live/freeport":             {},
-	"live/leaktest":             {},
-	"live/plane":                {"live/bus", "live/connlimit", "live/guard", "live/wire"},
-	"live":                      {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bootstrap", "live/bus", "live/card", "live/discovery", "live/guard", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/wire", "speculation", "timing", "worker"},
-	"live/serve":                {"aic/session", "cachetrace", "engine", "engineargs", "job", "live", "live/bus", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd", "live/discovery/kubernetes", "live/guard", "live/plane", "strictjson", "worker"},
-	"live/blocks":               {"kvcache"},
-	"live/guard":                {},
-	"live/events":               {"engine", "kvcache", "live/blocks"},
-	"live/zmtp":                 {"live/guard"},
-	"live/publish":              {"engine", "live/blocks", "live/bus", "live/discovery", "live/events", "live/guard", "live/plane", "live/wire", "live/zmtp"},
-	"job":                       {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live/online", "memory", "replay", "report", "router", "speculation", "strictjson", "timing", "timing/profile", "tracestats", "worker", "workload"},
+// areas list the packages from the ground up, each with those that it may import: packages of its own area or of one before it
+// in this list. A new package needs a row here.
+var areas = []struct {
+	name string
+	rows map[string][]string
+}{
+	{"what every part builds on", map[string][]string{
+		"spelling":       {},
+		"strictjson":     {"spelling"},
+		"fieldtable":     {"strictjson"},
+		"eventheap":      {},
+		"handoff":        {},
+		"speculation":    {},
+		"timing":         {},
+		"timing/profile": {"spelling", "timing"},
+		"kvcache":        {},
+		"kvcache/paged":  {"kvcache"},
+		"kvcache/radix":  {"kvcache"},
+		"pace":           {},
+		"leaktest":       {},
+	}},
+	{"one engine", map[string][]string{
+		"aic":               {"speculation", "strictjson", "timing"},
+		"engine":            {"handoff", "kvcache", "speculation", "timing"},
+		"engineargs":        {"aic", "engine", "speculation", "strictjson", "timing"},
+		"aic/session":       {"aic", "engineargs", "timing"},
+		"engine/calendar":   {},
+		"engine/enginetest": {"engine", "engineargs", "kvcache"},
+		"engine/intake":     {"engine", "kvcache"},
+		"engine/transit":    {"engine"},
+		"engine/vllm":       {"engine", "engine/calendar", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
+		"engine/sglang":     {"engine", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
+		"engine/vllmv1":     {"engine", "engine/calendar", "engineargs", "kvcache", "kvcache/paged", "timing"},
+		"engine/sglangsrt":  {"engine", "engineargs", "kvcache", "kvcache/radix", "timing"},
+		"worker":            {"engine", "engine/intake", "engine/sglang", "engine/sglangsrt", "engine/vllm", "engine/vllmv1", "engineargs", "strictjson", "timing"},
+		"calibration":       {"engineargs", "spelling"},
+		"cachetrace":        {"engine", "engineargs", "kvcache", "worker"},
+	}},
+	{"many engines in virtual time, and on the clock", map[string][]string{
+		"workload":      {"eventheap", "kvcache", "spelling"},
+		"router":        {"kvcache", "strictjson", "timing"},
+		"report":        {"engine", "workload"},
+		"planner":       {"engine"},
+		"replay":        {"engine", "engineargs", "eventheap", "handoff", "planner", "report", "router", "timing", "worker", "workload"},
+		"replay/online": {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
+		"truth":         {"engine", "engineargs", "replay", "workload"},
+		"truth/passes":  {"truth"},
+	}},
+	{"the Dynamo protocol, in bytes", map[string][]string{
+		"protocol":           {},
+		"protocol/wire":      {},
+		"protocol/bootstrap": {"handoff"},
+		"protocol/card":      {},
+		"protocol/discovery": {},
+	}},
+	{"live workers: sockets, clocks, goroutines", map[string][]string{
+		"live/guard":            {},
+		"live/freeport":         {},
+		"live/connlimit":        {},
+		"live/bus":              {"live/guard"},
+		"live/bus/bustest":      {},
+		"live/store":            {"live/guard", "protocol/discovery"},
+		"live/store/etcd":       {"live/guard", "protocol/discovery"},
+		"live/store/kubernetes": {"live/guard", "protocol/discovery"},
+		"live/blocks":           {"kvcache"},
+		"live/rendezvous":       {"handoff", "live/guard", "protocol/bootstrap"},
+		"live/plane":            {"live/bus", "live/connlimit", "live/guard", "protocol/wire"},
+		"live/publish/events":   {"engine", "kvcache", "live/blocks"},
+		"live/publish/zmtp":     {"live/guard"},
+		"live/publish":          {"engine", "live/blocks", "live/bus", "live/guard", "live/plane", "live/publish/events", "live/publish/zmtp", "protocol/discovery", "protocol/wire"},
+		"live":                  {"cachetrace", "engine", "engineargs", "handoff", "kvcache", "live/blocks", "live/bus", "live/guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "speculation", "timing", "worker"},
+	}},
+	{"the two entries: a run, and a process of live workers", map[string][]string{
+		"job/memory":     {},
+		"job/tracestats": {"workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
+	}},
+	{"what Python calls", map[string][]string{
+		"bindings/border":    {},
+		"bindings/interrupt": {},
+		"bindings":           {"bindings/border", "bindings/interrupt", "job"},
+		"bindings/live":      {"bindings/border", "live/serve"},
+	}},
+}
+
+// apart are trees of packages that must not need one another, directly or through others.
+var apart = []struct {
+	tree  string
+	needs []string // what it must not need
+	why   string
+}{
+	{"protocol", []string{"engine", "worker", "replay", "live"}, "the protocol is bytes and documents; machinery uses it"},
+	{"live", []string{"job", "workload", "router", "report", "replay"}, "live workers replay nothing"},
+	{"job", []string{"live", "protocol"}, "a replay talks to no frontend"},
+	{"replay", []string{"job", "live", "protocol"}, "a replay talks to no frontend"},
+	{"engine", []string{"workload", "router", "report", "replay", "live", "job"}, "an engine knows only its own requests"},
+	{"engineargs", []string{"workload", "router", "report", "replay", "live", "job"}, "engine arguments describe one engine"},
 }
 
 // impure is what the simulation must not see; the shells may. Generators of random numbers are math/rand/v2 with a seed
@@ -76,48 +124,119 @@ var mayImport = map[string][]string{
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "job", "live", "live/bus", "live/bus/bustest", "live/card", "live/connlimit", "live/discovery", "live/discovery/etcd",
-	"live/discovery/kubernetes", "live/freeport", "live/guard", "live/leaktest", "live/online", "live/pace", "live/plane", "live/publish", "live/rendezvous", "live/serve",
-	"live/zmtp", "memory", "truth/passes",
+	"aic/session", "cachetrace", "calibration", "fieldtable", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
+	"live/connlimit", "live/freeport", "live/guard", "live/plane", "live/publish", "live/publish/zmtp",
+	"live/rendezvous", "live/serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
+	"replay/online", "timing/profile", "truth/passes",
 }
 
-func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...").Output()
+// imports returns what each package of the core and of the bindings imports, as import paths.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...", "../bindings/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	graph := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
-		name, found := strings.CutPrefix(words[0], module)
-		if !found {
-			continue // this folder itself
+		if name, _ := ours(words[0]); name != "gocore" { // this folder itself
+			graph[name] = words[1:]
 		}
-		allowed, known := mayImport[name]
-		if !known {
-			t.Errorf("package %s has no row in mayImport", name)
+	}
+	return graph
+}
+
+// TestImports compares the imports of each package with its row.
+func TestImports(t *testing.T) {
+	graph := imports(t)
+	area, rows := map[string]int{}, map[string][]string{}
+	for i, a := range areas {
+		for name, allowed := range a.rows {
+			area[name], rows[name] = i, allowed
 		}
-		for _, imported := range words[1:] {
-			if ours, found := strings.CutPrefix(imported, module); found && !slices.Contains(allowed, ours) {
-				t.Errorf("package %s must not import %s", name, ours)
+	}
+	for name, imported := range graph {
+		if _, known := rows[name]; !known {
+			t.Errorf("package %s has no row in areas", name)
+		}
+		for _, other := range imported {
+			below, found := ours(other)
+			if found && !slices.Contains(rows[name], below) {
+				t.Errorf("package %s must not import %s", name, below)
 			}
-			if slices.Contains(impure, imported) && !slices.Contains(shells, name) {
-				t.Errorf("package %s must not import %s", name, imported)
+			if found && area[below] > area[name] {
+				t.Errorf("package %s (%s) must not import %s (%s), which stands above it", name, areas[area[name]].name, below, areas[area[below]].name)
+			}
+			if slices.Contains(impure, other) && !slices.Contains(shells, name) && !within(name, "bindings") {
+				t.Errorf("package %s must not import %s", name, other)
+			}
+		}
+	}
+	for name := range rows {
+		if _, exists := graph[name]; !exists {
+			t.Errorf("areas has a row for %s, which does not exist", name)
+		}
+	}
+}
+
+// TestApart follows imports of imports.
+func TestApart(t *testing.T) {
+	graph := imports(t)
+	for name := range graph {
+		needed := map[string]bool{}
+		follow(graph, name, needed)
+		for _, rule := range apart {
+			if !within(name, rule.tree) {
+				continue
+			}
+			for other := range needed {
+				if within(other, rule.needs...) {
+					t.Errorf("package %s must not need %s: %s", name, other, rule.why)
+				}
 			}
 		}
 	}
 }
 
-// TestNoGoroutines looks for go statements: the core computes, its shells wait, and only those of live workers do several
-// things at once.
-func TestNoGoroutines(t *testing.T) {
-	out, err := exec.Command("grep", "-rnE", `^\s*(go func|go [a-zA-Z.]+\(|select \{)`, "--include=*.go", "--exclude=*_test.go", ".").Output()
-	if err != nil {
-		return // nothing found
-	}
-	for line := range strings.Lines(string(out)) {
-		name := path.Dir(strings.TrimPrefix(line[:strings.Index(line, ":")], "./"))
-		if !strings.HasPrefix(name, "live") || !slices.Contains(shells, name) {
-			t.Errorf("the core starts a goroutine or waits: %s", line)
+// follow adds all packages of this repository that a package needs.
+func follow(graph map[string][]string, name string, needed map[string]bool) {
+	for _, other := range graph[name] {
+		if below, found := ours(other); found && !needed[below] {
+			needed[below] = true
+			follow(graph, below, needed)
 		}
 	}
+}
+
+// concurrent is a line that starts a goroutine or waits for several.
+var concurrent = regexp.MustCompile(`^\s*(go func|go [a-zA-Z.]+\(|select \{)`)
+
+// TestNoGoroutines looks for go statements: the core computes, its shells wait, and only live workers and replay on the clock
+// do several things at once. It reads every file, so that the cache of test results knows when one has changed.
+func TestNoGoroutines(t *testing.T) {
+	err := filepath.WalkDir(".", func(file string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		name := filepath.ToSlash(filepath.Dir(file))
+		if within(name, "live", "replay/online", "pace") && slices.Contains(shells, name) {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			if concurrent.MatchString(line) {
+				t.Errorf("the core starts a goroutine or waits: %s: %s", file, line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// within reports whether a package is one of these trees of packages.
+func within(name string, trees ...string) bool {
+	return slices.ContainsFunc(trees, func(tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") })
 }

@@ -467,7 +467,7 @@ def test_an_encoding_without_box_characters(folder: Path) -> None:
 def test_numpy_and_rich_are_never_imported(folder: Path) -> None:
     check = (
         "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]);"
-        "assert not {'numpy', 'rich'} & set(sys.modules)"
+        "assert not {'numpy', 'rich', 'shutil'} & set(sys.modules)"
     )
     Path("rows.jsonl").write_bytes(ROWS_TEXT)
     for workload in (TINY, ["rows.jsonl", *ROWS_OPTIONS]):

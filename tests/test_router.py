@@ -16,7 +16,7 @@ from conftest import Cli, refused, row, write_trace
 import dynamo.llm
 import dynamo.mocker
 from dynamo._shell.fields import fields_of
-from dynamo._shell.router import RouterFields
+from dynamo._shell.router_fields import RouterFields
 from dynamo.mocker import KvRouterConfig
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 

@@ -14,9 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/live/store"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
 )
 
 func main() {
@@ -77,18 +78,18 @@ func run(root string, workers, streams, prompt int, output uint32, duration time
 }
 
 func find(root string, workers int) ([]target, error) {
-	store, err := discovery.OpenFile(root)
+	records, err := store.OpenFile(root)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = store.Close() }()
+	defer func() { _ = records.Close() }()
 	for range 600 {
-		records, err := store.List(discovery.Instances)
+		instances, err := records.List(discovery.Instances)
 		if err != nil {
 			return nil, err
 		}
 		var targets []target
-		for _, r := range records {
+		for _, r := range instances {
 			var document struct {
 				Endpoint  string            `json:"endpoint"`
 				Transport map[string]string `json:"transport"`

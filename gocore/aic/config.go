@@ -24,7 +24,8 @@ type DataTypes struct {
 	GEMM, MoE, FMHA, KVCache, Comm string
 }
 
-const defaultSystem = "h200_sxm"
+// DefaultSystem is the GPU that engine arguments predict for unless they name one.
+const DefaultSystem = "h200_sxm"
 
 // backends are those about which more than the name is known.
 var backends = map[string]struct {
@@ -86,21 +87,21 @@ var size = strictjson.Integer{Max: math.MaxInt32}
 
 // Fields are the keys of a description, in the order of the Python constructor. Engine arguments have them among others.
 var Fields = []strictjson.Field{
-	{Name: "aic_backend", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
-	{Name: "aic_system", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
-	{Name: "aic_model_path", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
-	{Name: "aic_tp_size", Type: size, Default: 1},
-	{Name: "aic_backend_version", Type: strictjson.Text{}},
-	{Name: "aic_moe_tp_size", Type: size},
-	{Name: "aic_moe_ep_size", Type: size},
-	{Name: "aic_attention_dp_size", Type: size},
-	{Name: "aic_nextn", Type: strictjson.Integer{Min: 1, Max: speculation.MaxDrafts}},
-	{Name: "aic_nextn_accept_rates", Type: strictjson.Text{}},
-	{Name: "aic_gemm_dtype", Type: strictjson.Text{}},
-	{Name: "aic_moe_dtype", Type: strictjson.Text{}},
-	{Name: "aic_fmha_dtype", Type: strictjson.Text{}},
-	{Name: "aic_kv_cache_dtype", Type: strictjson.Text{}},
-	{Name: "aic_comm_dtype", Type: strictjson.Text{}},
+	{Name: "aic_backend", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The engine: ``\"vllm\"``, ``\"sglang\"`` or ``\"trtllm\"``."},
+	{Name: "aic_system", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true, Doc: "The GPU, such as ``\"h200_sxm\"``."},
+	{Name: "aic_model_path", Type: strictjson.Text{NonEmpty: true, Path: true}, Required: true, NotNull: true, Doc: "A model that the SDK knows, or a folder with its config.json."},
+	{Name: "aic_tp_size", Type: size, Default: 1, Doc: "Tensor parallelism."},
+	{Name: "aic_backend_version", Type: strictjson.Text{}, Doc: "Version of the engine; None takes the version that the SDK is asked for by default."},
+	{Name: "aic_moe_tp_size", Type: size, Doc: "Tensor parallelism of experts."},
+	{Name: "aic_moe_ep_size", Type: size, Doc: "Expert parallelism."},
+	{Name: "aic_attention_dp_size", Type: size, Doc: "Data parallelism of attention."},
+	{Name: "aic_nextn", Type: strictjson.Integer{Min: 1, Max: speculation.MaxDrafts}, Doc: "Draft tokens of speculative decoding, 1 to 5."},
+	{Name: "aic_nextn_accept_rates", Type: strictjson.Text{}, Doc: "Acceptance rates of the draft tokens, as text with commas."},
+	{Name: "aic_gemm_dtype", Type: strictjson.Text{}, Doc: "Data type of matrix products; None takes that of the model."},
+	{Name: "aic_moe_dtype", Type: strictjson.Text{}, Doc: "Data type of experts; None takes that of the model."},
+	{Name: "aic_fmha_dtype", Type: strictjson.Text{}, Doc: "Data type of attention; None takes that of the model."},
+	{Name: "aic_kv_cache_dtype", Type: strictjson.Text{}, Doc: "Data type of the KV cache; None takes that of the model."},
+	{Name: "aic_comm_dtype", Type: strictjson.Text{}, Doc: "Data type of communication; None takes that of the model."},
 }
 
 // Parse reads the object that describes the session of a router. The warnings are for the user, one line each. Errors are
@@ -165,7 +166,7 @@ func Of(o *strictjson.Object) Config {
 		Drafts: o.Int("aic_nextn"),
 	}
 	if c.System == "" {
-		c.System = defaultSystem
+		c.System = DefaultSystem
 	}
 	return c
 }

@@ -18,14 +18,11 @@ type key struct {
 }
 
 func keyOf(args engineargs.Args) key {
-	k := key{engine: args.EngineType.String(), timing: "polynomial", scheduler: args.Scheduler.String()}
-	switch {
-	case args.AIC.Backend != "":
-		k.timing, k.system = "aic", args.AIC.System
+	k := key{engine: args.EngineType.String(), timing: args.TimingModel, scheduler: args.Scheduler.String()}
+	if args.AIC.Backend != "" {
+		k.system = args.AIC.System
 		k.model = path.Base(strings.TrimRight(args.AIC.Model, "/"))
 		k.precision = precision(args.AIC.Types.GEMM, k.model)
-	case args.Profile != "":
-		k.timing = "interpolated"
 	}
 	return k
 }

@@ -14,6 +14,22 @@ type Reporter interface {
 	Load() (waiting, running, activeBlocks int)
 }
 
+// CoastReporter is an engine that can tell what it has to do although it coasts.
+type CoastReporter interface {
+	Coaster
+	Reporter
+
+	// CoastWork is what the last of the passes that were settled did. It is to be asked for right after Settle.
+	CoastWork() Phases
+}
+
+// Before is the work of the pass that came passes passes before this one in the same coast: each sequence had a token less
+// for each of them.
+func (p Phases) Before(passes int) Phases {
+	p.DecodeKVTokens -= passes * p.DecodeRequests
+	return p
+}
+
 // Work is what a pass did, and what waits after it.
 type Work struct {
 	Scheduled Phases

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing"
 )
 
 // Args describes one engine. Parse has checked every value; treat it as read-only.
@@ -40,7 +41,11 @@ type Args struct {
 	Role   engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
-	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
+	// TimingModel is the name of the model that says how long passes take. Formula is the model itself if these arguments
+	// describe it completely, nil for the built-in polynomial and for models that have to be loaded.
+	TimingModel string
+	Formula     timing.Model
+	// Profile is the file or folder with measured durations, "" for none.
 	Profile string
 	// Knobs adjust durations and the size of the pool to what was measured.
 	Knobs Knobs
@@ -56,6 +61,8 @@ type Args struct {
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
+	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
+	StartupSeconds float64
 	// Live is what only live workers have a use for; ParseLive sets it.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
@@ -64,9 +71,8 @@ type Args struct {
 
 // LiveArgs are the arguments of a worker that serves real clients.
 type LiveArgs struct {
-	Ranks          int     // engines of one worker, data parallelism
-	StartupSeconds float64 // before it serves
-	LocalIndexer   bool    // it answers routers that have missed events
+	Ranks          int  // engines of one worker, data parallelism
+	LocalIndexer   bool // it answers routers that have missed events
 	Reasoning      *Reasoning
 	ResponseReplay string // file with outputs to repeat, "" for none
 	// Ports of the first rank for KV events in the engine's own format, and for their repetition; 0 for none.
@@ -176,12 +182,16 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
+// ParsePlanned is Parse for an engine of a run in which a planner starts workers.
+func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
+
 // shell is where an engine is going to run.
 type shell uint8
 
 const (
 	offline shell = iota
 	live
+	planned // offline, with a planner
 )
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
@@ -193,6 +203,9 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
+	if in != offline {
+		args.StartupSeconds = o.Float("startup_time")
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
@@ -225,6 +238,8 @@ func ineffective(o *strictjson.Object, in shell) []string {
 // inVain says where a field has no effect if that is here, and "" if it has one.
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
+	case f.use == startUp && in == offline:
+		return "on offline replay"
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
@@ -235,27 +250,23 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "on " + workerType(o).String() + " workers"
 	case f.aic && !o.Given("aic_backend"):
 		return "without aic_backend"
-	case f.Name == "planner_profile_data" && o.Given("aic_backend"):
-		return "with aic_backend"
+	case f.without != "" && o.Given(f.without):
+		return "with " + f.without
 	case f.Name == "kv_pool_scale" && !estimatesPool(o):
 		return "with num_gpu_blocks"
-	case isMemoryFraction(f.Name):
-		return fractionInVain(o, f.Name)
+	case f.backend != "":
+		return fractionInVain(o, f.backend)
 	default:
 		return ""
 	}
 }
 
-func isMemoryFraction(name string) bool {
-	return slices.Contains([]string{"gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction"}, name)
-}
-
-// fractionInVain is inVain for the share of GPU memory that a KV pool is estimated from, in the words of one backend.
-func fractionInVain(o *strictjson.Object, name string) string {
+// fractionInVain is inVain for the share of GPU memory that the KV pool of a backend is estimated from.
+func fractionInVain(o *strictjson.Object, backend string) string {
 	if !estimatesPool(o) {
 		return "with num_gpu_blocks"
 	}
-	if memory, _ := aic.Of(o).Memory(); memory.Field != name {
+	if o.Text("aic_backend") != backend {
 		return "with aic_backend " + o.Text("aic_backend")
 	}
 	return ""
@@ -316,6 +327,11 @@ func build(o *strictjson.Object) Args {
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),
 		DraftSeed:           o.Uint("aic_mtp_seed"),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
+	}
+	model := timingModel(o)
+	args.TimingModel = model.Name
+	if model.New != nil {
+		args.Formula = model.New(o)
 	}
 	if o.Given("aic_backend") {
 		args.AIC = aic.Of(o)
@@ -384,7 +400,6 @@ func workerType(o *strictjson.Object) engine.Role {
 func liveArgs(o *strictjson.Object) LiveArgs {
 	a := LiveArgs{
 		Ranks:          o.Int("dp_size"),
-		StartupSeconds: o.Float("startup_time"),
 		LocalIndexer:   o.Bool("enable_local_indexer"),
 		ResponseReplay: o.Text("response_replay_trace_path"),
 		EventsPort:     o.Int("zmq_kv_events_port"),
@@ -427,16 +442,21 @@ func watermark(o *strictjson.Object) float64 {
 	return o.Float("watermark")
 }
 
-// defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
+// What the members of "sglang" are if they are not given. defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
 // most this size that does not fit it once it is rounded up.
-const defaultChunk = 8192
+const (
+	defaultChunk            = 8192
+	defaultPrefillTokens    = 16384
+	defaultClip             = 4096
+	defaultConservativeness = 1.0
+)
 
 func sglang(o *strictjson.Object) SGLangArgs {
 	a := SGLangArgs{
-		MaxPrefillTokens:   16384,
+		MaxPrefillTokens:   defaultPrefillTokens,
 		ChunkedPrefillSize: max(defaultChunk/blockSize(o), 1) * blockSize(o),
-		ClipMaxNewTokens:   4096,
-		Conservativeness:   1,
+		ClipMaxNewTokens:   defaultClip,
+		Conservativeness:   defaultConservativeness,
 		ReferenceQuirks:    true,
 		Overlap:            true,
 		RecvInterval:       1,

@@ -55,7 +55,7 @@ func checkWorkerType(o *strictjson.Object) error {
 const maxPage = 1 << 20
 
 // rangeErrors adds the rule for block sizes, which depends on the engine: the block pool of vLLM and
-// TensorRT-LLM needs a power of two, and the reference dies on a size of 1 at the first request.
+// TensorRT-LLM needs a power of two.
 func rangeErrors(o *strictjson.Object) []error {
 	errs := o.RangeErrors()
 	if engineTypes[engineType(o)].AnyBlockSize {
@@ -70,10 +70,20 @@ func rangeErrors(o *strictjson.Object) []error {
 	if err != nil || size <= 0 { // absent, the default, or out of range and reported already
 		return errs
 	}
-	if size < 2 || size > 1024 || bits.OnesCount(uint(size)) != 1 {
-		errs = append(errs, mismatch(o, "block_size", "a power of two from 2 to 1024"))
+	if smallest := smallestBlock(o); size < smallest || size > 1024 || bits.OnesCount(uint(size)) != 1 {
+		errs = append(errs, mismatch(o, "block_size", fmt.Sprintf("a power of two from %d to 1024", smallest)))
 	}
 	return errs
+}
+
+// smallestBlock is the smallest block of a pool of blocks: vLLM takes blocks of one token, the reference does not.
+func smallestBlock(o *strictjson.Object) int {
+	for _, s := range schedulers {
+		if s.rules == VLLMOwn && s.name == o.Text("scheduler") {
+			return 1
+		}
+	}
+	return 2
 }
 
 // crossRules are tried in this order.
@@ -85,6 +95,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkPoolSpellings,
 	checkFrequencySketch,
 	checkAIC,
+	checkTimingModel,
 	checkScheduler,
 }
 

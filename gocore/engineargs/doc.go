@@ -4,12 +4,14 @@
 //
 //	{"block_size": 16, "num_gpu_blocks": 2048, "max_num_seqs": null}
 //
-// Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go,
-// knows every field of it: name, type, range, default, whether null means something, and what this build
-// does with it. There are these answers to the last question:
+// Users know it from --extra-engine-args and from the Python class MockEngineArgs. One table, fields.go with
+// nested.go, knows every field of it: name, type, range, default, description, whether null means something,
+// with which engines, schedulers and roles it has an effect, and what this build does with it. There are these
+// answers to the last question:
 //
 //	applied   it becomes part of Args
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
+//	startUp   applied on live workers and in runs with a planner; without effect otherwise
 //	offload   refused on live workers; without effect offline
 //	silent    accepted and forgotten, as in the reference
 //
@@ -33,6 +35,10 @@
 // unknown keys and values out of range are errors. A block size that would crash the reference in the
 // middle of a run is refused here.
 //
-// The Python classes check their arguments without loading this code, from a copy of the table in
-// python/dynamo/_core/engine_args.json. Run "go generate ./gocore/engineargs" after a change to the table.
+// # What is generated
+//
+// "go generate ./gocore/engineargs" writes, from the table: python/dynamo/_core/engine_args.json, from which the
+// Python classes check their arguments without loading this code; python/dynamo/_shell/engine_fields.py with the
+// types for type checkers and the classes of nested objects; the argument list in the docstring of MockEngineArgs;
+// and docs/reference/engine-arguments.md. A test fails while one of them is stale.
 package engineargs

@@ -3,149 +3,160 @@ package engineargs
 import (
 	"math"
 
+	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
-	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 )
-
-// use is what this build does with a field; see doc.go.
-type use uint8
-
-const (
-	applied use = iota
-	liveOnly
-	offload
-	silent
-)
-
-// field is one row of the table.
-type field struct {
-	strictjson.Field
-	use     use
-	engines []EngineType  // that look at an applied field; nil for all
-	workers []engine.Role // likewise
-	rules   []Scheduler   // likewise
-	// aic marks the fields at which only predictions by AIC look.
-	aic bool
-	// zeroIsUnset marks the counts of which 0 says the same as null.
-	zeroIsUnset bool
-}
 
 // maxBlocks keeps slot numbers within 32 bits and token counts of a pool within an int.
 const maxBlocks = 1 << 30
 
-// table holds every accepted key, in the order of the Python constructor where it has the key.
+// table holds every accepted key, in the order of the Python constructor where it has the key. Python classes, their
+// docstrings and docs/reference/engine-arguments.md are generated from it: see doc.go.
 var table = []field{
-	row("engine_type", strictjson.Enum{Choices: engineTypeNames(), FoldCase: true, Added: engineTypeNames}, "vllm"),
-	row("num_gpu_blocks", between(1, maxBlocks), 16384).orNull(),
-	row("num_gpu_blocks_override", between(1, maxBlocks), nil),
-	row("block_size", atLeast(0), 0),
-	row("max_num_seqs", atLeast(1), 256).orNull(),
-	row("max_num_batched_tokens", atLeast(1), 8192).orNull(),
-	row("enable_prefix_caching", strictjson.Bool{}, true).only(VLLM, TRTLLM),
-	row("enable_chunked_prefill", strictjson.Bool{}, true).only(VLLM, TRTLLM),
-	row("speedup_ratio", strictjson.Number{}, 1.0),
-	row("decode_speedup_ratio", strictjson.Number{}, 1.0),
-	row("dp_size", between(1, math.MaxUint32), 1),
-	row("startup_time", strictjson.Number{}, nil).as(liveOnly),
-	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated").orNull(),
-	row("is_prefill", strictjson.Bool{}, false),
-	row("is_decode", strictjson.Bool{}, false),
+	row("engine_type", strictjson.Enum{Choices: engineTypeNames(), FoldCase: true, Added: engineTypeNames}, "vllm",
+		"The engine that is simulated."),
+	row("num_gpu_blocks", between(1, maxBlocks), 16384,
+		"KV blocks of the pool. With an ``aic_backend`` it is estimated unless given.").orNull().settable(),
+	row("num_gpu_blocks_override", between(1, maxBlocks), nil,
+		"Another name of num_gpu_blocks, as vLLM's command line has it.").byKeyword(),
+	row("block_size", atLeast(0), 0,
+		"Tokens of a KV block; 0 takes that of the engine: vLLM 64, SGLang 1 (or its page_size), TensorRT-LLM 32."),
+	row("max_num_seqs", atLeast(1), 256,
+		"Most requests that run at the same time; None is unlimited.").orNull(),
+	row("max_num_batched_tokens", atLeast(1), 8192,
+		"Most tokens of one pass; None is unlimited.").orNull(),
+	row("enable_prefix_caching", strictjson.Bool{}, true,
+		"Whether blocks are kept for later prompts that begin with the same tokens.").only(VLLM, TRTLLM).settable(),
+	row("enable_chunked_prefill", strictjson.Bool{}, true,
+		"Whether a prompt may be spread over several passes.").only(VLLM, TRTLLM),
+	row("speedup_ratio", strictjson.Number{}, 1.0,
+		"Divides all durations."),
+	row("decode_speedup_ratio", strictjson.Number{}, 1.0,
+		"Divides decode durations once more."),
+	row("dp_size", between(1, math.MaxUint32), 1,
+		"Data-parallel ranks of a live worker, an engine each; replay accepts only 1."),
+	row("startup_time", strictjson.Number{}, nil,
+		"Seconds before a live worker serves, or one that a planner has started.").as(startUp).implied(0),
+	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated",
+		"``\"aggregated\"``, or ``\"prefill\"`` or ``\"decode\"`` in a deployment of two pools.").orNull().settable(),
+	row("is_prefill", strictjson.Bool{}, false,
+		"Older spelling of worker_type prefill.").inJSONOnly(),
+	row("is_decode", strictjson.Bool{}, false,
+		"Older spelling of worker_type decode.").inJSONOnly(),
 
-	row("planner_profile_data", strictjson.Text{NonEmpty: true}, nil),
-	row("aic_backend", strictjson.Text{NonEmpty: true}, nil),
-	row("aic_system", strictjson.Text{NonEmpty: true}, nil).withAIC(),
-	row("aic_backend_version", strictjson.Text{}, nil).withAIC(),
-	row("aic_tp_size", between(0, math.MaxInt32), nil),
-	row("aic_model_path", strictjson.Text{NonEmpty: true}, nil).withAIC(),
-	row("aic_moe_tp_size", between(0, math.MaxInt32), nil).withAIC(),
-	row("aic_moe_ep_size", between(0, math.MaxInt32), nil).withAIC(),
-	row("aic_attention_dp_size", between(0, math.MaxInt32), nil),
-	row("aic_nextn", between(1, speculation.MaxDrafts), nil),
-	row("aic_nextn_accept_rates", strictjson.Text{}, nil),
-	row("aic_mtp_seed", between(0, math.MaxUint64), 42),
-	row("aic_gemm_dtype", strictjson.Text{}, nil).withAIC(),
-	row("aic_moe_dtype", strictjson.Text{}, nil).withAIC(),
-	row("aic_fmha_dtype", strictjson.Text{}, nil).withAIC(),
-	row("aic_kv_cache_dtype", strictjson.Text{}, nil).withAIC(),
-	row("aic_comm_dtype", strictjson.Text{}, nil).withAIC(),
-	row("gpu_memory_utilization", fraction, nil).withAIC(),
-	row("mem_fraction_static", fraction, nil).withAIC(),
-	row("free_gpu_memory_fraction", fraction, nil).withAIC(),
+	row("planner_profile_data", path, nil,
+		"Measured durations: the path of an NPZ file or of a folder that a profiler wrote.").unless("aic_backend"),
+	aicRow("aic_backend").doc("Take durations from the AIC SDK, for this engine: ``\"vllm\"``, ``\"sglang\"`` or ``\"trtllm\"``."),
+	aicRow("aic_system").withAIC().implied(aic.DefaultSystem),
+	aicRow("aic_backend_version").withAIC(),
+	aicRow("aic_tp_size").doc("Tensor parallelism, and so GPUs per worker in the report.").implied(1),
+	aicRow("aic_model_path").withAIC(),
+	aicRow("aic_moe_tp_size").withAIC(),
+	aicRow("aic_moe_ep_size").withAIC(),
+	aicRow("aic_attention_dp_size").implied(1),
+	aicRow("aic_nextn").doc("Draft tokens of speculative decoding, 1 to 5, with any timing model."),
+	aicRow("aic_nextn_accept_rates").
+		doc("Probability that each draft token is accepted if those before it were, as text: ``\"0.85,0.3\"``."),
+	row("aic_mtp_seed", between(0, math.MaxUint64), 42,
+		"Decides which draft tokens are accepted; each worker adds its number.").settable(),
+	aicRow("aic_gemm_dtype").withAIC(),
+	aicRow("aic_moe_dtype").withAIC(),
+	aicRow("aic_fmha_dtype").withAIC(),
+	aicRow("aic_kv_cache_dtype").withAIC(),
+	aicRow("aic_comm_dtype").withAIC(),
+	memoryRow("gpu_memory_utilization", "vllm", "Fraction of GPU memory that vLLM uses, to estimate num_gpu_blocks."),
+	memoryRow("mem_fraction_static", "sglang", "Fraction of GPU memory that SGLang uses, to estimate num_gpu_blocks."),
+	memoryRow("free_gpu_memory_fraction", "trtllm", "Fraction of the GPU memory beside the model that TensorRT-LLM uses, to estimate num_gpu_blocks."),
 
-	row("enable_local_indexer", strictjson.Bool{}, false).as(liveOnly),
-	row("bootstrap_port", port, nil).as(liveOnly).on(engine.Prefill),
-	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000).as(liveOnly).on(engine.Prefill, engine.Decode),
-	row("kv_bytes_per_token", atLeast(0), nil).on(engine.Prefill),
-	row("kv_transfer_bandwidth", strictjson.Number{}, nil).on(engine.Prefill),
-	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt").on(engine.Prefill),
-	row("reasoning", strictjson.Nested{Fields: reasoningFields}, nil).as(liveOnly),
-	row("response_replay_trace_path", strictjson.Text{}, nil).as(liveOnly),
-	row("zmq_kv_events_port", port, nil).as(liveOnly),
-	row("zmq_replay_port", port, nil).as(liveOnly),
-	row("preemption_mode", word(preemptionNames...), "lifo").only(VLLM),
-	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil),
-	row("sglang", strictjson.Nested{Fields: sglangFields}, nil).only(SGLang),
-	row("trtllm", strictjson.Nested{Fields: trtllmFields}, nil).only(TRTLLM),
+	row("enable_local_indexer", strictjson.Bool{}, false,
+		"Whether live workers keep an index of their own KV events.").as(liveOnly),
+	row("bootstrap_port", port, nil,
+		"Port at which a live prefill worker hands requests over.").as(liveOnly).on(engine.Prefill),
+	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000,
+		"Milliseconds after which a live hand-off that makes no progress is given up.").as(liveOnly).on(engine.Prefill, engine.Decode),
+	row("kv_bytes_per_token", atLeast(0), nil,
+		"Bytes of a token's KV, for transfers from prefill to decode workers.").on(engine.Prefill),
+	row("kv_transfer_bandwidth", strictjson.Number{}, nil,
+		"GB/s between prefill and decode workers; None and 0 make transfers take no time.").on(engine.Prefill),
+	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt",
+		"``\"full_prompt\"``, or ``\"destination_missing\"`` to move only what the decode worker has not cached.").
+		on(engine.Prefill).inAnyCase(),
+	row("reasoning", strictjson.Nested{Fields: fieldsOf(reasoningTable)}, nil,
+		"How a live engine thinks: a ReasoningConfig or a dict of its fields.").as(liveOnly),
+	row("response_replay_trace_path", strictjson.Text{Path: true}, nil,
+		"JSONL file with answers that live workers repeat.").as(liveOnly),
+	row("zmq_kv_events_port", port, nil,
+		"Port at which a live worker publishes KV events in its engine's own format.").as(liveOnly),
+	row("zmq_replay_port", port, nil,
+		"Port at which missed KV events can be asked for again.").as(liveOnly),
+	row("preemption_mode", word(preemptionNames...), "lifo",
+		"When blocks run short, ``\"lifo\"`` preempts the request admitted last, ``\"fifo\"`` the first.").only(VLLM),
+	row("router_queue_policy", strictjson.Enum{Choices: []string{"fcfs", "lcfs", "wspt"}}, nil,
+		"Order of the router's queue, instead of that in its own configuration: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``."),
+	row("sglang", strictjson.Nested{Fields: fieldsOf(sglangTable)}, nil,
+		"Settings of SGLang: an SglangArgs or a dict of its fields.").only(SGLang),
+	row("trtllm", strictjson.Nested{Fields: fieldsOf(trtllmTable)}, nil,
+		"Settings of TensorRT-LLM: a TrtllmArgs or a dict of its fields.").only(TRTLLM),
 
-	row("num_g2_blocks", atLeast(0), nil).as(offload).zeroUnset(),
-	row("num_g3_blocks", atLeast(0), nil).as(offload).zeroUnset(),
-	row("offload_batch_size", atLeast(0), nil).as(offload).zeroUnset(),
-	row("bandwidth_g1_to_g2_gbps", strictjson.Number{}, nil).as(offload),
-	row("bandwidth_g2_to_g1_gbps", strictjson.Number{}, nil).as(offload),
-	row("bandwidth_g2_to_g3_gbps", strictjson.Number{}, nil).as(offload),
-	row("bandwidth_g3_to_g2_gbps", strictjson.Number{}, nil).as(offload),
-	row("enable_g4_storage", strictjson.Bool{}, false).as(offload),
-	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil).as(offload),
-	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil).as(offload),
+	row("num_g2_blocks", atLeast(0), nil,
+		"KV blocks in host memory, for live workers like all offload tiers.").as(offload).zeroUnset(),
+	row("num_g3_blocks", atLeast(0), nil,
+		"KV blocks on disk; they need num_g2_blocks.").as(offload).zeroUnset(),
+	row("offload_batch_size", atLeast(0), nil,
+		"Blocks that are moved together.").as(offload).zeroUnset().implied(32),
+	row("bandwidth_g1_to_g2_gbps", strictjson.Number{}, nil, "GB/s from GPU to host.").as(offload).implied(14),
+	row("bandwidth_g2_to_g1_gbps", strictjson.Number{}, nil, "GB/s from host to GPU.").as(offload).implied(14),
+	row("bandwidth_g2_to_g3_gbps", strictjson.Number{}, nil, "GB/s from host to disk.").as(offload).implied(7),
+	row("bandwidth_g3_to_g2_gbps", strictjson.Number{}, nil, "GB/s from disk to host.").as(offload).implied(7),
+	row("enable_g4_storage", strictjson.Bool{}, false,
+		"Whether there is object storage; it needs num_g2_blocks.").as(offload),
+	row("bandwidth_g2_to_g4_gbps", strictjson.Number{}, nil, "GB/s from host to object storage.").as(offload).implied(4),
+	row("bandwidth_g4_to_g2_gbps", strictjson.Number{}, nil, "GB/s from object storage to host.").as(offload).implied(4),
 
-	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0).only(VLLM),
-	row("eviction_backend", word(evictionNames...), "lineage").only(VLLM, TRTLLM),
-	row("scheduler", word(schedulerNames()...), "dynamo"),
-	row("async_scheduling", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
-	row("scheduler_reserve_full_isl", strictjson.Bool{}, true).only(VLLM).by(VLLMOwn),
-	row("long_prefill_token_threshold", atLeast(0), 0).only(VLLM).by(VLLMOwn),
-	row("step_overhead_us", overhead, 0.0),
-	row("seq_overhead_us", overhead, 0.0),
-	row("request_overhead_us", overhead, 0.0).on(engine.Aggregated, engine.Prefill),
-	row("prefill_scale", factor, 1.0),
-	row("decode_scale", factor, 1.0),
-	row("kv_pool_scale", factor, 1.0).withAIC(),
-	row("calibration", strictjson.Text{NonEmpty: true}, nil),
-	row("has_perf_model", strictjson.Any{}, nil).as(silent),
+	row("watermark", strictjson.Number{Max: 1, MaxOpen: true}, 0.0,
+		"Fraction of the pool that admission must leave free, 0 to less than 1.").only(VLLM),
+	row("eviction_backend", word(evictionNames...), "lineage",
+		"Which cached block is evicted: ``\"lineage\"`` (leaves first), ``\"lru\"`` or ``\"multi_lru\"``.").only(VLLM, TRTLLM),
+	row("scheduler", word(schedulerNames()...), "dynamo",
+		"Whose rules the engine schedules by: ``\"dynamo\"``, those of Dynamo's mocker, or those of the engine, "+
+			"``\"vllm\"`` or ``\"sglang\"`` for the newest release known and ``\"vllm-0.28\"`` or ``\"sglang-0.5\"`` for that one."),
+	row("async_scheduling", strictjson.Bool{}, true,
+		"Whether a pass is composed while the one before it runs, as a stock server does.").only(VLLM).by(VLLMOwn),
+	row("scheduler_reserve_full_isl", strictjson.Bool{}, true,
+		"Whether a request is admitted only if blocks for its whole prompt are free.").only(VLLM).by(VLLMOwn),
+	row("long_prefill_token_threshold", atLeast(0), 0,
+		"Most tokens that one request computes in a pass; 0 is no limit.").only(VLLM).by(VLLMOwn),
+	row("timing_model", strictjson.Enum{Choices: timingModelNames(), Added: timingModelNames}, nil,
+		"What says how long passes take. By default that follows from other fields: ``\"aic\"`` with aic_backend, ``\"interpolated\"`` "+
+			"with planner_profile_data, else ``\"polynomial\"``; naming it makes sure that the field is not forgotten.").byKeyword(),
+	row("step_overhead_us", overhead, 0.0,
+		"Host time of each pass, in microseconds.").byKeyword(),
+	row("seq_overhead_us", overhead, 0.0,
+		"Host time of each pass for each request in it, in microseconds.").byKeyword(),
+	row("request_overhead_us", overhead, 0.0,
+		"Time from the worker to the scheduler, for each request, in microseconds.").on(engine.Aggregated, engine.Prefill).byKeyword(),
+	row("prefill_scale", factor, 1.0,
+		"Factor on the predicted time of prompts.").byKeyword(),
+	row("decode_scale", factor, 1.0,
+		"Factor on the predicted time of decode passes.").byKeyword(),
+	row("kv_pool_scale", factor, 1.0,
+		"Factor on an estimated KV pool.").withAIC().byKeyword(),
+	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
+		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this package: it sets those "+
+			"of the six fields above that are left out.").byKeyword(),
+	row("has_perf_model", strictjson.Any{}, nil,
+		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }
 
 const destinationMissing = "destination_missing"
-
-var reasoningFields = []strictjson.Field{
-	{Name: "start_thinking_token_id", Type: between(0, math.MaxUint32), Required: true, NotNull: true},
-	{Name: "end_thinking_token_id", Type: between(0, math.MaxUint32), Required: true, NotNull: true},
-	{Name: "thinking_ratio", Type: fraction, Required: true, NotNull: true},
-}
-
-var sglangFields = []strictjson.Field{
-	{Name: "schedule_policy", Type: strictjson.Enum{Choices: policyNames}},
-	{Name: "page_size", Type: atLeast(1)},
-	{Name: "max_prefill_tokens", Type: atLeast(1)},
-	{Name: "chunked_prefill_size", Type: atLeast(1)},
-	{Name: "clip_max_new_tokens", Type: atLeast(1)},
-	{Name: "schedule_conservativeness", Type: strictjson.Number{}},
-	{Name: "reference_quirks", Type: strictjson.Bool{}},
-	{Name: "overlap_schedule", Type: strictjson.Bool{}},
-	{Name: "ignore_eos", Type: strictjson.Bool{}},
-	{Name: "enable_mixed_chunk", Type: strictjson.Bool{}},
-	{Name: "scheduler_recv_interval", Type: atLeast(1)},
-}
-
-var trtllmFields = []strictjson.Field{
-	{Name: "capacity_scheduler_policy", Type: strictjson.Text{}},
-}
 
 var (
 	fraction = strictjson.Number{Max: 1}
 	port     = between(0, math.MaxUint16)
 	overhead = strictjson.Number{Max: 1e9} // microseconds
 	factor   = strictjson.Number{MinOpen: true, Max: 1000}
+	path     = strictjson.Text{NonEmpty: true, Path: true}
 )
 
 func atLeast(low uint64) strictjson.Integer { return strictjson.Integer{Min: low} }
@@ -155,53 +166,4 @@ func between(low, high uint64) strictjson.Integer { return strictjson.Integer{Mi
 // word is a choice that ignores case, as engine arguments in JSON always did.
 func word(choices ...string) strictjson.Enum {
 	return strictjson.Enum{Choices: choices, FoldCase: true}
-}
-
-// row starts an applied field. Null is allowed where it is the default.
-func row(name string, t strictjson.Type, byDefault any) field {
-	return field{Field: strictjson.Field{Name: name, Type: t, Default: byDefault, NotNull: byDefault != nil}}
-}
-
-func (f field) orNull() field {
-	f.NotNull = false
-	return f
-}
-
-func (f field) as(u use) field {
-	f.use = u
-	return f
-}
-
-func (f field) only(engines ...EngineType) field {
-	f.engines = engines
-	return f
-}
-
-func (f field) on(workers ...engine.Role) field {
-	f.workers = workers
-	return f
-}
-
-func (f field) by(rules ...Scheduler) field {
-	f.rules = rules
-	return f
-}
-
-func (f field) withAIC() field {
-	f.aic = true
-	return f
-}
-
-func (f field) zeroUnset() field {
-	f.zeroIsUnset = true
-	return f
-}
-
-// schema is the table as package strictjson wants it.
-func schema() strictjson.Schema {
-	fields := make([]strictjson.Field, len(table))
-	for i, f := range table {
-		fields[i] = f.Field
-	}
-	return strictjson.Schema{Fields: fields}
 }

@@ -17,7 +17,7 @@ import (
 var defaults = Args{
 	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
 	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
-	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+	Preemption: LIFO, Eviction: Lineage, Watermark: 0, TimingModel: "polynomial", GPUsPerWorker: 1,
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
@@ -89,25 +89,27 @@ func TestAccepted(t *testing.T) {
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
 			a.Role, a.Transfer = engine.Prefill, TransferArgs{1_000_000, 0.5, true}
 		})},
-		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
+		{`{"timing_model": "polynomial"}`, defaults},
+		{`{"planner_profile_data": "a.npz", "timing_model": "interpolated"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
+		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
 		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
 			a.Drafts, a.AcceptRates, a.DraftSeed = 2, "0.5", math.MaxUint64
 		})},
 		{`{"aic_nextn": 1, "engine_type": "sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize, a.Drafts = SGLang, 1, 1 })},
 		{`{"aic_backend": "vllm", "aic_model_path": "m"}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 			a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 64, MaxTokens: 8192, Fraction: 0.9}
 		})},
 		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, "max_num_batched_tokens": null}`,
 			with(func(a *Args) {
-				a.AIC = aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+				a.TimingModel, a.AIC = "aic", aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 				a.EngineType, a.BlockSize, a.MaxNumBatchedTokens = SGLang, 1, math.MaxInt
 				a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 1, MaxTokens: 8192, Fraction: 0.5}
 			})},
 		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4, "aic_model_path": "m", "aic_moe_tp_size": 2,
 			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4", "aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
 			"aic_kv_cache_dtype": "none", "aic_comm_dtype": "", "num_gpu_blocks_override": 7}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
 				Drafts: 2, Types: aic.DataTypes{GEMM: "int4_wo", MoE: "fp8"}}
 			a.NumGPUBlocks, a.GPUsPerWorker, a.Drafts = 7, 8, 2
 		})},
@@ -186,6 +188,7 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
 		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
 		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
+		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                           nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
@@ -262,6 +265,7 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "sglang": {"page_size": 1048577}}`, `block_size: got 1048577, want at most 1048576`},
 		// Block sizes of vLLM and TensorRT-LLM, in one line with the other ranges.
 		{`{"block_size": 1}`, `block_size: got 1, want a power of two from 2 to 1024`},
+		{`{"block_size": 3, "scheduler": "vllm"}`, `block_size: got 3, want a power of two from 1 to 1024`},
 		{`{"block_size": 24}`, `block_size: got 24, want a power of two from 2 to 1024`},
 		{`{"block_size": 2048}`, `block_size: got 2048, want a power of two from 2 to 1024`},
 		{`{"block_size": -1}`, `block_size: got -1, want an integer >= 0`},
@@ -278,6 +282,9 @@ func TestRefused(t *testing.T) {
 		{`{"worker_type": "aggregated", "is_decode": false}`, `is_decode: got false together with worker_type, want worker_type alone`},
 		{`{"is_prefill": true, "is_decode": true}`, `is_decode: got true together with is_prefill, want at most one of them true`},
 		// Contradictions, the first one only, and none beside a range error.
+		{`{"timing_model": "aic"}`, `aic_backend: got nothing, want it given, as timing_model is aic`},
+		{`{"timing_model": "interpolated"}`, `planner_profile_data: got nothing, want it given, as timing_model is interpolated`},
+		{`{"timing_model": "polynomial", "planner_profile_data": "a.npz"}`, `timing_model: got "polynomial", want interpolated, as planner_profile_data is given`},
 		{`{"num_g3_blocks": 5, "enable_g4_storage": true}`, `num_g3_blocks: got 5, want num_g2_blocks set as well`},
 		{`{"enable_g4_storage": true, "num_g2_blocks": 0}`, `enable_g4_storage: got true, want num_g2_blocks set as well`},
 		{`{"dp_size": 0, "enable_g4_storage": true}`, `dp_size: got 0, want an integer from 1 to 4294967295`},
@@ -380,7 +387,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}
@@ -422,7 +429,7 @@ func TestParseLive(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "bootstrap_port has no effect on aggregated workers") {
 		t.Errorf("got %v, %v", warnings, err)
 	}
-	want := LiveArgs{Ranks: 2, StartupSeconds: 1.5, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
+	want := LiveArgs{Ranks: 2, EventsPort: 20080, Reasoning: args.Live.Reasoning, Bootstrap: true, BootstrapPort: 1, HandoffTimeoutMs: 300_000}
 	if args.Live != want || *args.Live.Reasoning != (Reasoning{StartToken: 1, EndToken: 2, Ratio: 0.5}) {
 		t.Errorf("got %+v", args.Live)
 	}

@@ -72,23 +72,16 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 // ComparesTokens tells that the engine compares prompts token by token, not just block by block.
 func (a Args) ComparesTokens() bool { return a.Scheduler == SGLangOwn && a.SGLang.Policy == LPM }
 
-// ownSettings are the members of "sglang" at which only SGLang's own scheduler looks.
-var ownSettings = []string{"overlap_schedule", "ignore_eos", "enable_mixed_chunk", "scheduler_recv_interval"}
-
-// idleSettings warns of members of "sglang" at which the scheduler does not look.
+// idleSettings warns of members of "sglang" that have no effect with the scheduler.
 func idleSettings(o *strictjson.Object) []string {
 	nested := o.Object("sglang")
 	if nested == nil || engineType(o) != SGLang {
 		return nil
 	}
-	names := ownSettings
-	if named(o).rules == SGLangOwn {
-		names = []string{"reference_quirks"}
-	}
 	var warnings []string
-	for _, name := range names {
-		if nested.Given(name) {
-			warnings = append(warnings, "engine argument sglang."+name+" has no effect with scheduler "+named(o).name)
+	for _, f := range sglangTable {
+		if f.rules != nil && !slices.Contains(f.rules, named(o).rules) && nested.Given(f.Name) {
+			warnings = append(warnings, "engine argument sglang."+f.Name+" has no effect with scheduler "+named(o).name)
 		}
 	}
 	return warnings

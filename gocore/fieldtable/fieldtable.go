@@ -1,5 +1,6 @@
-// Package fieldtable writes the tables from which Python's argument classes check their fields: a copy of what Go knows,
-// because those classes must not load the Go extension. Only tests use it, which keep the copies up to date.
+// Package fieldtable writes what is generated from a table of fields: the copy in JSON from which Python's argument classes
+// check values, since they must not load the Go extension, the types and docstrings of those classes (python.go), and the
+// reference pages (page.go). Only tests use it, which keep the generated files up to date.
 package fieldtable
 
 import (
@@ -25,6 +26,21 @@ type Row struct {
 	AnyCase      bool     `json:"any_case,omitempty"` // only in JSON text: the constructor wants lower case
 	ArgDefault   any      `json:"arg_default"`
 	Want         string   `json:"want"`
+
+	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are unknown to
+	// it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
+	KeywordOnly     bool `json:"keyword_only,omitempty"`
+	JSONOnly        bool `json:"json_only,omitempty"`
+	Settable        bool `json:"settable,omitempty"`
+	AnyCaseInPython bool `json:"any_case_in_python,omitempty"`
+	Path            bool `json:"path,omitempty"` // it also takes path objects
+
+	// For people: what the field means, the default of a field that has none of its own, and where it has an effect.
+	Doc     string `json:"-"`
+	Instead any    `json:"-"`
+	Works   string `json:"-"`
+	// Class and Hints are the classes that Python has for an object and for a dict in its place.
+	Class, Hints string `json:"-"`
 }
 
 // float keeps its decimal point, so that Python reads a float back.
@@ -40,7 +56,7 @@ func (f float) MarshalJSON() ([]byte, error) {
 
 // Of is the row of a field.
 func Of(f strictjson.Field) Row {
-	r := Row{Name: f.Name, Default: f.Default, Nullable: !f.NotNull, Required: f.Required, Want: f.Type.Want()}
+	r := Row{Name: f.Name, Default: f.Default, Nullable: !f.NotNull, Required: f.Required, Want: f.Type.Want(), Doc: f.Doc}
 	switch t := f.Type.(type) {
 	case strictjson.Integer:
 		r.Type, r.Min = "uint", t.Min
@@ -58,9 +74,10 @@ func Of(f strictjson.Field) Row {
 	case strictjson.Bool:
 		r.Type = "bool"
 	case strictjson.Text:
-		r.Type = "string"
+		r.Type, r.Path = "string", t.Path
 	case strictjson.Enum:
 		r.Type, r.Choices, r.AnyCase = "enum", t.Choices, t.FoldCase
+		r.Want = strictjson.Enum{Choices: t.Choices}.Want() // without what other packages add
 	case strictjson.Nested:
 		r.Type = "object"
 	default:
@@ -71,12 +88,10 @@ func Of(f strictjson.Field) Row {
 }
 
 // List writes rows as a JSON array whose brackets are indented so far, one line each, so that a change shows as a small
-// difference. edit may change a row before.
-func List(fields []strictjson.Field, indent string, edit func(*Row)) (string, error) {
-	lines := make([]string, len(fields))
-	for i, f := range fields {
-		row := Of(f)
-		edit(&row)
+// difference.
+func List(rows []Row, indent string) (string, error) {
+	lines := make([]string, len(rows))
+	for i, row := range rows {
 		var out bytes.Buffer
 		enc := json.NewEncoder(&out)
 		enc.SetEscapeHTML(false)

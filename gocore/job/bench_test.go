@@ -17,8 +17,8 @@ func BenchmarkSweep(b *testing.B) {
 		trace *Trace
 	}{{"read", nil}, {"shared", trace}} {
 		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				r, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"num_workers":4}`, path), &Monitor{Trace: c.trace})
+			for i := 0; b.Loop(); i++ {
+				r, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"num_workers":%d}`, path, 1+i%8), &Monitor{Trace: c.trace})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"dynosim/gocore/router"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/workload"
 )
 
@@ -90,7 +91,7 @@ type pins map[int32]int
 func loadDecisions(path string, w *workload.Workload, stages []*router.Options) (all []pins, free int, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fmt.Errorf("%s: %w", shownPath(path), fs.ErrNotExist)
+		return nil, 0, fmt.Errorf("%s: %w", spelling.Path(path), fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -113,17 +114,17 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options) 
 		}
 		pinned, err := pinTurn(all, seen, lines.Bytes(), turns, stages)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s line %d: %w", shownPath(path), number, err)
+			return nil, 0, fmt.Errorf("%s line %d: %w", spelling.Path(path), number, err)
 		}
 		if !pinned {
 			free++
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", shownPath(path), err)
+		return nil, 0, fmt.Errorf("%s: %w", spelling.Path(path), err)
 	}
 	if free == len(seen) {
-		return nil, 0, fmt.Errorf("%s: got no row that names a worker, want trace_row and decode_worker_idx or, of two pools, prefill_worker_idx", shownPath(path))
+		return nil, 0, fmt.Errorf("%s: got no row that names a worker, want trace_row and decode_worker_idx or, of two pools, prefill_worker_idx", spelling.Path(path))
 	}
 	return all, free, nil
 }
@@ -147,7 +148,7 @@ func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32
 	seen[turn] = true
 	decode := len(stages) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
-		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
+		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers", *row.PrefillWorkerIdx)
 	}
 	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, stages[0].Workers); err != nil {
 		return false, err

@@ -55,7 +55,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	return warnings
 }
 
-// unusedSeed is a warning of a seed from which nothing is drawn, "" for none.
+// unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
 	if s.routing.mode.Configured || drawn || o.AtDefault("seed") {
@@ -100,7 +100,7 @@ func (r *run) ineffective() []string {
 	return warnings
 }
 
-// outcomeWarnings names the requests that did not end as they asked to.
+// outcomeWarnings names the requests that were rejected or got fewer tokens than they asked for.
 func (r *run) outcomeWarnings(c *report.Collector) []string {
 	lines := []string{cutWarning(r.deployment.args, r.workload), rejectionWarning(c, r.workload)}
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })

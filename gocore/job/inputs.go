@@ -12,6 +12,7 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/calibration"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing/profile"
 	"dynosim/gocore/workload"
@@ -19,9 +20,9 @@ import (
 
 // inputFile is a file that a run has read.
 type inputFile struct {
-	Argument string `json:"argument"` // that names it
+	Argument string `json:"argument"` // the argument that names the file
 	Path     string `json:"path"`     // as given; "-" is standard input
-	// SHA256 is that of the bytes of the file, in hexadecimal, "" if they could be read only once: standard input, a pipe.
+	// SHA256 is the hash of the file's bytes, in hexadecimal; "" for standard input and pipes, which can be read only once.
 	SHA256 string `json:"sha256"`
 }
 
@@ -80,14 +81,9 @@ func addProfile(argument, path string, add func(argument, path string)) error {
 	if path == "" {
 		return nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	folder, name := splitProfile(path, info)
-	names, err := profile.Files(os.DirFS(folder), name)
-	for _, name := range names {
-		add(argument+".planner_profile_data", filepath.Join(folder, name))
+	files, err := profile.Paths(path)
+	for _, file := range files {
+		add(argument+".planner_profile_data", file)
 	}
 	return err
 }
@@ -104,7 +100,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hashFile reads a file once more. What cannot be read twice has no hash.
+// hashFile reads a file once more. A stream, which cannot be read twice, has no hash.
 func hashFile(path string, poll func() error) (string, error) {
 	if path == "-" || !isFile(path) {
 		return "", nil
@@ -142,12 +138,12 @@ func checkInputs(want, read []inputFile) error {
 		i := slices.IndexFunc(want, func(w inputFile) bool { return w.Argument == file.Argument && w.Path == file.Path })
 		switch {
 		case i < 0:
-			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, shownPath(file.Path))
+			return fmt.Errorf("%s: %s is not among the inputs of the report", file.Argument, spelling.Path(file.Path))
 		case file.SHA256 == "" || want[i].SHA256 == "":
-			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, shownPath(file.Path))
+			return fmt.Errorf("%s: %s was read from a stream, which cannot be repeated: want a file", file.Argument, spelling.Path(file.Path))
 		case file.SHA256 != want[i].SHA256:
 			return fmt.Errorf("%s: %s has changed since the report: its SHA-256 begins with %.12s, want %.12s",
-				file.Argument, shownPath(file.Path), file.SHA256, want[i].SHA256)
+				file.Argument, spelling.Path(file.Path), file.SHA256, want[i].SHA256)
 		}
 	}
 	return nil

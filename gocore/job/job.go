@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
@@ -18,11 +19,14 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
-// Kind sorts an error of Run: "usage" for bad input, "notfound" for a file that does not exist, "failed" for a run that
+// Kind sorts an error of Run: "usage" for bad input, decisions of a planner included, "notfound" for a file that does not exist, "failed" for a run that
 // had begun, "cancelled" for one that was stopped.
 func Kind(err error) string {
 	var failed runError
+	var decision *planner.DecisionError
 	switch {
+	case errors.As(err, &decision):
+		return "usage"
 	case errors.Is(err, ErrCancelled):
 		return "cancelled"
 	case errors.As(err, &failed):
@@ -55,7 +59,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	return r.report(outcome, warnings)
 }
 
-// run is a Spec with everything that it asks for loaded.
+// run is a Spec together with the inputs that were loaded for it.
 type run struct {
 	*Spec
 	monitor    *Monitor
@@ -104,7 +108,7 @@ func (r *run) check() []string {
 	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
 }
 
-// ended is what a simulation leaves.
+// ended is the outcome of a simulation.
 type ended struct {
 	replay.Outcome
 	wall time.Duration
@@ -127,13 +131,17 @@ func (r *run) simulate() (ended, error) {
 	return e, nil
 }
 
-// config is what the replay itself has to know.
+// config is the configuration of the replay.
 func (r *run) config() replay.Config {
-	return deploy(replay.Config{
+	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && !r.online, SLA: r.sla,
 	}, r.deployment, r.routing.mode, r.stages)
+	if r.planned {
+		cfg.Planner = askedPlanner{r.monitor.Ask}
+	}
+	return cfg
 }
 
 // poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.
@@ -146,7 +154,7 @@ func (r *run) poll(nowMs float64, finished int) error {
 	return r.monitor.pollRun(nowMs, finished)
 }
 
-// logged simulates, and writes the decisions of the routers to the file that is meant for them, if there is one.
+// logged simulates, and writes the decisions of the routers to the file of router_log, if that is given.
 func (r *run) logged() (e ended, err error) {
 	if r.outputs.routerLog == "" {
 		return r.timed()
@@ -176,7 +184,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.planned, e.Scaling)}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

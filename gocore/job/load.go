@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/workload"
 )
 
@@ -60,14 +58,14 @@ func openSources(option string, paths []string) (sources []workload.Source, rele
 			return nil, release, err
 		}
 		opened = append(opened, file)
-		sources = append(sources, workload.Source{Name: shownPath(path), Reader: file})
+		sources = append(sources, workload.Source{Name: spelling.Path(path), Reader: file})
 	}
 	return sources, release, nil
 }
 
 // openFile opens a file that the option of this name asks for.
 func openFile(option, path string) (*os.File, error) {
-	name := shownPath(path)
+	name := spelling.Path(path)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %s: %w", option, name, fs.ErrNotExist)
@@ -84,12 +82,4 @@ func openFile(option, path string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: %s is a directory, want a file", option, name)
 	}
 	return file, nil
-}
-
-// shownPath is a path as messages show it: on one line, and visible even if it is empty.
-func shownPath(path string) string {
-	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
-		return strconv.Quote(path)
-	}
-	return path
 }

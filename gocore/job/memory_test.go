@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"dynosim/gocore/memory"
+	"dynosim/gocore/job/memory"
 )
 
 func bounded(t *testing.T, bytes int64) budget {

@@ -3,8 +3,8 @@ package job
 import (
 	"fmt"
 
-	"dynosim/gocore/live/online"
 	"dynosim/gocore/replay"
+	"dynosim/gocore/replay/online"
 	"dynosim/gocore/strictjson"
 )
 
@@ -14,7 +14,7 @@ const (
 	onlineMode  = "online"
 )
 
-// checkOnline refuses what a replay on the clock cannot do.
+// checkOnline refuses options that a replay in real time does not support.
 func checkOnline(o *strictjson.Object, d deployment) error {
 	if o.Text("replay_mode") != onlineMode {
 		return nil

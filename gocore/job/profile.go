@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing/profile"
 )
 
 // Profile reads measured durations as a run does. config is a JSON object with planner_profile_data, the path of a file or
@@ -20,7 +21,7 @@ func Profile(config string) (arrays string, err error) {
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return "", err
 	}
-	grid, isFolder, err := loadProfile(o.Text(name))
+	grid, isFolder, err := profile.Open(o.Text(name))
 	if err != nil {
 		return "", err
 	}

@@ -21,17 +21,8 @@ var rewriteOptions = flag.Bool("rewrite-options", false, "write what is generate
 // generated compares a file with what it should be, or writes it.
 func generated(t *testing.T, path, want string) {
 	t.Helper()
-	if *rewriteOptions {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
+	if err := fieldtable.Keep(path, want, "./gocore/job", *rewriteOptions); err != nil {
 		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Fatalf("%s is stale: run go generate ./gocore/job", path)
 	}
 }
 
@@ -122,7 +113,7 @@ func pythonFunctions() string {
 	var out strings.Builder
 	for _, o := range options {
 		if enum, ok := o.Type.(strictjson.Enum); ok && o.doc != "" {
-			out.WriteString(literal(camel(o.Name), enum.Choices))
+			out.WriteString(fieldtable.Literal(fieldtable.Camel(o.Name), enum.Choices))
 		}
 	}
 	out.WriteString("\n\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + "    return _replay(\"trace\", locals())\n")
@@ -167,7 +158,7 @@ func parameter(o option) string {
 func hint(o option) string {
 	if known, ok := map[taken]string{
 		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
-		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path",
+		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path", takesPlanner: "Planner",
 	}[o.takes]; ok {
 		return known
 	}
@@ -179,56 +170,16 @@ func hint(o option) string {
 	case strictjson.Bool:
 		return "bool"
 	case strictjson.Enum:
-		return camel(o.Name)
+		return fieldtable.Camel(o.Name)
 	default:
 		return "str"
 	}
 }
 
-func camel(name string) string {
-	var words []string
-	for word := range strings.SplitSeq(name, "_") {
-		words = append(words, strings.ToUpper(word[:1])+word[1:])
-	}
-	return strings.Join(words, "")
-}
-
-// literal is an alias for one of some words, as ruff formats it.
-func literal(name string, choices []string) string {
-	quoted := make([]string, len(choices))
-	for i, c := range choices {
-		quoted[i] = fmt.Sprintf("%q", c)
-	}
-	if line := fmt.Sprintf("%s: TypeAlias = Literal[%s]\n", name, strings.Join(quoted, ", ")); len(line) <= lineWidth+1 {
-		return line
-	}
-	return fmt.Sprintf("%s: TypeAlias = Literal[\n    %s,\n]\n", name, strings.Join(quoted, ",\n    "))
-}
-
-const lineWidth = 120
-
-// wrap breaks text into lines of the usual width, the first of which begins with indent and the others with more.
-func wrap(text, indent, more string) string {
-	var lines []string
-	line := indent
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len(line)+1+len(word) > lineWidth {
-			lines = append(lines, line)
-			line = more + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	return strings.Join(append(lines, line), "\n") + "\n"
-}
-
 func describeParameters(parameters []option) string {
 	var out strings.Builder
 	for _, o := range parameters {
-		out.WriteString(wrap(o.Name+": "+o.doc, "        ", "            "))
+		out.WriteString(fieldtable.Wrap(o.Name+": "+o.doc, "        ", "            "))
 	}
 	return out.String()
 }
@@ -240,7 +191,7 @@ func traceDoc(parameters []option) string {
     Every keyword may be None, which means its default.
 
     Args:
-` + describeParameters(parameters) + wrap("on_progress: "+progressDoc, "        ", "            ") + `
+` + describeParameters(parameters) + fieldtable.Wrap("on_progress: "+progressDoc, "        ", "            ") + `
     Returns:
         The report: a dict of metrics whose ` + "``requests``" + ` attribute holds the per-request columns.
 
@@ -266,7 +217,7 @@ func syntheticDoc(shared, own []option) string {
 	}
 	return ") -> Report:\n" + `    """Generates requests of one shape and replays them through simulated workers, in virtual time.
 
-` + wrap("Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``: "+
+` + fieldtable.Wrap("Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``: "+
 		strings.Join(names, ", ")+" and on_progress.", "    ", "    ") + `
     Args:
 ` + describeParameters(own) + `

@@ -7,13 +7,14 @@ import (
 	"dynosim/gocore/report"
 )
 
-// Result is what a run leaves for the user.
+// Result is the outcome of a run for the user.
 type Result struct {
 	summary  []report.Value
 	warnings []string
 	saved    *savedTrace  // nil if the workload was not saved
 	rows     *report.Rows // nil if the run keeps none
 	origin   provenance
+	scaling  json.RawMessage // a list, or null without a planner
 	writeErr error
 }
 
@@ -21,6 +22,7 @@ type Result struct {
 //
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
+//	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
@@ -36,6 +38,7 @@ func (r *Result) JSON() string {
 		Columns    map[string][]string `json:"columns"`
 		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
+		Scaling    json.RawMessage     `json:"scaling_events"`
 		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
@@ -43,6 +46,7 @@ func (r *Result) JSON() string {
 		Saved:    r.saved,
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
 
+		Scaling:    r.scaling,
 		Provenance: r.origin,
 	}
 	if r.writeErr != nil {

@@ -25,6 +25,7 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	sla          report.SLA
+	planned      bool // a planner of the caller decides how many workers there are
 	outputs      outputs
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -43,7 +44,7 @@ type Spec struct {
 type traceSpec struct {
 	files             []string
 	format            workload.Format
-	blockSize         int // 0 if the trace may say it itself
+	blockSize         int // 0 if it was not given: some traces have it themselves
 	sharedPrefixRatio float64
 	numPrefixGroups   int
 }
@@ -87,7 +88,7 @@ func Parse(config string) (*Spec, error) {
 	return s, nil
 }
 
-// specOf takes over the options that stand for themselves.
+// specOf copies the options that need no further parsing.
 func specOf(o *strictjson.Object) *Spec {
 	s := &Spec{
 		synthetic:    o.Text("kind") == kindSynthetic,
@@ -97,6 +98,7 @@ func specOf(o *strictjson.Object) *Spec {
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
 		sla:          sla(o),
+		planned:      o.Bool("planner"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
 )
 
-// lengths are the distributions of a generated workload, nil for that of a trace.
+// lengths are the length distributions of a generated workload, nil in a run of a trace.
 type lengths struct{ input, output *workload.Lengths }
 
 // parseLengths reads the keys whose values are integers or texts of distributions. The schema has no type for that, so the
@@ -46,8 +47,8 @@ func parseLength(o *strictjson.Object, name string, value any) (*workload.Length
 	return d, nil
 }
 
-// parseWorkload reads the description of a generated workload, but for the files of empirical distributions and for what
-// depends on the engine. That of a trace is empty.
+// parseWorkload reads the description of a generated workload, except for the files of empirical distributions and for what
+// depends on the engine. For a run of a trace it is empty.
 func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, error) {
 	if o.Text("kind") != kindSynthetic {
 		return workload.SyntheticSpec{}, nil
@@ -88,7 +89,7 @@ func readLengths(name string, lengths *workload.Lengths) error {
 		return err
 	}
 	defer file.Close()
-	if err := lengths.ReadFile(workload.Source{Name: shownPath(path), Reader: file}); err != nil {
+	if err := lengths.ReadFile(workload.Source{Name: spelling.Path(path), Reader: file}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

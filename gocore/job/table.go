@@ -17,9 +17,10 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	offline  bool // it works only in virtual time
-	// feature is what the option needs and this build has not, "" for an option that works. Only its default is accepted.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
+	// works.
 	feature string
-	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
 	// shell marks an option that only the command line knows. It is no key of the description.
 	shell bool
@@ -49,6 +50,7 @@ const (
 	takesRouterConfig taken = "router_config"
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
+	takesPlanner      taken = "planner"
 )
 
 // Groups of --help.
@@ -75,11 +77,11 @@ var options = slices.Concat([]option{
 		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"},
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "format of the trace (default: mooncake)",
-		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"`` or ``\"dynamo\"``.",
+		doc:   strictjson.Listed(workload.FormatNames(), "``%q``") + ".",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -223,8 +225,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
-		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers",
+		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
@@ -265,6 +267,11 @@ var options = slices.Concat([]option{
 		group: deploymentGroup,
 		help:  "name of the served model; no effect without --router-policy-config",
 		doc:   "Name of the model, which selects a profile of a router policy file; without one it has no effect.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
+		takes: takesPlanner, offline: true, aside: true,
+		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
@@ -395,10 +402,6 @@ func aicOptions() []option {
 		made[i] = option{Field: aic.Fields[at], shell: true, group: loadModelGroup, help: h[1]}
 	}
 	return made
-}
-
-var traceFormats = []string{
-	"mooncake", "mooncake-delta", "mooncake_delta", "agentic_mooncake", "agentic-mooncake", "applied_compute_agentic", "dynamo",
 }
 
 var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}

@@ -1,12 +1,9 @@
 package job
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"dynosim/gocore/cachetrace"
 	"dynosim/gocore/engine"
@@ -49,42 +46,17 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 		model, name, err := s.timingModel(option, args.AIC)
 		return model, name, err
 	case args.Profile != "":
-		grid, _, err := loadProfile(args.Profile)
+		grid, _, err := profile.Open(args.Profile)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", option, err)
 		}
-		return grid, "interpolated", nil
+		return grid, args.TimingModel, nil
 	default:
-		return nil, "polynomial", nil
+		return args.Formula, args.TimingModel, nil
 	}
 }
 
-// loadProfile reads the measurements at a path, and reports whether that is a folder.
-func loadProfile(at string) (grid *timing.Grid, isFolder bool, err error) {
-	info, err := os.Stat(at)
-	if err != nil {
-		var cause *fs.PathError // repeats the path
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
-	}
-	folder, name := splitProfile(at, info)
-	if grid, err = profile.Load(os.DirFS(folder), name); err != nil {
-		return nil, false, fmt.Errorf("planner_profile_data: %s: %w", shownPath(at), err)
-	}
-	return grid, info.IsDir(), nil
-}
-
-// splitProfile is a path to a profile as a folder of the file system and a name in it.
-func splitProfile(path string, info fs.FileInfo) (folder, name string) {
-	if info.IsDir() {
-		return path, "."
-	}
-	return filepath.Dir(path), filepath.Base(path)
-}
-
-// setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
+// setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
 	trace := cacheTrace()

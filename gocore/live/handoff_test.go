@@ -14,9 +14,9 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
-	"dynosim/gocore/live/bootstrap"
 	"dynosim/gocore/live/rendezvous"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/bootstrap"
+	"dynosim/gocore/protocol/wire"
 )
 
 // deployment is a prefill and a decode worker with one rank each.

@@ -3,7 +3,7 @@ package live
 import (
 	"testing"
 
-	"dynosim/gocore/live/leaktest"
+	"dynosim/gocore/leaktest"
 )
 
 // TestMain fails if goroutines are left after the tests.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 func TestThought(t *testing.T) {

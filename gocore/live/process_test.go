@@ -21,12 +21,13 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
-	"dynosim/gocore/live/card"
-	"dynosim/gocore/live/discovery"
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/live/store"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
 )
 
 // startProcess runs two workers of two ranks in this process, with engine-native events from port on if that is above 0.
@@ -35,7 +36,7 @@ func startProcess(t *testing.T, port int, change ...func(*Config)) (*Process, di
 	args := engineargs.Default()
 	args.BlockSize, args.NumGPUBlocks, args.SpeedupRatio = 16, 200, 10
 	args.Live = engineargs.LiveArgs{Ranks: 2, LocalIndexer: true}
-	registry := discovery.NewMemory()
+	registry := store.NewMemory()
 	metrics := prometheus.NewRegistry()
 	silent := slog.New(slog.DiscardHandler)
 	c := Config{

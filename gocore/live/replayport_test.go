@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
+	"dynosim/gocore/live/publish/events"
 )
 
 // askReplay asks a replay port for the messages from a number on, as a DEALER does, and returns their numbers and tokens.

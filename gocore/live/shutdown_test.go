@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"dynosim/gocore/live/discovery"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
 )
 
 // TestShutdownUnderLoad: clients that are cut off hear of it, and nothing of the process is left but its closed ports.

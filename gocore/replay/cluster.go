@@ -19,13 +19,20 @@ type cluster struct {
 	ready   workerSet           // idle workers that own a request
 
 	// What coasting needs; see coast.go.
-	due      []int64 // by worker: the sequence number of its end that counts
-	swept    int     // workers below have had their chance to start a pass at this instant
+	due      []int64 // by worker: the sequence number of its valid end
+	swept    int     // workers below have been asked to start a pass at this instant
 	stepwise bool    // no worker may coast
+
+	// What a planner needs; nil and empty without one. See elastic.go.
+	scale *scaler
+	pool  *pool
+	kept  []engine.RequestID // that arrived while no worker was active
 }
 
 // cluster runs several workers.
-func (r *run) cluster(setups []engine.Setup) error {
+func (r *run) cluster(setups []engine.Setup) error { return r.newCluster(setups).loop() }
+
+func (r *run) newCluster(setups []engine.Setup) *cluster {
 	r.makeWorkers(setups)
 	c := &cluster{run: r, router: r.Router.Make(r.Workers), ready: newWorkerSet(r.Workers), due: make([]int64, r.Workers)}
 	if c.observes = c.router.Traits().Observes; c.observes {
@@ -33,6 +40,10 @@ func (r *run) cluster(setups []engine.Setup) error {
 			r.workers[i].Engine.Observe()
 		}
 	}
+	return c
+}
+
+func (c *cluster) loop() error {
 	for {
 		if err := c.instant(); err != nil {
 			return err
@@ -44,6 +55,9 @@ func (r *run) cluster(setups []engine.Setup) error {
 		if !ok && c.unblock() {
 			continue
 		}
+		if c.scale != nil {
+			next, ok = c.scale.sooner(next, ok)
+		}
 		if !ok {
 			return c.deadEnd()
 		}
@@ -52,23 +66,44 @@ func (r *run) cluster(setups []engine.Setup) error {
 		}
 		c.advance(next)
 	}
-	c.nowMs = c.lastInstant()
+	last := c.lastInstant()
+	if c.scale != nil {
+		c.scale.elapse(last - c.nowMs)
+	}
+	c.nowMs = last
 	return nil
 }
 
-// instant does everything that happens at this instant.
+// instant handles everything that happens at this instant.
 func (c *cluster) instant() error {
 	for {
 		ended, err := c.endPasses()
 		if err != nil {
 			return err
 		}
+		if c.scale != nil {
+			ready, err := c.scale.becomeReady(c.nowMs)
+			if err != nil {
+				return err
+			}
+			ended = ended || ready
+		}
 		arrived, err := c.releaseArrivals()
 		if err != nil {
 			return err
 		}
 		started, err := c.startPasses()
-		if err != nil || !ended && !arrived && !started {
+		if err != nil {
+			return err
+		}
+		if ended || arrived || started {
+			c.scale.goesOn()
+			continue
+		}
+		if c.scale == nil {
+			return nil
+		}
+		if again, err := c.scale.afterwards(c.nowMs, c.done); err != nil || !again {
 			return err
 		}
 	}
@@ -76,7 +111,7 @@ func (c *cluster) instant() error {
 
 func (c *cluster) done() bool {
 	_, busy := c.nextEnd()
-	return !busy && c.driver.Unreleased() == 0 && c.ready.empty()
+	return !busy && c.driver.Unreleased() == 0 && c.ready.empty() && (c.scale == nil || !c.scale.holds())
 }
 
 func (c *cluster) nextMs() (float64, bool) {
@@ -89,6 +124,9 @@ func (c *cluster) nextMs() (float64, bool) {
 }
 
 func (c *cluster) advance(toMs float64) {
+	if c.scale != nil {
+		c.scale.elapse(toMs - c.nowMs)
+	}
 	c.nowMs, c.swept = toMs, 0
 }
 
@@ -117,6 +155,9 @@ func (c *cluster) endPasses() (changed bool, err error) {
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
+	if c.pool != nil {
+		c.pool.tally.end(i)
+	}
 	return c.apply(i, pass)
 }
 
@@ -126,10 +167,15 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		if err := c.submit(c.arrive(turn, arrivalMs)); err != nil {
+		changed = true
+		req := c.arrive(turn, arrivalMs)
+		if c.pool.closed() {
+			c.kept = append(c.kept, req.ID)
+			continue
+		}
+		if err := c.submit(req); err != nil {
 			return changed, err
 		}
-		changed = true
 	}
 }
 
@@ -140,9 +186,9 @@ func (c *cluster) dispatch(turn int32, to int) {
 	c.updateReady(to)
 }
 
-// startPasses starts a pass on every ready worker, by ascending index; after each one the search begins anew, as whatever
-// the pass did may have made another worker ready. A pass of no length is applied at once and its worker goes again; one
-// that had no effect either is tried again only when something else has happened.
+// startPasses starts a pass on every ready worker, by ascending index. After each pass the search begins again, because the pass may
+// have made another worker ready. A pass without duration is applied at once, and its worker may start the next one; but if it had
+// no effect either, the worker is tried again only after something else has happened.
 func (c *cluster) startPasses() (changed bool, err error) {
 	for i, ok := c.ready.next(0); ok; {
 		c.swept = max(c.swept, i)
@@ -161,6 +207,9 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
+		if c.pool != nil {
+			c.pool.tally.began(i, c.workers[i].Engine, pass)
+		}
 		if c.observes && pass.KVEventsAtMs == c.nowMs {
 			c.router.Apply(i, pass.KVEvents)
 		}
@@ -173,7 +222,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 		changed = true
 		i, ok = c.ready.next(0)
 	}
-	c.swept = c.Workers
+	c.swept = len(c.workers)
 	c.stepwise = !c.ready.empty()
 	if c.stepwise {
 		c.haltAll()
@@ -181,7 +230,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 	return changed, nil
 }
 
-// pushEnd tells when a worker will be idle again.
+// pushEnd adds the time when a worker will be idle again.
 func (c *cluster) pushEnd(i int, atMs float64) {
 	c.ready.remove(i)
 	c.ends.Push(atMs, c.started, i)
@@ -189,7 +238,7 @@ func (c *cluster) pushEnd(i int, atMs float64) {
 	c.started++
 }
 
-// nextEnd is the end that comes first. Those of coasts that were cut short since do not count.
+// nextEnd is the earliest end. It skips ends of coasts that were cut short.
 func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
 	for {
 		top, ok := c.ends.Top()

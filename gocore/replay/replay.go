@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/planner"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
@@ -26,23 +27,27 @@ type Config struct {
 	// Poll is called every few passes with the simulated time and the number of requests that are over since its last call.
 	// An error it returns ends the run and is passed on.
 	Poll func(nowMs float64, finished int) error
-	// Each calls do for 0 to n-1, in any order and, if it likes, several at a time; nil does so one after the other. It is
-	// used for workers that need not know of each other. Poll may then be called at the same time by several of them, each
-	// with its own simulated time.
+	// Each calls do for 0 to n-1, in any order and possibly several at a time; nil means one after the other. It is
+	// used for workers that do not depend on each other. Poll may then be called at the same time by several of them, each with
+	// its own simulated time.
 	Each func(n int, do func(int))
 	// NoRows leaves the collector of an aggregated run without rows, which takes much less memory. Its Summarise must then be
 	// given SLA.
 	NoRows bool
 	SLA    report.SLA
+	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
+	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
+	Planner planner.Planner
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }
 
-// Outcome is what a run leaves behind.
+// Outcome is the result of a run.
 type Outcome struct {
 	Collector            *report.Collector
-	WorkerSeconds        float64 // simulated seconds times workers, of those that emit tokens
-	PrefillWorkerSeconds float64 // of the others
+	WorkerSeconds        float64         // simulated seconds times workers, of those that emit tokens
+	PrefillWorkerSeconds float64         // of the others
+	Scaling              []planner.Event // by the planner
 }
 
 // Run replays a workload.
@@ -51,6 +56,9 @@ func Run(cfg Config) (Outcome, error) {
 		return runDisaggregated(cfg)
 	}
 	r, setups := newRun(cfg)
+	if cfg.Planner != nil {
+		return r.throughPlanned(setups)
+	}
 	loop := r.cluster
 	switch {
 	case cfg.Workers == 1:
@@ -75,7 +83,7 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 	return r, setups
 }
 
-// through runs all workers in a loop.
+// through runs one of the loops to its end.
 func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (Outcome, error) {
 	if err := loop(setups); err != nil {
 		return Outcome{}, err
@@ -86,6 +94,19 @@ func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (O
 		seconds = report.Seconds(r.collector.DurationMs())
 	}
 	return Outcome{Collector: r.collector, WorkerSeconds: seconds}, nil
+}
+
+// throughPlanned is through for a run with a planner.
+func (r *run) throughPlanned(setups []engine.Setup) (Outcome, error) {
+	c := r.newCluster(setups)
+	if err := c.scaled(); err != nil {
+		return Outcome{}, err
+	}
+	if err := c.loop(); err != nil {
+		return Outcome{}, err
+	}
+	r.cut()
+	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events}, nil
 }
 
 func (r *run) makeWorkers(setups []engine.Setup) {
@@ -105,7 +126,11 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 		return Outcome{}, err
 	}
 	d.cut()
-	return Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}, nil
+	outcome := Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}
+	if d.scale != nil {
+		outcome.Scaling = d.scale.events
+	}
+	return outcome, nil
 }
 
 func (cfg *Config) collector() *report.Collector {
@@ -162,8 +187,8 @@ func (r *run) request(id engine.RequestID) engine.Request {
 	}
 }
 
-// runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
-// of a run that is cut short.
+// runPass starts a pass of a worker. Its admissions and tokens are recorded at once, even those beyond the end of a run that is cut
+// short.
 func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	if err := r.poll(); err != nil {
 		return nil, false, err
@@ -173,7 +198,7 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	return pass, alive, nil
 }
 
-// settle carries out the first passes passes through which a worker coasts, and puts their tokens on record.
+// settle carries out the first passes passes of a coast, and records their tokens.
 func (r *run) settle(i, passes int) {
 	r.collector.Coast(i, r.workers[i].Settle(passes))
 }
@@ -213,20 +238,23 @@ func (r *run) over(id engine.RequestID, reason string) {
 	r.driver.Completed(int32(id), r.nowMs)
 }
 
-// unblock lets workers that cannot go on give up something, now that nothing else is going to happen.
+// unblock is called when no further event is due. It makes workers that cannot go on give something up.
 func (r *run) unblock() bool {
 	any := false
 	for i := range r.workers {
-		if w := &r.workers[i]; w.Engine.Requests() > 0 && w.Engine.Unblock() {
+		if w := &r.workers[i]; w.Engine != nil && w.Engine.Requests() > 0 && w.Engine.Unblock() {
 			any = true
 		}
 	}
 	return any
 }
 
-// cut records what requests have emitted that are not finished when the run ends.
+// cut records the tokens of requests that are not finished when the run ends.
 func (r *run) cut() {
 	for i := range r.workers {
+		if r.workers[i].Engine == nil { // gone, or not started
+			continue
+		}
 		if w := &r.workers[i]; len(w.Coast) > 0 {
 			r.settle(i, len(w.Coast))
 		}
@@ -243,7 +271,9 @@ func (r *run) deadEnd() error {
 		Capacity:  r.Args.NumGPUBlocks,
 	}
 	for i := range r.workers {
-		e.Requests = append(e.Requests, r.workers[i].Engine.States()...)
+		if w := &r.workers[i]; w.Engine != nil {
+			e.Requests = append(e.Requests, w.Engine.States()...)
+		}
 	}
 	for i := range e.Requests {
 		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))

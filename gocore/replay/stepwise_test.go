@@ -88,8 +88,9 @@ func (d drawnRun) drafts(rng *rand.Rand) func(worker int) *speculation.Drafts {
 }
 
 func (d drawnRun) sglangArgs(rng *rand.Rand) string {
-	return fmt.Sprintf(`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
-		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
+	return fmt.Sprintf(
+		`{"engine_type":"sglang","block_size":%d,"num_gpu_blocks":%d,"max_num_seqs":%d,"sglang":{"schedule_policy":%q,"chunked_prefill_size":%d}}`,
+		[]int{1, 2, 4}[rng.IntN(3)], 30+rng.IntN(200), []int{2, 5, 256}[rng.IntN(3)], []string{"fcfs", "lpm"}[rng.IntN(2)], []int{8, 64}[rng.IntN(2)])
 }
 
 func (d drawnRun) engineArgs(rng *rand.Rand) string {
@@ -114,7 +115,7 @@ func (d drawnRun) engineArgs(rng *rand.Rand) string {
 }
 
 func ownEngineArgs(rng *rand.Rand) string {
-	blockSize := []int{2, 4, 8, 64}[rng.IntN(4)]
+	blockSize := []int{1, 2, 4, 8, 64}[rng.IntN(5)]
 	parts := []string{`"scheduler":"vllm"`, fmt.Sprintf(`"block_size":%d,"max_num_seqs":%d`, blockSize, 1+rng.IntN(6))}
 	add := func(oneIn int, text string) {
 		if rng.IntN(oneIn) == 0 {
@@ -316,23 +317,30 @@ func TestStepwiseDisaggregated(t *testing.T) {
 	}
 }
 
-// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not.
+// TestCoasting: the shortcut is taken, by one worker and by several, with engines that preempt and those that do not, and by
+// the engines' own rules.
 func TestCoasting(t *testing.T) {
-	for _, c := range []struct {
-		engine  string
-		workers int
-	}{{"vllm", 1}, {"vllm", 3}, {"trtllm", 1}, {"trtllm", 3}} {
-		cfg := config(t, `{"block_size":64,"engine_type":"`+c.engine+`"}`, randomTrace(3), c.workers, 0)
-		calls := 0
-		cfg.Poll = func(float64, int) error { calls++; return nil }
-		rows := text(t, cfg, mustRun(t, cfg))
-		fast := calls
-		cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
-		if got := text(t, cfg, mustRun(t, cfg)); got != rows {
-			t.Errorf("%+v: %s", c, firstDifference(rows, got))
-		}
-		if stepwise := calls - fast; 2*fast > stepwise {
-			t.Errorf("%+v: polled %d times, stepwise %d times", c, fast, stepwise)
+	var rows strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":100,"output_length":%d,"hash_ids":[%d,9]}`+"\n", 700*i, 100+40*i, i)
+	}
+	for _, engineArgs := range []string{
+		`"engine_type":"vllm"`, `"engine_type":"trtllm"`, `"engine_type":"sglang"`, `"scheduler":"vllm"`,
+		`"engine_type":"sglang","scheduler":"sglang"`,
+	} {
+		for _, workers := range []int{1, 3} {
+			cfg := config(t, `{"block_size":64,`+engineArgs+`}`, rows.String(), workers, 0)
+			calls := 0
+			cfg.Poll = func(float64, int) error { calls++; return nil }
+			want := text(t, cfg, mustRun(t, cfg))
+			fast := calls
+			cfg.Setup = func(engine.Role, int) engine.Setup { return engine.Setup{Stepwise: true} }
+			if got := text(t, cfg, mustRun(t, cfg)); got != want {
+				t.Errorf("%s, %d workers: %s", engineArgs, workers, firstDifference(want, got))
+			}
+			if stepwise := calls - fast; 2*fast > stepwise {
+				t.Errorf("%s, %d workers: polled %d times, stepwise %d times", engineArgs, workers, fast, stepwise)
+			}
 		}
 	}
 }

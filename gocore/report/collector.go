@@ -12,9 +12,9 @@ type Collector struct {
 	records  []record // by request, or in no order if they are passing
 	passing  *passing // nil if all records are kept
 	workers  []timeline
-	first    int        // the number of the first of workers
-	gaps     []weighted // inter-token latencies between two runs of one request
-	zeroGaps int64      // those between two tokens of one burst
+	first    int       // the number of the first of workers
+	gaps     []float64 // inter-token latencies between two runs of one request
+	zeroGaps int64     // those between two tokens of one burst
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
@@ -78,13 +78,13 @@ func NewCollector(requests, workers int) *Collector {
 	return c
 }
 
-// newRecord is that of a request of which nothing is known.
+// newRecord is the record of a request that has not arrived.
 func newRecord() record {
 	nan := math.NaN()
 	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker}
 }
 
-// record is that of a request that is not gone.
+// record is the record of a request, which must not have been discarded.
 func (c *Collector) record(id engine.RequestID) *record {
 	if c.passing != nil {
 		return &c.records[c.passing.slots[id]-1]
@@ -98,7 +98,7 @@ const noWorker = -1
 // Arrival records that a request was sent at ms.
 func (c *Collector) Arrival(req engine.Request, ms float64) {
 	if c.passing != nil {
-		c.welcome(req.ID)
+		c.openRecord(req.ID)
 	}
 	r := c.record(req.ID)
 	r.arrivalMs = ms
@@ -160,7 +160,7 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 	c.finished++
 	if c.passing != nil {
-		c.farewell(id)
+		c.closeRecord(id)
 	}
 }
 
@@ -184,6 +184,19 @@ func (c *Collector) Part(worker int) *Collector {
 		first:   worker,
 		earlier: map[engine.RequestID][]run{},
 	}
+}
+
+// AddWorker makes room for one more worker.
+func (c *Collector) AddWorker() { c.workers = append(c.workers, timeline{}) }
+
+// Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
+// its last token and is not over yet. The latter is NaN for one token.
+func (c *Collector) Latencies(id engine.RequestID) (ttftMs, itlMs float64) {
+	r := c.record(id)
+	if r.tokens < 2 {
+		return r.ttftMs(), math.NaN()
+	}
+	return r.ttftMs(), r.tpotMs()
 }
 
 // Merge takes in what parts have collected, and ends them. Rejected requests then come in their own order.
@@ -225,7 +238,7 @@ func (c *Collector) start(id engine.RequestID, next run) {
 	r.run, r.state = next, openRun
 }
 
-// burst notes that the open run got tokens tokens in a pass that ends at ms.
+// burst records that the open run got tokens tokens in a pass that ends at ms.
 func (r *record) burst(tokens, pass int32, ms float64) {
 	r.run.extra += tokens - 1
 	if r.run.index == 0 && r.run.pass == pass {
@@ -243,7 +256,7 @@ func (r *record) close(tokens int32) {
 	r.tokens = tokens
 }
 
-// emitted is how many tokens a request with an open run has emitted when pass ends. They may be fewer than were asked for.
+// emitted is how many tokens a request with an open run has emitted when pass ends, at most the number it asked for.
 func (r *record) emitted(pass int32) int32 {
 	return r.run.index + pass - r.run.pass + 1 + r.run.extra
 }
@@ -279,7 +292,7 @@ func (c *Collector) countRun(r *record, n run) {
 	}
 	c.zeroGaps += int64(n.extra)
 	if n.index > 0 {
-		c.gaps = append(c.gaps, weighted{value: gap(r.lastMs, first), weight: 1})
+		c.gaps = append(c.gaps, gap(r.lastMs, first))
 	}
 	r.lastMs = last
 	line.count(n)
@@ -287,26 +300,6 @@ func (c *Collector) countRun(r *record, n run) {
 
 // gap is the time from one token to a later one; rounding must not make it negative.
 func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
-
-// tokenGaps lists all inter-token latencies of the run.
-func (c *Collector) tokenGaps() []weighted {
-	passes := 0
-	for i := range c.workers {
-		passes += c.workers[i].passes
-	}
-	all := make([]weighted, len(c.gaps), len(c.gaps)+passes+1)
-	copy(all, c.gaps)
-	if c.zeroGaps > 0 {
-		all = append(all, weighted{value: 0, weight: c.zeroGaps})
-	}
-	for i := range c.workers {
-		all = c.workers[i].appendGaps(all)
-		if c.passing != nil { // nothing else needs the passes
-			c.workers[i] = timeline{}
-		}
-	}
-	return all
-}
 
 // counts reports whether the metrics include the request: it was admitted and emitted at least one token. It need not
 // have finished.

@@ -7,35 +7,24 @@ import (
 	"testing"
 )
 
-// ones gives every value the weight 1.
-func ones(values ...float64) []weighted {
-	var all []weighted
-	for _, v := range values {
-		all = append(all, weighted{value: v, weight: 1})
-	}
-	return all
-}
-
 // TestPercentileRanks is the table of the specification: which of N sorted values each percentile picks, counted from 0.
 func TestPercentileRanks(t *testing.T) {
 	for _, c := range []struct {
 		n    int
-		want []float64 // p50, p75, p90, p95, p99
+		want [5]int64 // p50, p75, p90, p95, p99
 	}{
-		{1, []float64{0, 0, 0, 0, 0}},
-		{2, []float64{1, 1, 1, 1, 1}},
-		{3, []float64{1, 2, 2, 2, 2}},
-		{4, []float64{2, 2, 3, 3, 3}},
-		{5, []float64{2, 3, 4, 4, 4}},
-		{6, []float64{3, 4, 5, 5, 5}},
-		{101, []float64{50, 75, 90, 95, 99}},
+		{1, [5]int64{}},
+		{2, [5]int64{1, 1, 1, 1, 1}},
+		{3, [5]int64{1, 2, 2, 2, 2}},
+		{4, [5]int64{2, 2, 3, 3, 3}},
+		{5, [5]int64{2, 3, 4, 4, 4}},
+		{6, [5]int64{3, 4, 5, 5, 5}},
+		{101, [5]int64{50, 75, 90, 95, 99}},
 	} {
-		var values []float64
-		for i := range c.n {
-			values = append(values, float64(i))
-		}
-		if got := percentiles(ones(values...), int64(c.n), 50, 75, 90, 95, 99); !slices.Equal(got, c.want) {
-			t.Errorf("of %d values: got %v, want %v", c.n, got, c.want)
+		for i, percent := range percents {
+			if got := rankOf(percent, int64(c.n)); got != c.want[i] {
+				t.Errorf("p%v of %d values: got number %d, want %d", percent, c.n, got, c.want[i])
+			}
 		}
 	}
 }
@@ -43,39 +32,73 @@ func TestPercentileRanks(t *testing.T) {
 func TestStatistics(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		values []weighted
+		values []repeated
 		want   [9]float64 // mean, min, max, median, p75, p90, p95, p99, std
 	}{
 		{"none", nil, [9]float64{}},
-		{"one", ones(7), [9]float64{7, 7, 7, 7, 7, 7, 7, 7, 0}},
-		{"unsorted", ones(3, 1), [9]float64{2, 1, 3, 3, 3, 3, 3, 3, 1}},
-		{"weights", []weighted{{5, 1}, {1, 3}}, [9]float64{2, 1, 5, 1, 1, 5, 5, 5, math.Sqrt(3)}},
-		{"four TTFTs of the reference", ones(22.356144, 22.47083099999999, 22.585480000000018, 22.700090999999986),
+		{"one", []repeated{{7, 1, 1}}, [9]float64{7, 7, 7, 7, 7, 7, 7, 7, 0}},
+		{"unsorted", []repeated{{3, 1, 1}, {1, 1, 1}}, [9]float64{2, 1, 3, 3, 3, 3, 3, 3, 1}},
+		{"weights", []repeated{{5, 1, 1}, {1, 3, 1}}, [9]float64{2, 1, 5, 1, 1, 5, 5, 5, math.Sqrt(3)}},
+		{"counts", []repeated{{5, 1, 1}, {1, 1, 3}}, [9]float64{2, 1, 5, 1, 1, 5, 5, 5, math.Sqrt(3)}},
+		{"four TTFTs of the reference", []repeated{{22.356144, 1, 1}, {22.47083099999999, 1, 1}, {22.585480000000018, 1, 1}, {22.700090999999986, 1, 1}},
 			[9]float64{22.5281365, 22.356144, 22.700090999999986, 22.585480000000018, 22.585480000000018,
 				22.700090999999986, 22.700090999999986, 22.700090999999986, 0.12818148018434486}},
 	} {
-		if got := statistics(c.values); !near(got[:], c.want[:]) {
+		if got := repeatedStatistics(merge(slices.Clone(c.values))); !near(got[:], c.want[:]) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+		if got := statistics(slices.Sorted(slices.Values(writtenOut(c.values)))); !near(got[:], c.want[:]) {
+			t.Errorf("%s, written out: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// TestWeightsStandForRepetitions compares with the same values written out.
-func TestWeightsStandForRepetitions(t *testing.T) {
+// writtenOut lists repeated values one by one.
+func writtenOut(values []repeated) []float64 {
+	var all []float64
+	for _, r := range values {
+		for range r.weight * r.count {
+			all = append(all, r.value)
+		}
+	}
+	return all
+}
+
+// TestRepetitions compares with the same values written out.
+func TestRepetitions(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var short []weighted
-		var long []float64
+		var short []repeated
 		for range 1 + rng.IntN(30) {
-			v := weighted{value: float64(rng.IntN(50)) / 7, weight: 1 + rng.Int64N(20)}
-			short = append(short, v)
-			for range v.weight {
-				long = append(long, v.value)
-			}
+			short = append(short, repeated{value: float64(rng.IntN(50)) / 7, weight: 1 + rng.Int64N(20), count: 1 + rng.Int64N(30)})
 		}
-		want := naiveStatistics(long)
-		if got := statistics(short); !near(got[:], want[:]) {
+		want := naiveStatistics(writtenOut(short))
+		if got := repeatedStatistics(merge(short)); !near(got[:], want[:]) {
 			t.Fatalf("seed %d: got %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// TestAddTimes compares with additions one by one, to the last bit: sums of all sizes beside the term, terms that lie half way
+// between two steps, and sums that pass several powers of two.
+func TestAddTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	for range 20_000 {
+		sum := math.Ldexp(1+rng.Float64(), rng.IntN(12))
+		term := math.Ldexp(1+rng.Float64(), rng.IntN(75)-62)
+		if rng.IntN(4) == 0 {
+			term = math.Ldexp(float64(1+rng.IntN(64)), rng.IntN(20)-58)
+		}
+		if rng.IntN(20) == 0 {
+			sum = 0
+		}
+		times := rng.Int64N(2000)
+		want := sum
+		for range times {
+			want += term
+		}
+		if got := addTimes(sum, term, times); got != want {
+			t.Fatalf("%v and %d times %v: got %v, want %v", sum, times, term, got, want)
 		}
 	}
 }

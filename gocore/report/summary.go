@@ -2,10 +2,11 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
-// SLA is what makes a request a good one. NaN bounds are not set.
+// SLA bounds the latencies of a good request. A NaN bound is not set.
 type SLA struct {
 	TTFTMs, ITLMs, E2EMs float64
 }
@@ -30,11 +31,11 @@ func (s SLA) met(r *record) bool {
 	return within(ttft, s.TTFTMs) && within(e2e, s.E2EMs)
 }
 
-// Resources is what the run occupied, for the report. Aggregated workers count as decode workers.
+// Resources is what the run used, for the report. Aggregated workers count as decode workers.
 type Resources struct {
 	PrefillWorkerSeconds, DecodeWorkerSeconds float64
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
-	TimingModel                               string // that said how long passes take
+	TimingModel                               string // name of the model that said how long passes take
 	WallMs                                    float64
 }
 
@@ -139,46 +140,43 @@ func (c *Collector) DurationMs() float64 {
 func Seconds(durationMs float64) float64 { return max(durationMs/1000, 1e-9) }
 
 func (c *Collector) distributions(s *summary, counted int) {
+	latencies := c.latencies()
+	gaps := c.tokenGaps()
+	s.distribution("ttft_ms", latencies.ttft, counted)
+	s.distribution("ttst_ms", latencies.ttst, counted)
+	s.distribution("tpot_ms", latencies.tpot, counted)
+	s.repeatedDistribution("itl_ms", gaps, counted)
+	s.distribution("e2e_latency_ms", latencies.e2e, counted)
+	s.repeatedDistribution("output_token_throughput_per_user", tokenRates(gaps), counted)
+}
+
+// latencies are those of the requests that count, in milliseconds: the times to the first and to the second token, per output token,
+// and to the last token.
+type latencies struct{ ttft, ttst, tpot, e2e []float64 }
+
+func (c *Collector) latencies() latencies {
+	if p := c.passing; p != nil {
+		return latencies{existing(p.ttftMs), existing(p.ttstMs), existing(p.tpotMs), existing(p.e2eMs)}
+	}
 	several := func(r *record) bool { return r.tokens >= 2 }
 	every := func(*record) bool { return true }
-	gaps := c.tokenGaps()
-	if p := c.passing; p != nil {
-		s.plainDistribution("ttft_ms", p.ttftMs, counted)
-		s.plainDistribution("ttst_ms", p.ttstMs, counted)
-		s.plainDistribution("tpot_ms", p.tpotMs, counted)
-		s.distribution("itl_ms", gaps, counted)
-		s.plainDistribution("e2e_latency_ms", p.e2eMs, counted)
-		s.distribution("output_token_throughput_per_user", tokenRates(gaps), counted)
-		return
+	return latencies{
+		c.perRequest(every, (*record).ttftMs),
+		c.perRequest(several, (*record).ttstMs),
+		c.perRequest(several, (*record).tpotMs),
+		c.perRequest(every, (*record).e2eMs),
 	}
-	s.distribution("ttft_ms", c.perRequest(every, (*record).ttftMs), counted)
-	s.distribution("ttst_ms", c.perRequest(several, (*record).ttstMs), counted)
-	s.distribution("tpot_ms", c.perRequest(several, (*record).tpotMs), counted)
-	s.distribution("itl_ms", gaps, counted)
-	s.distribution("e2e_latency_ms", c.perRequest(every, (*record).e2eMs), counted)
-	s.distribution("output_token_throughput_per_user", tokenRates(gaps), counted)
 }
 
 // perRequest lists a metric of the counted requests that have it.
-func (c *Collector) perRequest(has func(*record) bool, metric func(*record) float64) []weighted {
-	values := make([]weighted, 0, len(c.records))
+func (c *Collector) perRequest(has func(*record) bool, metric func(*record) float64) []float64 {
+	values := make([]float64, 0, len(c.records))
 	for i := range c.records {
 		if r := &c.records[i]; r.counts() && has(r) {
-			values = append(values, weighted{value: metric(r), weight: 1})
+			values = append(values, metric(r))
 		}
 	}
 	return values
-}
-
-// tokenRates turns gaps, in place, into tokens per second of one user; gaps of zero have no rate.
-func tokenRates(gaps []weighted) []weighted {
-	rates := gaps[:0]
-	for _, g := range gaps {
-		if g.value > 0 {
-			rates = append(rates, weighted{value: 1000 / g.value, weight: g.weight})
-		}
-	}
-	return rates
 }
 
 func perSecond(tokens int, wallMs float64) float64 {
@@ -207,32 +205,26 @@ func (s *summary) float(key string, v float64) {
 	s.values = append(s.values, Value{Key: key, Float: v})
 }
 
-// distribution adds the statistics of values, and how many values they are over. counted is the number of requests that
-// the report is about.
-func (s *summary) distribution(name string, values []weighted, counted int) {
-	for i, v := range statistics(values) {
-		if counted == 0 {
-			v = math.NaN()
-		}
-		s.float(statNames[i]+"_"+name, v)
-	}
-	total := int64(0)
-	for _, v := range values {
-		total += v.weight
-	}
-	s.int("count_"+name, int(total))
+// distribution adds the statistics of values, which it sorts, and how many values they are over. counted is the number of
+// requests that the report is about.
+func (s *summary) distribution(name string, values []float64, counted int) {
+	slices.Sort(values)
+	s.statistics(name, statistics(values), len(values), counted)
 }
 
-// plainDistribution is distribution for values of which each counts once, among NaN.
-func (s *summary) plainDistribution(name string, values []float64, counted int) {
-	values = existing(values)
-	for i, v := range plainStatistics(values) {
+// repeatedDistribution is distribution for values that are sorted already.
+func (s *summary) repeatedDistribution(name string, sorted []repeated, counted int) {
+	s.statistics(name, repeatedStatistics(sorted), int(occurrences(sorted)), counted)
+}
+
+func (s *summary) statistics(name string, found [len(statNames)]float64, values, counted int) {
+	for i, v := range found {
 		if counted == 0 {
 			v = math.NaN()
 		}
 		s.float(statNames[i]+"_"+name, v)
 	}
-	s.int("count_"+name, len(values))
+	s.int("count_"+name, values)
 }
 
 // AppendJSON appends values as a JSON object, in their order.

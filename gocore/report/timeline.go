@@ -47,16 +47,29 @@ func (t *timeline) change(pass int32) *int32 {
 	return &t.stretches[pass/stretchPasses].change[pass%stretchPasses]
 }
 
-// appendGaps appends the gaps between one pass and the next, each with the number of requests that have it.
-func (t *timeline) appendGaps(all []weighted) []weighted {
+// appendGaps appends the gaps between one pass and the next, each with the number of requests that have it. Equal ones in
+// a row share an entry.
+func (t *timeline) appendGaps(all []repeated) []repeated {
 	requests, before := int64(0), 0.0
-	for pass := range t.passes {
-		s, i := t.stretches[pass/stretchPasses], pass%stretchPasses
-		requests += int64(s.change[i])
-		if requests > 0 {
-			all = append(all, weighted{value: gap(before, s.endsMs[i]), weight: requests})
+	var last repeated
+	for i, s := range t.stretches {
+		passes := min(stretchPasses, t.passes-i*stretchPasses)
+		for pass := range passes {
+			requests += int64(s.change[pass])
+			value := gap(before, s.endsMs[pass])
+			before = s.endsMs[pass]
+			if value == last.value && requests == last.weight {
+				last.count++
+				continue
+			}
+			if last.weight > 0 {
+				all = append(all, last)
+			}
+			last = repeated{value: value, weight: requests, count: 1}
 		}
-		before = s.endsMs[i]
+	}
+	if last.weight > 0 {
+		all = append(all, last)
 	}
 	return all
 }

@@ -108,7 +108,7 @@ func (k *KV) report(d Decision, newBlocks int) {
 	k.logged = k.logged[:0]
 	for w := range c.cost {
 		k.logged = append(k.logged, Candidate{
-			Worker:        w,
+			Worker:        k.workerAt(w),
 			OverlapBlocks: int(c.cached[w]),
 			PrefillTokens: c.prefillTokens[w],
 			ActiveBlocks:  c.activeBlocks[w],

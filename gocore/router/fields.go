@@ -21,44 +21,79 @@ type field struct {
 	strictjson.Field
 	use     use
 	feature string // of a notBuilt field, in words
+	// The Python class takes a keywordOnly field by name only, and a mutable one can be set in an existing object.
+	keywordOnly, mutable bool
 }
 
-// table holds every accepted key, in the order of the Python constructor. Null is allowed where it is the default.
+// table holds every accepted key, in the order of the Python constructor. Null is allowed where it is the default. The types
+// and the docstring of the Python class and docs/reference/router.md are generated from it: go generate ./gocore/router.
 var table = []field{
-	row("overlap_score_weight", strictjson.Number{}, nil),
-	row("host_cache_hit_weight", fraction, 0.75).as(inert),
-	row("disk_cache_hit_weight", fraction, 0.25).as(inert),
-	row("router_temperature", strictjson.Number{}, 0.0),
-	row("use_kv_events", strictjson.Bool{}, true).as(inert),
-	row("durable_kv_events", strictjson.Bool{}, false).as(inert),
-	row("router_replica_sync", strictjson.Bool{}, false).as(inert),
-	row("router_track_active_blocks", strictjson.Bool{}, true),
-	row("router_track_output_blocks", strictjson.Bool{}, false).as(inert),
-	row("router_assume_kv_reuse", strictjson.Bool{}, true),
-	row("router_track_prefill_tokens", strictjson.Bool{}, true),
-	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic"}}, "none"),
-	row("router_snapshot_threshold", atLeastOne, 1_000_000).orNull().as(inert),
-	row("router_reset_states", strictjson.Bool{}, false).as(inert),
-	row("router_ttl_secs", strictjson.Number{}, 120.0).as(inert),
-	row("router_queue_threshold", strictjson.Number{}, 16.0).orNull(),
-	row("router_event_threads", atLeastOne, 4).as(inert),
-	row("router_queue_policy", strictjson.Enum{Choices: queuePolicyNames}, "fcfs"),
-	row("use_remote_indexer", strictjson.Bool{}, false).as(inert),
-	row("serve_indexer", strictjson.Bool{}, false).as(inert),
-	row("shared_cache_multiplier", fraction, 0.0).as(inert),
-	row("shared_cache_type", strictjson.Enum{Choices: []string{"none", "hicache"}}, "none").as(inert),
-	row("router_predicted_ttl_secs", strictjson.Number{}, nil).as(inert),
+	row("overlap_score_weight", strictjson.Number{}, nil,
+		"Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.").settable(),
+	row("host_cache_hit_weight", fraction, 0.75,
+		"Credit of blocks in host memory, 0 to 1.").as(inert),
+	row("disk_cache_hit_weight", fraction, 0.25,
+		"Credit of blocks on disk, 0 to 1.").as(inert),
+	row("router_temperature", strictjson.Number{}, 0.0,
+		"0 takes the cheapest worker. Above 0 the worker is drawn, and a cheaper one is more probable."),
+	row("use_kv_events", strictjson.Bool{}, true,
+		"Whether the router knows caches from the KV events of workers.").as(inert),
+	row("durable_kv_events", strictjson.Bool{}, false,
+		"Whether KV events are kept by NATS JetStream; deprecated.").as(inert),
+	row("router_replica_sync", strictjson.Bool{}, false,
+		"Whether routers tell each other of their decisions.").as(inert),
+	row("router_track_active_blocks", strictjson.Bool{}, true,
+		"Whether the cost of a worker counts the blocks that its requests use."),
+	row("router_track_output_blocks", strictjson.Bool{}, false,
+		"Whether that cost counts blocks of outputs, too.").as(inert),
+	row("router_assume_kv_reuse", strictjson.Bool{}, true,
+		"Whether a block that several requests of a worker share counts once."),
+	row("router_track_prefill_tokens", strictjson.Bool{}, true,
+		"Whether the cost of a worker counts the prompt tokens that it has yet to compute."),
+	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic"}}, "none",
+		"``\"aic\"`` lets the prompt tokens that a worker computes shrink while it computes them, see AicPerfConfig; ``\"none\"`` takes them away at the first token."),
+	row("router_snapshot_threshold", atLeastOne, 1_000_000,
+		"Events after which the state of the router is saved.").orNull().as(inert),
+	row("router_reset_states", strictjson.Bool{}, false,
+		"Whether a router starts without its saved state.").as(inert),
+	row("router_ttl_secs", strictjson.Number{}, 120.0,
+		"Seconds for which blocks count as cached without events.").as(inert),
+	row("router_queue_threshold", strictjson.Number{}, 16.0,
+		"Requests wait while every worker has more prompt tokens than this times its max_num_batched_tokens; None never waits.").orNull(),
+	row("router_event_threads", atLeastOne, 4,
+		"Threads that read KV events.").as(inert),
+	row("router_queue_policy", strictjson.Enum{Choices: queuePolicyNames}, "fcfs",
+		"Order of the requests that wait in the router: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``, short prompts first."),
+	row("use_remote_indexer", strictjson.Bool{}, false,
+		"Whether another process keeps the index of caches.").as(inert),
+	row("serve_indexer", strictjson.Bool{}, false,
+		"Whether this process keeps the index of caches for other routers.").as(inert),
+	row("shared_cache_multiplier", fraction, 0.0,
+		"Credit of blocks in a shared cache, 0 to 1.").as(inert),
+	row("shared_cache_type", strictjson.Enum{Choices: []string{"none", "hicache"}}, "none",
+		"Kind of a cache that workers share: ``\"none\"`` or ``\"hicache\"``.").as(inert),
+	row("router_predicted_ttl_secs", strictjson.Number{}, nil,
+		"Seconds for which blocks that a decision makes likely count as cached, beside events.").as(inert),
 
-	row("overlap_score_credit", fraction, 1.0),
-	row("overlap_score_credit_decay", strictjson.Number{}, 0.0),
-	row("prefill_load_scale", strictjson.Number{}, 1.0),
-	row("router_policy_config", strictjson.Text{}, nil).later("router policy files"),
-	row("skip_initial_worker_wait", strictjson.Bool{}, false).as(inert),
+	row("overlap_score_credit", fraction, 1.0,
+		"How much of a cached block is taken off the cost of a prompt, 0 to 1.").byKeyword().settable(),
+	row("overlap_score_credit_decay", strictjson.Number{}, 0.0,
+		"Above 0, workers with more prompt tokens to compute get less credit; 0 gives all the same.").byKeyword().settable(),
+	row("prefill_load_scale", strictjson.Number{}, 1.0,
+		"Weight of prompt tokens to compute, against the blocks in use.").byKeyword().settable(),
+	row("router_policy_config", strictjson.Text{Path: true}, nil,
+		"A router policy file. Not built yet: refused.").later("router policy files").byKeyword(),
+	row("skip_initial_worker_wait", strictjson.Bool{}, false,
+		"Whether a router starts before there are workers.").as(inert).byKeyword(),
 
-	row("router_seed", strictjson.Integer{Max: math.MaxUint64}, nil),
-	row("router_max_tree_size", strictjson.Integer{}, nil).as(retired),
-	row("router_prune_target_ratio", strictjson.Number{}, nil).as(retired),
-	row("router_enable_cache_control", strictjson.Bool{}, nil).as(retired),
+	row("router_seed", strictjson.Integer{Max: math.MaxUint64}, nil,
+		"Decides ties between workers; the seed of the run if None.").byKeyword(),
+	row("router_max_tree_size", strictjson.Integer{}, nil,
+		"Retired: nothing uses it.").as(retired).byKeyword(),
+	row("router_prune_target_ratio", strictjson.Number{}, nil,
+		"Retired: nothing uses it.").as(retired).byKeyword(),
+	row("router_enable_cache_control", strictjson.Bool{}, nil,
+		"Retired: nothing uses it.").as(retired).byKeyword(),
 }
 
 var (
@@ -67,8 +102,8 @@ var (
 )
 
 // row starts an applied field.
-func row(name string, t strictjson.Type, byDefault any) field {
-	return field{Field: strictjson.Field{Name: name, Type: t, Default: byDefault, NotNull: byDefault != nil}}
+func row(name string, t strictjson.Type, byDefault any, doc string) field {
+	return field{Field: strictjson.Field{Name: name, Type: t, Default: byDefault, NotNull: byDefault != nil, Doc: doc}}
 }
 
 func (f field) orNull() field {
@@ -83,6 +118,16 @@ func (f field) as(u use) field {
 
 func (f field) later(feature string) field {
 	f.use, f.feature = notBuilt, feature
+	return f
+}
+
+func (f field) byKeyword() field {
+	f.keywordOnly = true
+	return f
+}
+
+func (f field) settable() field {
+	f.mutable = true
 	return f
 }
 

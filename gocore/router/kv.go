@@ -22,6 +22,7 @@ type KV struct {
 	tracker    *tracker
 	queue      queue
 	candidates candidates
+	members    *members // nil if the workers of the pool never change
 
 	// Room that is used again.
 	admitted  []Admission
@@ -29,6 +30,7 @@ type KV struct {
 	cached    query
 	shared    query
 	logged    []Candidate
+	placed    [2][]match // overlaps and shared blocks of members, by place
 }
 
 // Options describes a router.
@@ -110,7 +112,7 @@ func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
 	}
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
 	overlaps := k.index.overlaps(&k.cached, k.stretches)
-	if k.config.Queueing && (len(k.queue.heap) > 0 || k.tracker.allBusy(nowMs)) {
+	if k.config.Queueing && (len(k.queue.heap) > 0 || k.allBusy(nowMs)) {
 		k.queue.push(r, overlaps, k.bestCached(overlaps), nowMs)
 		return nil, nil
 	}
@@ -171,7 +173,7 @@ func (k *KV) UnknownRemovals() int64 { return k.index.unknownRemovals }
 // drain admits waiting requests until all workers are busy.
 func (k *KV) drain(nowMs float64) ([]Admission, error) {
 	k.admitted = k.admitted[:0]
-	for len(k.queue.heap) > 0 && !k.tracker.allBusy(nowMs) {
+	for len(k.queue.heap) > 0 && !k.allBusy(nowMs) {
 		w := k.queue.pop()
 		r := w.request
 		k.stretches = appendStretches(k.stretches[:0], r.Prompt, r.PromptTokens/k.blockSize)
@@ -189,17 +191,21 @@ func (k *KV) drain(nowMs float64) ([]Admission, error) {
 func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error {
 	blocks := r.PromptTokens / k.blockSize
 	shared := k.tracker.shared(&k.shared, k.stretches)
+	overlaps, shared = k.own(overlaps, k.placed[0]), k.own(shared, k.placed[1])
+	if k.members != nil {
+		k.placed = [2][]match{overlaps, shared}
+	}
 	c := &k.candidates
-	c.prefillTokens = k.tracker.tokensAt(nowMs)
+	k.gather(nowMs)
 	scatter(c.cached, overlaps)
 	scatter(c.shared, shared)
 	defer clearMatches(c.cached, overlaps)
 	defer clearMatches(c.shared, shared)
-	worker, err := k.decide(r, overlaps, shared, waitMs, nowMs)
+	place, err := k.decide(r, overlaps, shared, waitMs, nowMs)
 	if err != nil {
 		return err
 	}
-	overlap := int(c.cached[worker])
+	worker, overlap := k.workerAt(place), int(c.cached[place])
 	k.admitted = append(k.admitted, Admission{
 		ID:            r.ID,
 		Worker:        worker,
@@ -218,10 +224,11 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 	}, nowMs)
 }
 
-// decide chooses a worker, by a ranking of the loads or by the costs of all workers, and logs the decision.
+// decide chooses a worker, by a ranking of the loads or by the costs of all workers, and logs the decision. The answer is the
+// place of the worker among the candidates.
 func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) (worker int, err error) {
 	newBlocks := k.tracker.newBlocks(r.PromptTokens / k.blockSize)
-	if k.tracker.ranking != nil {
+	if k.tracker.ranking != nil && k.members == nil {
 		if worker, ok := k.pickRanked(r.PromptTokens, newBlocks, overlaps, shared); ok {
 			return worker, nil
 		}
@@ -233,7 +240,7 @@ func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) 
 	}
 	if k.log != nil {
 		tied := k.candidates.tied
-		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: worker, Tied: tied, Pinned: pinned, WaitMs: waitMs}
+		d := Decision{AtMs: nowMs, ID: r.ID, Stage: k.stage, Chosen: k.workerAt(worker), Tied: tied, Pinned: pinned, WaitMs: waitMs}
 		k.report(d, newBlocks)
 	}
 	return worker, nil

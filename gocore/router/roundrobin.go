@@ -5,7 +5,8 @@ import "dynosim/gocore/kvcache"
 // RoundRobin hands requests to workers in turn, at once, beginning with worker 0.
 type RoundRobin struct {
 	workers  int
-	next     int
+	ids      []int // of the workers if these change; nil for 0 to workers-1
+	next     int   // place in the turn
 	admitted [1]Admission
 }
 
@@ -19,8 +20,13 @@ func (*RoundRobin) Traits() Traits { return Traits{InTurn: true} }
 
 // Submit implements [Router].
 func (r *RoundRobin) Submit(req Request, _ float64) ([]Admission, error) {
-	r.admitted[0] = Admission{ID: req.ID, Worker: r.next}
-	r.next = (r.next + 1) % r.workers
+	place := r.next % r.workers
+	r.next = (place + 1) % r.workers
+	if r.ids != nil {
+		r.next = place + 1 // the pool may have grown when the next request comes
+		place = r.ids[place]
+	}
+	r.admitted[0] = Admission{ID: req.ID, Worker: place}
 	return r.admitted[:], nil
 }
 

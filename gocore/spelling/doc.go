@@ -1,4 +1,4 @@
-// Package spelling finds the name that a user probably meant when a key is unknown, so that messages can say it.
+// Package spelling writes names for messages: the one that a user probably meant when a key is unknown, and paths.
 //
-// dynamo/_core/spelling.py does the same for names that Python checks.
+// dynamo/_core/spelling.py finds the meant one of names that Python checks.
 package spelling

@@ -14,8 +14,8 @@ import (
 //
 //	load FORMAT KEY=VALUE...   reads the rows that follow and shows the turns: session.index, line, start or delay, tokens
 //	                           in and out, ids of the full blocks of the prompt; "+" blocks of the output that have one;
-//	                           "after" whom it waits for
-//	serve FORMAT KEY=VALUE...  releases them and shows who was sent when, every request taking 2 ms; those that reject
+//	                           "after" the requests it waits for
+//	serve FORMAT KEY=VALUE...  releases them and shows which was sent when, every request taking 2 ms; those that reject
 //	                           lists (by line) are rejected
 //
 //	save FORMAT KEY=VALUE...   shows the file that Save writes, and how it is to be read

@@ -75,7 +75,7 @@ func (l *lineReader) next() ([]byte, error) {
 	return nil, readFault(err)
 }
 
-// readFault words an error of the file or of its compression.
+// readFault is the error for a file that cannot be read or decompressed.
 func readFault(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("cannot be read: the compressed data is truncated or followed by something else")

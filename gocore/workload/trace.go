@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 )
@@ -23,6 +24,23 @@ const (
 var formatNames = [...]string{"mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo"}
 
 var formatAliases = map[string]Format{"mooncake_delta": MooncakeDelta, "agentic-mooncake": Agentic}
+
+// FormatNames lists the names of all formats, that of Mooncake traces first.
+func FormatNames() []string { return formatNames[:] }
+
+// FormatSpellings lists all names that ParseFormat accepts, other spellings after the name that they stand for.
+func FormatSpellings() []string {
+	var all []string
+	for i, name := range formatNames {
+		all = append(all, name)
+		for _, alias := range slices.Sorted(maps.Keys(formatAliases)) {
+			if formatAliases[alias] == Format(i) {
+				all = append(all, alias)
+			}
+		}
+	}
+	return all
+}
 
 func (f Format) String() string { return formatNames[f] }
 
@@ -58,7 +76,7 @@ type TraceSpec struct {
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
-// longLine is the length from which every line is followed by a call of Poll, since it takes long and much memory.
+// longLine is the length from which every line is followed by a call of Poll, since reading it takes long and much memory.
 const longLine = 1 << 16
 
 // Source is a trace file that has been opened. Name is how errors call it.

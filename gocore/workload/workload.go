@@ -14,7 +14,7 @@ type Workload struct {
 
 	File        string                // the trace, "" if generated; several are joined by ", "
 	Format      Format                // of the trace
-	RouterHints bool                  // rows set fields that only a router's queue reads
+	RouterHints bool                  // whether any row has hints
 	Hints       map[int32]RouterHints // those, by turn
 	Notes       Notes
 
@@ -29,14 +29,14 @@ type Workload struct {
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
-// RouterHints is what a row tells the queue of a router.
+// RouterHints are the fields of a row that only the queue of a router reads.
 type RouterHints struct {
 	Priority       int32
 	StrictPriority uint32
 	PolicyClass    string
 }
 
-// Notes counts oddities of a trace that are no errors, in rows.
+// Notes counts rows of a trace with oddities that are no errors.
 type Notes struct {
 	Shortened int // prompts cut to what their block ids cover
 	Surplus   int // more block ids than the prompt needs
@@ -44,7 +44,7 @@ type Notes struct {
 	Strays    []Stray
 }
 
-// Texts words the notes for a trace of so many requests.
+// Texts describes them for a trace of so many requests.
 func (n Notes) Texts(requests int) []string {
 	texts := []string{}
 	for _, note := range []struct {
@@ -78,12 +78,12 @@ type Turn struct {
 	Row          int32 // 0-based line in the trace, or number of generation
 	Session      int32
 	Index        int32   // within the session, from 0
-	Next         int32   // the session's next turn, none if 0 (turn 0 follows nobody)
+	Next         int32   // the session's next turn, none if 0 (turn 0 follows no other)
 	DelayMs      float64 // from the completion of the previous turn; 0 for the first
 	InputTokens  int
 	OutputTokens int
 	// Prompt is the ids of the leading full blocks of prompt and output together: all full blocks of the prompt, and
-	// NamedBlocks blocks if those are more. Others can find them; the remaining blocks are nobody else's.
+	// NamedBlocks blocks if those are more. Other requests can find them; the remaining blocks belong to this request alone.
 	Prompt      kvcache.Prompt
 	NamedBlocks int
 }

@@ -12,6 +12,9 @@ type coast struct {
 	phases  []int // requests by computed tokens modulo the page size; all 0 between calls
 }
 
+// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
+const mostCoasted = 64
+
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	passes, context := s.mereDecodes()
@@ -61,7 +64,7 @@ func (s *Scheduler) mereDecodes() (passes, context int) {
 	if s.rules.Overlap && (s.flying == nil || len(s.flying.decodes) != len(s.running)) {
 		return 0, 0
 	}
-	passes = s.running[0].maxOutput
+	passes = mostCoasted
 	for _, r := range s.running {
 		if r.lastEmitting != s.emittingPasses-1 {
 			return 0, 0

@@ -31,7 +31,8 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	hostMs, decodeMs := s.clock.HostMs(c.size), 0.0
 	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
 		opening := 0
-		for r := c.days[(s.emittingPasses+len(ends))&(s.blockSize-1)]; r != nil; r = r.nextDue {
+		for e := c.days.Due(s.emittingPasses + len(ends)); e != nil; e = e.Next() {
+			r := e.Request
 			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
 			passes = min(passes, left-1)
 			opening++
@@ -84,9 +85,9 @@ func (s *Scheduler) Settle(passes int) {
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
-	t, lastDay := &s.steady, s.blockSize-1
+	t := &s.steady
 	for range passes {
-		if t.days[s.emittingPasses&lastDay] == nil {
+		if t.days.Due(s.emittingPasses) == nil {
 			t.context += t.size
 			s.emittingPasses++
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/calendar"
 	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
@@ -77,7 +78,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		private:    kvcache.PrivateIDs,
-		steady:     steady{off: setup.Stepwise},
+		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
 	s.steady.s = s
 	if s.trace != nil {
@@ -127,6 +128,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		share:         share{pass: -1},
 		lastTokenPass: neverEmitted,
 	}
+	r.due.Request = r
 	if s.args.PrefixCaching {
 		r.shareable = max(r.full, req.NamedBlocks)
 	}
@@ -199,7 +201,7 @@ func (s *Scheduler) takeEvents() {
 	}
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	owned := append(s.owned(), s.inHandoff()...)
 	slices.SortFunc(owned, byOrder)
@@ -232,6 +234,8 @@ func (s *Scheduler) owned() []*sequence {
 }
 
 func byOrder(a, b *sequence) int { return a.order - b.order }
+
+func byPlace(a, b *sequence) int { return a.place - b.place }
 
 func (s *Scheduler) spare() *sequence {
 	if n := len(s.spares); n > 0 {

@@ -2,6 +2,7 @@ package vllm
 
 import (
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/calendar"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
 )
@@ -48,9 +49,9 @@ type sequence struct {
 	reservation paged.Reservation
 
 	share         share
-	lastTokenPass int       // the last emitting pass in which it emitted, or neverEmitted
-	place         int       // in running order
-	nextDue       *sequence // among steady requests: the next one that is due in the same pass
+	lastTokenPass int // the last emitting pass in which it emitted, or neverEmitted
+	place         int // in running order
+	due           calendar.Entry[*sequence]
 }
 
 // RequestID implements [dynosim/gocore/engine/transit.Request].

@@ -1,6 +1,6 @@
 package vllm
 
-import "slices"
+import "dynosim/gocore/engine/calendar"
 
 // steady is the fast path: a shortcut for requests that merely decode. Each pass gives such a request one token, and hardly
 // any pass needs to look at it: only those in which it opens a block or finishes.
@@ -22,9 +22,9 @@ type steady struct {
 	s       *Scheduler
 	off     bool // no request becomes steady
 	size    int
-	context int         // tokens of all steady sequences
-	days    []*sequence // due in the emitting pass of this number, modulo the length; linked by nextDue
-	due     []*sequence // scratch
+	context int // tokens of all steady sequences
+	days    calendar.Calendar[*sequence]
+	due     []*sequence // in the pass being run
 }
 
 // serve takes the budget of the steady requests, one token each.
@@ -41,9 +41,9 @@ func (t *steady) serve() {
 // this pass opens might not suffice: then each token needs the ordinary way.
 func (t *steady) emit() bool {
 	s := t.s
-	due := t.takeDue()
+	t.due = t.days.Take(s.emittingPasses)
 	opening := 0
-	for _, r := range due {
+	for _, r := range t.due {
 		t.catchUp(r)
 		opening += s.opensBlock(r)
 	}
@@ -55,8 +55,8 @@ func (t *steady) emit() bool {
 		return false
 	}
 	t.context += t.size
-	s.out.Tokens += t.size - len(due) // emitToken counts those that are due
-	for _, r := range due {
+	s.out.Tokens += t.size - len(t.due) // emitToken counts those that are due
+	for _, r := range t.due {
 		s.emitToken(r)
 	}
 	return true
@@ -113,38 +113,15 @@ func (t *steady) clear(served bool) {
 	}
 	t.size, t.context = 0, 0
 	t.due = t.due[:0]
-	clear(t.days)
-}
-
-// takeDue takes the requests that are due in this pass off their day, in running order.
-func (t *steady) takeDue() []*sequence {
-	t.due = t.due[:0]
-	if t.size == 0 {
-		return nil
-	}
-	day := t.day(t.s.emittingPasses)
-	for r := t.days[day]; r != nil; r = r.nextDue {
-		t.due = append(t.due, r)
-	}
-	t.days[day] = nil
-	slices.SortFunc(t.due, func(a, b *sequence) int { return a.place - b.place })
-	return t.due
+	t.days.Clear()
 }
 
 // enterDay puts r on the calendar for the next pass, from now on, in which it opens a block or finishes.
 func (t *steady) enterDay(r *sequence) {
 	s := t.s
-	if t.days == nil {
-		t.days = make([]*sequence, s.blockSize)
-	}
 	untilBlock := s.blockSize - (r.tokens()-1)&(s.blockSize-1)
-	day := t.day(s.emittingPasses + min(untilBlock, r.maxOutput-r.generated) - 1)
-	r.nextDue = t.days[day]
-	t.days[day] = r
+	t.days.Enter(&r.due, s.emittingPasses+min(untilBlock, r.maxOutput-r.generated)-1)
 }
-
-// day is the place of an emitting pass on the calendar.
-func (t *steady) day(pass int) int { return pass & (t.s.blockSize - 1) }
 
 // catchUp gives r, which is steady, the tokens of the emitting passes since it was last looked at.
 func (t *steady) catchUp(r *sequence) {

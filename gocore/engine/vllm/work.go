@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-var _ engine.Reporter = (*Scheduler)(nil)
+var _ engine.CoastReporter = (*Scheduler)(nil)
 
 // ReportWork implements [engine.Reporter].
 func (s *Scheduler) ReportWork() { s.reporting = true }
@@ -14,6 +14,15 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
 	return engine.Work{Scheduled: s.scheduledWork, Queued: s.queuedWork()}
+}
+
+// CoastWork implements [engine.CoastReporter]. All requests that run are steady.
+func (s *Scheduler) CoastWork() engine.Phases {
+	var decoding engine.Phases
+	for _, r := range s.running {
+		decoding.AddDecode(r.tokens() + s.steady.missed(r) - 1)
+	}
+	return decoding
 }
 
 // Load implements [engine.Reporter]. Cached blocks that no request holds are not in use.

@@ -45,7 +45,7 @@ func (s *Scheduler) compose() *batch {
 	if b.preempted == 0 {
 		s.admitWaiting(b, budget)
 	}
-	s.enterSteady(b)
+	s.steady.enter(b)
 	s.measure(b)
 	s.composing = nil
 	if s.reporting {
@@ -92,7 +92,7 @@ func (s *Scheduler) deliver(b *batch) {
 		s.out.EndMs += b.durations.decodeMs
 		s.out.Tokens = b.tokens()
 		for _, r := range b.ends {
-			s.deliverSteady(r, b.number-1)
+			s.steady.deliver(r, b.number-1)
 			s.emit(r)
 		}
 		for _, r := range b.emitting {
@@ -152,11 +152,9 @@ func (s *Scheduler) remove(r *sequence) {
 }
 
 func (s *Scheduler) leaveRunning(r *sequence) {
-	i, _ := slices.BinarySearchFunc(s.running, r.place, func(r *sequence, place int) int { return r.place - place })
+	i, _ := slices.BinarySearchFunc(s.running, r, byPlace)
 	s.running = slices.Delete(s.running, i, i+1)
-	if i < s.steady.prefix {
-		s.steady.prefix--
-	}
+	s.steady.leave(i)
 }
 
 // drop forgets a request that holds no blocks.
@@ -168,7 +166,7 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 	if r == nil {
 		return
 	}
-	s.clearSteady()
+	s.steady.clear()
 	if b := s.flying; b != nil {
 		isCancelled := func(q *sequence) bool { return q == r }
 		b.ends = slices.DeleteFunc(b.ends, isCancelled)

@@ -69,7 +69,8 @@ func (c *coast) composeNext() bool {
 	s := c.s
 	c.batch++
 	opening := 0
-	for r := s.steady.wheel[s.day(c.batch)]; r != nil; r = r.nextDue {
+	for e := s.steady.days.Due(c.batch); e != nil; e = e.Next() {
+		r := e.Request
 		c.last = min(c.last, r.servedIn+r.maxOutput-r.scheduled-1)
 		opening++
 		if s.visible(r) {
@@ -99,8 +100,8 @@ func (s *Scheduler) Settle(passes int) {
 	for range passes {
 		s.composed++
 		t.context += t.size
-		if t.wheel[s.day(s.composed)] != nil {
-			s.serveDue(s.takeDue(s.composed), s.composed, nil) // none of them ends
+		if t.days.Due(s.composed) != nil {
+			t.serveDue(t.takeDue(s.composed), s.composed, nil) // none of them ends
 		}
 		s.delivered++
 		s.emittingPasses++

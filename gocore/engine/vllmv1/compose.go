@@ -14,7 +14,7 @@ import (
 func (s *Scheduler) serveRunning(b *batch) (budget int) {
 	budget = s.args.MaxNumBatchedTokens
 	from := 0
-	if s.serveSteady(b) {
+	if s.steady.serve(b) {
 		from = s.steady.prefix
 		budget -= b.scheduled
 	}
@@ -23,7 +23,7 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 		if r.ending() {
 			continue
 		}
-		tokens := s.share(r.tokens()+r.inFlight()-r.computed, budget)
+		tokens := min(s.bounded(r.tokens()+r.inFlight()-r.computed), budget)
 		for !s.take(r, r.computed+tokens) {
 			if s.preemptLast(b) == r {
 				return budget
@@ -35,12 +35,12 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 	return budget
 }
 
-// share is how many of the remaining tokens of a request a pass computes.
-func (s *Scheduler) share(remaining, budget int) int {
+// bounded is how many of the remaining tokens of a request a pass may compute.
+func (s *Scheduler) bounded(remaining int) int {
 	if limit := s.rules.LongPrefillTokenThreshold; limit > 0 {
-		remaining = min(remaining, limit)
+		return min(remaining, limit)
 	}
-	return min(remaining, budget)
+	return remaining
 }
 
 // serve notes that the batch computes the next tokens tokens of r, whose blocks r holds.
@@ -68,7 +68,7 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 // preemptLast takes all blocks from the running request that was admitted last and puts it at the front of the waiting
 // queue. Its tokens stay, and so does one that a pass in flight delivers; their KV is lost but for what stays registered.
 func (s *Scheduler) preemptLast(b *batch) *sequence {
-	s.clearSteady()
+	s.steady.clear()
 	last := len(s.running) - 1
 	r := s.running[last]
 	s.running = s.running[:last]
@@ -93,10 +93,11 @@ func (s *Scheduler) admitWaiting(b *batch, budget int) {
 		}
 		hits, unused := s.findPrefix(r)
 		cached := hits << s.blockShift
-		if !s.args.ChunkedPrefill && r.tokens()-cached > budget {
+		tokens := s.bounded(r.tokens() - cached)
+		if !s.args.ChunkedPrefill && tokens > budget {
 			return
 		}
-		tokens := s.share(r.tokens()-cached, budget)
+		tokens = min(tokens, budget)
 		if !s.hasRoom(r, cached+tokens, hits-unused) {
 			return
 		}

@@ -25,7 +25,7 @@
 // they have in common is shared: the engine interface, the clock, the block table, the loops that drive them.
 //
 // Read scheduler.go, then compose.go and batch.go in the order of a pass. sequence.go is the state of one request. steady.go
-// and coast.go are shortcuts for requests that merely decode; TestSteady and TestStepwise run every workload with and
+// and coast.go are shortcuts for requests that merely decode; TestShortcuts and TestStepwise run every workload with and
 // without them. Package truth compares the engine with recorded runs of vLLM, and tests/truth with vLLM itself.
 //
 // To follow a newer release of vLLM: run make truth with an environment that has it. The first pass that differs is printed

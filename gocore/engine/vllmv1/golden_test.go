@@ -2,186 +2,41 @@ package vllmv1
 
 import (
 	"fmt"
-	"math"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/datadriven"
-
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/enginetest"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/kvcache"
 )
 
+func newEngine(args engineargs.Args, setup engine.Setup) enginetest.Engine { return New(args, setup) }
+
 // TestGolden runs testdata/*.txt, worked examples pass by pass; see testdata/one_request.txt for how to read them.
-// -rewrite writes the results anew.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
+	names := map[string]string{
+		"blocks": "num_gpu_blocks", "async": "async_scheduling", "threshold": "long_prefill_token_threshold",
+		"budget": "max_num_batched_tokens",
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "run" {
-					d.Fatalf(t, "unknown command")
+	enginetest.Golden(t, enginetest.Examples{
+		New: newEngine,
+		Args: func(given [][2]string) string {
+			fields := []string{`"scheduler": "vllm-0.28"`}
+			for _, a := range given {
+				key := a[0]
+				if long, ok := names[key]; ok {
+					key = long
 				}
-				e := readExample(t, d)
-				return e.timeline(t)
-			})
-		})
-	}
-}
-
-// example is an engine with named requests.
-type example struct {
-	drawn
-	names []string
-}
-
-// readExample reads engine arguments, "blocks" for num_gpu_blocks and "async" for async_scheduling, and requests.
-func readExample(t *testing.T, d *datadriven.TestData) example {
-	fields := []string{`"scheduler": "vllm-0.28"`}
-	names := map[string]string{"blocks": "num_gpu_blocks", "async": "async_scheduling", "threshold": "long_prefill_token_threshold", "budget": "max_num_batched_tokens"}
-	for _, a := range d.CmdArgs {
-		key := a.Key
-		if long, ok := names[key]; ok {
-			key = long
-		}
-		fields = append(fields, fmt.Sprintf("%q: %s", key, a.Vals[0]))
-	}
-	args, warnings, err := engineargs.Parse("{" + strings.Join(fields, ", ") + "}")
-	if err != nil || len(warnings) > 0 {
-		d.Fatalf(t, "%v %v", err, warnings)
-	}
-	e := example{drawn: drawn{args: args}}
-	prefixes := map[string]uint32{}
-	for line := range strings.Lines(d.Input) {
-		var name, ids string
-		var at float64
-		req := engine.Request{ID: engine.RequestID(len(e.names)), Prompt: kvcache.Prompt{PerSegment: 1}}
-		if _, err := fmt.Sscanf(line, "%s at=%f prompt=%d out=%d ids=%s", &name, &at, &req.PromptTokens, &req.OutputTokens, &ids); err != nil {
-			d.Fatalf(t, "%s: %v", line, err)
-		}
-		prefix := ""
-		for _, id := range expand(ids) {
-			prefix += "/" + id
-			if _, known := prefixes[prefix]; !known {
-				prefixes[prefix] = uint32(len(prefixes))
+				fields = append(fields, fmt.Sprintf("%q: %s", key, a[1]))
 			}
-			req.Prompt.Segments = append(req.Prompt.Segments, prefixes[prefix])
-		}
-		e.names, e.atMs, e.requests = append(e.names, name), append(e.atMs, at), append(e.requests, req)
-	}
-	return e
-}
-
-// expand turns "1..3,7" into its numbers.
-func expand(ids string) (all []string) {
-	for part := range strings.SplitSeq(ids, ",") {
-		first, last, isRange := strings.Cut(part, "..")
-		if !isRange {
-			last = first
-		}
-		from, _ := strconv.Atoi(first)
-		to, _ := strconv.Atoi(last)
-		for ; from <= to; from++ {
-			all = append(all, strconv.Itoa(from))
-		}
-	}
-	return all
-}
-
-// timeline has a line for each pass, and one for each request.
-func (e example) timeline(t *testing.T) string {
-	var out strings.Builder
-	passes := 0
-	var shapes []engine.Shape
-	s := New(e.args, engine.Setup{Shapes: func(shape engine.Shape) { shapes = append(shapes, shape) }})
-	told := newTimes(len(e.names))
-	err := e.run(s, func(p *engine.Pass) {
-		told.see(p)
-		for i, shape := range shapes {
-			if shape.ComputedTokens == 0 && shape.PreemptedRequests == 0 {
-				continue
+			return "{" + strings.Join(fields, ", ") + "}"
+		},
+		Line: func(s engine.Shape) string {
+			if s.ComputedTokens == 0 && s.PreemptedRequests == 0 {
+				return ""
 			}
-			passes++
-			fmt.Fprintf(&out, "%-3d %-24s prefill %-11s decode %-6s tokens %-4d", passes, fmt.Sprintf("%v..%v", number(shape.StartMs), number(shape.EndMs)),
-				fmt.Sprintf("%d;%d;%d", shape.PrefillRequests, shape.ISLSum, shape.PrefixSum), fmt.Sprintf("%d,%d", shape.DecodeRequests, shape.InUse), shape.ComputedTokens)
-			if shape.PreemptedRequests > 0 {
-				fmt.Fprintf(&out, " preempts %d", shape.PreemptedRequests)
-			}
-			if i == 0 {
-				out.WriteString(e.events(p))
-			}
-			out.WriteString("\n")
-		}
-		shapes = shapes[:0]
+			return fmt.Sprintf("prefill %-11s decode %-6s tokens %-4d", fmt.Sprintf("%d;%d;%d", s.PrefillRequests, s.ISLSum, s.PrefixSum),
+				fmt.Sprintf("%d,%d", s.DecodeRequests, s.InUse), s.ComputedTokens)
+		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range e.names {
-		if math.IsNaN(told.admit[i]) {
-			fmt.Fprintf(&out, "%s never admitted\n", name)
-			continue
-		}
-		fmt.Fprintf(&out, "%s admitted %v, first token %v, last %v, reused %d\n", name, number(told.admit[i]), number(told.first[i]), number(told.last[i]), told.reused[i])
-	}
-	return trailingSpace.ReplaceAllString(out.String(), "\n")
-}
-
-var trailingSpace = regexp.MustCompile(` +\n`)
-
-// events names the requests that were admitted while the pass was composed, or the one after it, and those that it ends.
-func (e example) events(p *engine.Pass) string {
-	var b strings.Builder
-	for _, a := range p.Admitted {
-		fmt.Fprintf(&b, " +%s", e.names[a.ID])
-		if a.ReusedTokens > 0 {
-			fmt.Fprintf(&b, "(%d cached)", a.ReusedTokens)
-		}
-	}
-	for _, id := range p.Finished {
-		fmt.Fprintf(&b, " %s.", e.names[id])
-	}
-	for _, r := range p.Rejected {
-		fmt.Fprintf(&b, " rejects %s: %s", e.names[r.ID], r.Reason)
-	}
-	return b.String()
-}
-
-func number(ms float64) float64 { return math.Round(ms*1e6) / 1e6 }
-
-// times is what is known of each request.
-type times struct {
-	admit, first, last []float64
-	reused             []int
-}
-
-func newTimes(requests int) *times {
-	t := &times{make([]float64, requests), make([]float64, requests), make([]float64, requests), make([]int, requests)}
-	for i := range t.admit {
-		t.admit[i] = math.NaN()
-	}
-	return t
-}
-
-func (t *times) see(p *engine.Pass) {
-	for _, a := range p.Admitted {
-		if math.IsNaN(t.admit[a.ID]) {
-			t.admit[a.ID], t.reused[a.ID] = p.StartMs, a.ReusedTokens
-		}
-	}
-	for _, s := range p.Started {
-		if s.Index == 0 {
-			t.first[s.ID] = p.EndMs
-		}
-	}
-	for _, id := range p.Finished {
-		t.last[id] = p.EndMs
-	}
 }

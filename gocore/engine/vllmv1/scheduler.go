@@ -6,6 +6,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/calendar"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
@@ -63,13 +64,16 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		shapes:     setup.Shapes,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
 		private:    kvcache.PrivateIDs,
-		steady:     steady{off: setup.Stepwise, wheel: make([]*sequence, args.BlockSize)},
+		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
+	s.steady.s = s
 	if s.trace != nil {
 		s.pool.Record()
 	}
 	return s
 }
+
+func byPlace(a, b *sequence) int { return a.place - b.place }
 
 var _ engine.Coaster = (*Scheduler)(nil)
 

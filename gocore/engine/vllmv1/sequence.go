@@ -2,6 +2,7 @@ package vllmv1
 
 import (
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/calendar"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
 )
@@ -44,7 +45,7 @@ type sequence struct {
 	// or will when it is delivered.
 	servedIn, deliveredIn int
 	share                 share
-	nextDue               *sequence // the next one on the same day of the wheel
+	due                   calendar.Entry[*sequence]
 }
 
 // share is what a request got of the batch in which it was served last: tokens from position start on.
@@ -65,6 +66,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		held:         r.held[:0],
 		lastEmitting: neverEmitted,
 	}
+	r.due.Request = r
 	if s.args.PrefixCaching {
 		r.shareable = max(req.PromptTokens>>s.blockShift, req.NamedBlocks)
 	}

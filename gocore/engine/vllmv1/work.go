@@ -25,9 +25,10 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 func (s *Scheduler) workOf(b *batch) engine.Phases {
 	var p engine.Phases
 	for i, r := range s.running {
+		computed, steady := s.steady.computed(i, b.number)
 		switch {
-		case i < s.steady.prefix && !r.ending():
-			p.AddDecode(r.computed + b.number - r.servedIn)
+		case steady:
+			p.AddDecode(computed)
 		case r.servedIn != b.number:
 		case r.share.start < r.promptTokens:
 			p.AddPrefill(r.promptTokens, r.share.tokens, r.share.start)
@@ -51,9 +52,9 @@ func (s *Scheduler) queuedWork() engine.Phases {
 	return p
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
-	s.clearSteady()
+	s.steady.clear()
 	all := slices.Clone(s.running)
 	for i := range s.waiting.Len() {
 		all = append(all, s.waiting.At(i))

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"dynosim/gocore/live/leaktest"
+	"dynosim/gocore/leaktest"
 )
 
 // TestMain fails if goroutines are left after the tests.

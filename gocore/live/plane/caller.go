@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"dynosim/gocore/live/guard"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // Caller is the frontend's side of [TCP]: it sends requests to workers and takes their answers. It is safe for concurrent

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 // startImpatient is start of a plane that gives peers little time.

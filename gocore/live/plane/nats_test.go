@@ -14,7 +14,7 @@ import (
 
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/protocol/wire"
 )
 
 const subject = "dynamo_backend.generate-7"

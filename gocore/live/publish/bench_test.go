@@ -6,7 +6,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/publish/events"
 )
 
 // BenchmarkPass is what a pass costs the engine loop: a stored block now and then, its work, its load. Routers subscribe to

@@ -11,8 +11,8 @@ import (
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/bus"
 	"dynosim/gocore/live/bus/bustest"
-	"dynosim/gocore/live/discovery"
-	"dynosim/gocore/live/events"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/protocol/discovery"
 )
 
 func connectBus(t *testing.T, s *bustest.Server) *bus.Conn {

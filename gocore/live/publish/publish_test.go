@@ -18,10 +18,10 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/events"
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/live/wire"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/protocol/wire"
 )
 
 const patience = time.Minute

@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"dynosim/gocore/handoff"
-	"dynosim/gocore/live/bootstrap"
+	"dynosim/gocore/protocol/bootstrap"
 )
 
 // engine answers at once whatever it is asked for, except for what is in never.

@@ -15,45 +15,67 @@ import (
 
 const loopback = "127.0.0.1"
 
-// parseAddresses decides where the sockets of the process listen, and under which hosts others are told to reach them.
+// addressSpec says where sockets are to listen, as far as options and environment decide it. Every host may be "".
 //
 // The option listen_host holds for every socket. Without it each kind of socket follows the variables that Dynamo has for it,
 // and what others are told to reach at a loopback address listens on loopback only.
-func (p *plan) parseAddresses(o *strictjson.Object, env environment) error {
-	c := &p.config
-	listen, err := listenHost(o)
-	if err != nil {
-		return err
-	}
-	hostName, portName := "DYN_TCP_RPC_HOST", "DYN_TCP_RPC_PORT"
-	if c.Requests == live.RequestsOverHTTP {
-		hostName, portName = "DYN_HTTP_RPC_HOST", "DYN_HTTP_RPC_PORT"
-	}
-	port, err := env.number(portName, 0, 0, math.MaxUint16)
-	if err != nil {
-		return err
-	}
-	own := env.host(hostName)
-	local := ""
-	if own == "" && listen == "" {
-		local = localHost(o)
-	}
-	c.Host = firstHost(own, listen, local, routableAddress())
-	c.Listen = net.JoinHostPort(firstText(listen, own, c.Host), strconv.Itoa(port))
-	c.EventHost = socketHost(listen, c.Host)
-	c.BootstrapHost = firstHost(env.host("DYN_HTTP_RPC_HOST"), listen, onlyLoopback(c.Host), machineAddress())
-	c.BootstrapListen = socketHost(listen, c.BootstrapHost)
-	if listen != "" && env["DYN_SYSTEM_HOST"] == "" {
-		env["DYN_SYSTEM_HOST"] = listen // the status server reads its own variable
-	}
-	if isLoopback(listen) && !isLoopback(c.Host) {
-		p.warnings = append(p.warnings, fmt.Sprintf(
-			"%s: others are told to connect to %s, but listen_host %s accepts connections from this host only", hostName, c.Host, listen))
-	}
-	return nil
+type addressSpec struct {
+	listen    string // listen_host
+	variable  string // the environment variable that names the host of the request plane
+	requests  string // its value
+	port      int    // of the request plane, 0 for any
+	local     string // the loopback address, if only this host has to reach the workers
+	bootstrap string // the host of hand-offs that the environment names
 }
 
-// listenHost is the address that all sockets are to be bound to, "" if nobody has said one.
+func parseAddresses(o *strictjson.Object, env environment, requests live.RequestPlane) (a addressSpec, err error) {
+	if a.listen, err = listenHost(o); err != nil {
+		return a, err
+	}
+	a.variable = "DYN_TCP_RPC_HOST"
+	portVariable := "DYN_TCP_RPC_PORT"
+	if requests == live.RequestsOverHTTP {
+		a.variable, portVariable = "DYN_HTTP_RPC_HOST", "DYN_HTTP_RPC_PORT"
+	}
+	if a.port, err = env.number(portVariable, 0, 0, math.MaxUint16); err != nil {
+		return a, err
+	}
+	a.requests, a.bootstrap = env.host(a.variable), env.host("DYN_HTTP_RPC_HOST")
+	if a.requests == "" && a.listen == "" {
+		a.local = localHost(o.Text("discovery_backend"))
+	}
+	return a, nil
+}
+
+// addresses are where the sockets of the process listen, and under which hosts others are told to reach them.
+type addresses struct {
+	listen          string // HOST:PORT of the request plane
+	host            string // under which others reach this machine
+	events          string // that ZeroMQ sockets are bound to, "" for all addresses
+	bootstrapListen string // that the sockets of hand-offs are bound to, "" for all addresses
+	bootstrapHost   string // under which decode workers reach them
+	warnings        []string
+}
+
+// find completes addresses with those of this machine.
+func (a addressSpec) find() addresses {
+	host := firstHost(a.requests, a.listen, a.local, routableAddress())
+	bootstrapHost := firstHost(a.bootstrap, a.listen, onlyLoopback(host), machineAddress())
+	found := addresses{
+		listen:          net.JoinHostPort(firstText(a.listen, a.requests, host), strconv.Itoa(a.port)),
+		host:            host,
+		events:          socketHost(a.listen, host),
+		bootstrapListen: socketHost(a.listen, bootstrapHost),
+		bootstrapHost:   bootstrapHost,
+	}
+	if isLoopback(a.listen) && !isLoopback(host) {
+		found.warnings = []string{fmt.Sprintf(
+			"%s: others are told to connect to %s, but listen_host %s accepts connections from this host only", a.variable, host, a.listen)}
+	}
+	return found
+}
+
+// listenHost is the address that all sockets are to be bound to, "" if none is given.
 func listenHost(o *strictjson.Object) (string, error) {
 	if !o.Given("listen_host") {
 		return "", nil
@@ -69,9 +91,9 @@ func listenHost(o *strictjson.Object) (string, error) {
 	return host, nil
 }
 
-// localHost is the loopback address for discovery that serves one host, where nobody else has to get in; "" for other kinds.
-func localHost(o *strictjson.Object) string {
-	if slices.Contains([]string{"file", "mem"}, o.Text("discovery_backend")) {
+// localHost is the loopback address for discovery that serves one host, which no other host has to reach; "" for other kinds.
+func localHost(discoveryBackend string) string {
+	if slices.Contains([]string{"file", "mem"}, discoveryBackend) {
 		return loopback
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,36 +28,48 @@ type statusServer struct {
 // connection that has been there for the longest time.
 const maxStatusConnections = 256
 
-// startStatus starts the status server if the environment asks for one. status tells how the process is.
-func startStatus(env environment, registry *prometheus.Registry, status func() live.Status) (*statusServer, error) {
-	port, err := env.number("DYN_SYSTEM_PORT", -1, -1, math.MaxUint16)
-	if err != nil || port < 0 {
-		return nil, err
+// statusSpec is what the environment says about the status server.
+type statusSpec struct {
+	port       int // -1 for no server
+	host       string
+	paths      []string // of /health and /live, which answer the same; each once
+	startReady bool     // whether the process reports that it is ready before all of its workers serve
+}
+
+// parseStatus reads the variables of the status server. It listens at listen, if that is not "", unless a variable says otherwise.
+func parseStatus(env environment, listen string) (s statusSpec, err error) {
+	if s.port, err = env.number("DYN_SYSTEM_PORT", -1, -1, math.MaxUint16); err != nil {
+		return s, err
 	}
-	host := env["DYN_SYSTEM_HOST"]
-	if host == "" {
-		host = "0.0.0.0"
+	s.host = firstText(env["DYN_SYSTEM_HOST"], listen, "0.0.0.0")
+	s.startReady = env["DYN_SYSTEM_STARTING_HEALTH_STATUS"] == "ready"
+	for _, path := range []string{firstText(env["DYN_SYSTEM_HEALTH_PATH"], "/health"), firstText(env["DYN_SYSTEM_LIVE_PATH"], "/live")} {
+		if path[0] != '/' {
+			path = "/" + path
+		}
+		if !slices.Contains(s.paths, path) {
+			s.paths = append(s.paths, path)
+		}
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	return s, nil
+}
+
+// startStatus starts the status server, nil if there is to be none. status tells how the process is.
+func startStatus(spec statusSpec, registry *prometheus.Registry, status func() live.Status) (*statusServer, error) {
+	if spec.port < 0 {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(spec.host, strconv.Itoa(spec.port)))
 	if err != nil {
 		return nil, fmt.Errorf("status server: %w", err)
 	}
 	began := time.Now()
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	health := func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, env, status(), time.Since(began)) }
-	paths := map[string]bool{}
-	for name, standard := range map[string]string{"DYN_SYSTEM_HEALTH_PATH": "/health", "DYN_SYSTEM_LIVE_PATH": "/live"} {
-		path := env[name]
-		if path == "" {
-			path = standard
-		}
-		if path[0] != '/' {
-			path = "/" + path
-		}
-		paths[path] = true
+	health := func(w http.ResponseWriter, _ *http.Request) {
+		answerHealth(w, spec.startReady, status(), time.Since(began))
 	}
-	for path := range paths {
+	for _, path := range spec.paths {
 		mux.HandleFunc(path, health)
 	}
 	s := &statusServer{
@@ -75,9 +88,9 @@ func (s *statusServer) close() {
 	}
 }
 
-// answerHealth says whether all workers serve. Before they do, the environment may want to hear that they do.
-func answerHealth(w http.ResponseWriter, env environment, s live.Status, up time.Duration) {
-	ready := s.Ready || env["DYN_SYSTEM_STARTING_HEALTH_STATUS"] == "ready" && !s.Draining
+// answerHealth says whether all workers serve. With startReady it says so before they do.
+func answerHealth(w http.ResponseWriter, startReady bool, s live.Status, up time.Duration) {
+	ready := s.Ready || startReady && !s.Draining
 	word, code := "ready", http.StatusOK
 	if !ready {
 		word, code = "notready", http.StatusServiceUnavailable

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"fmt"
 	"math"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
 )
 
@@ -44,79 +46,79 @@ var options = []option{
 		help(workersGroup, "workers in this process (default: 1)"),
 	own("stagger_delay", strictjson.Any{}, chosenDelay).
 		help(workersGroup, "seconds between their launches (default: -1, chosen by their number)"), // see pauses
-	arg("startup_time", strictjson.Number{}, "startup_time").
-		help(workersGroup, "seconds before a worker serves what it is sent").told("0"),
+	arg("startup_time", "startup_time").
+		help(workersGroup, "seconds before a worker serves what it is sent"),
 	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16).
 		help(workersGroup, "tokens of an answer if a request asks for no number (default: 16)"),
 	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).
 		help(workersGroup, "decides which tokens are drawn (default: 0)"),
-	arg("response_replay_trace_path", strictjson.Text{NonEmpty: true}, "response_replay_trace_path").
+	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).
 		help(workersGroup, "JSONL file with answers to repeat").told("none"),
-	arg("reasoning", strictjson.Text{}, "reasoning").
+	arg("reasoning", "reasoning").taking(strictjson.Text{}).
 		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").told("none"), // JSON text, see engineText
 
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
 		help(engineGroup, "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON"),
-	arg("engine_type", strictjson.Enum{Choices: []string{"vllm", "sglang", "trtllm"}}, "engine_type").
-		help(engineGroup, "vllm (default), sglang or trtllm"),
-	arg("num_gpu_blocks_override", strictjson.Integer{Min: 1}, "num_gpu_blocks_override").
+	arg("engine_type", "engine_type").
+		listing(engineGroup),
+	arg("num_gpu_blocks_override", "num_gpu_blocks_override").
 		help(engineGroup, "KV blocks of a rank (default: 16384)"),
-	arg("block_size", strictjson.Integer{}, "block_size").
+	arg("block_size", "block_size").
 		help(engineGroup, "tokens of a KV block (default: vllm 64, sglang 1, trtllm 32)"),
-	arg("max_num_seqs", strictjson.Integer{Min: 1}, "max_num_seqs").
+	arg("max_num_seqs", "max_num_seqs").
 		help(engineGroup, "requests that run at the same time (default: 256)"),
-	arg("max_num_batched_tokens", strictjson.Integer{Min: 1}, "max_num_batched_tokens").
+	arg("max_num_batched_tokens", "max_num_batched_tokens").
 		help(engineGroup, "tokens of one pass (default: 8192)"),
-	arg("preemption_mode", strictjson.Enum{Choices: []string{"lifo", "fifo"}}, "preemption_mode").
-		help(engineGroup, "lifo (default) or fifo"),
-	arg("watermark", strictjson.Number{Max: 1, MaxOpen: true}, "watermark").
+	arg("preemption_mode", "preemption_mode").
+		listing(engineGroup),
+	arg("watermark", "watermark").
 		help(engineGroup, "fraction of the pool that new requests must leave (default: 0)"),
-	arg("speedup_ratio", strictjson.Number{}, "speedup_ratio").
+	arg("speedup_ratio", "speedup_ratio").
 		help(engineGroup, "divides every duration (default: 1)"),
-	arg("decode_speedup_ratio", strictjson.Number{}, "decode_speedup_ratio").
+	arg("decode_speedup_ratio", "decode_speedup_ratio").
 		help(engineGroup, "divides decode durations once more (default: 1)"),
-	arg("data_parallel_size", strictjson.Integer{Min: 1, Max: 1024}, "dp_size").
+	arg("data_parallel_size", "dp_size").taking(strictjson.Integer{Min: 1, Max: 1024}).
 		help(engineGroup, "ranks of each worker, an engine each (default: 1)"),
-	arg("planner_profile_data", strictjson.Text{NonEmpty: true}, "planner_profile_data").
+	arg("planner_profile_data", "planner_profile_data").
 		help(engineGroup, "measured durations: an NPZ file or a folder").told("none"),
-	arg("sglang_schedule_policy", strictjson.Enum{Choices: []string{"fifo", "fcfs", "lpm"}}, "sglang.schedule_policy").
-		help(engineGroup, "fifo, fcfs or lpm").told("fifo"),
-	arg("sglang_page_size", strictjson.Integer{Min: 1}, "sglang.page_size").
-		help(engineGroup, "tokens of a page").told("1"),
-	arg("sglang_max_prefill_tokens", strictjson.Integer{Min: 1}, "sglang.max_prefill_tokens").
-		help(engineGroup, "tokens of a prefill batch").told("16384"),
-	arg("sglang_chunked_prefill_size", strictjson.Integer{Min: 1}, "sglang.chunked_prefill_size").
-		help(engineGroup, "longest prompt that is not split").told("8192"),
-	arg("sglang_clip_max_new_tokens", strictjson.Integer{Min: 1}, "sglang.clip_max_new_tokens").
-		help(engineGroup, "how much of its output a request reserves at most").told("4096"),
-	arg("sglang_schedule_conservativeness", strictjson.Number{}, "sglang.schedule_conservativeness").
-		help(engineGroup, "scales that").told("1"),
-	arg("trtllm_capacity_scheduler_policy", strictjson.Text{}, "trtllm.capacity_scheduler_policy").
-		help(engineGroup, "guaranteed_no_evict").told("guaranteed_no_evict"),
-	arg("gpu_memory_utilization", strictjson.Number{Max: 1}, "gpu_memory_utilization").
-		help(engineGroup, "vLLM: fraction of GPU memory").told("0.9"),
-	arg("mem_fraction_static", strictjson.Number{Max: 1}, "mem_fraction_static").
-		help(engineGroup, "SGLang: the same").told("0.88"),
-	arg("free_gpu_memory_fraction", strictjson.Number{Max: 1}, "free_gpu_memory_fraction").
-		help(engineGroup, "TensorRT-LLM: the same").told("0.9"),
-	arg("num_g2_blocks", strictjson.Integer{}, "num_g2_blocks").
+	arg("sglang_schedule_policy", "sglang.schedule_policy").
+		help(engineGroup, "fifo, fcfs or lpm"),
+	arg("sglang_page_size", "sglang.page_size").
+		help(engineGroup, "tokens of a page"),
+	arg("sglang_max_prefill_tokens", "sglang.max_prefill_tokens").
+		help(engineGroup, "tokens of a prefill batch"),
+	arg("sglang_chunked_prefill_size", "sglang.chunked_prefill_size").
+		help(engineGroup, "longest prompt that is not split"),
+	arg("sglang_clip_max_new_tokens", "sglang.clip_max_new_tokens").
+		help(engineGroup, "most output tokens that a request reserves room for"),
+	arg("sglang_schedule_conservativeness", "sglang.schedule_conservativeness").
+		help(engineGroup, "factor on the output tokens that are reserved"),
+	arg("trtllm_capacity_scheduler_policy", "trtllm.capacity_scheduler_policy").
+		help(engineGroup, "guaranteed_no_evict"),
+	arg("gpu_memory_utilization", "gpu_memory_utilization").
+		help(engineGroup, "vLLM: fraction of GPU memory"),
+	arg("mem_fraction_static", "mem_fraction_static").
+		help(engineGroup, "SGLang: fraction of GPU memory"),
+	arg("free_gpu_memory_fraction", "free_gpu_memory_fraction").
+		help(engineGroup, "TensorRT-LLM: fraction of the GPU memory beside the model"),
+	arg("num_g2_blocks", "num_g2_blocks").
 		help(engineGroup, "not built yet: KV blocks in host memory").told("none"),
-	arg("num_g3_blocks", strictjson.Integer{}, "num_g3_blocks").
+	arg("num_g3_blocks", "num_g3_blocks").
 		help(engineGroup, "not built yet: KV blocks on disk").told("none"),
-	arg("offload_batch_size", strictjson.Integer{}, "offload_batch_size").
-		help(engineGroup, "not built yet: blocks that are moved together").told("32"),
-	arg("bandwidth_g1_to_g2_gbps", strictjson.Number{}, "bandwidth_g1_to_g2_gbps").
-		help(engineGroup, "not built yet: GB/s from GPU to host").told("14"),
-	arg("bandwidth_g2_to_g1_gbps", strictjson.Number{}, "bandwidth_g2_to_g1_gbps").
-		help(engineGroup, "not built yet: GB/s from host to GPU").told("14"),
-	arg("bandwidth_g2_to_g3_gbps", strictjson.Number{}, "bandwidth_g2_to_g3_gbps").
-		help(engineGroup, "not built yet: GB/s from host to disk").told("7"),
-	arg("bandwidth_g3_to_g2_gbps", strictjson.Number{}, "bandwidth_g3_to_g2_gbps").
-		help(engineGroup, "not built yet: GB/s from disk to host").told("7"),
-	arg("bandwidth_g2_to_g4_gbps", strictjson.Number{}, "bandwidth_g2_to_g4_gbps").
-		help(engineGroup, "not built yet: GB/s from host to object storage").told("4"),
-	arg("bandwidth_g4_to_g2_gbps", strictjson.Number{}, "bandwidth_g4_to_g2_gbps").
-		help(engineGroup, "not built yet: GB/s from object storage to host").told("4"),
+	arg("offload_batch_size", "offload_batch_size").
+		help(engineGroup, "not built yet: blocks that are moved together"),
+	arg("bandwidth_g1_to_g2_gbps", "bandwidth_g1_to_g2_gbps").
+		help(engineGroup, "not built yet: GB/s from GPU to host"),
+	arg("bandwidth_g2_to_g1_gbps", "bandwidth_g2_to_g1_gbps").
+		help(engineGroup, "not built yet: GB/s from host to GPU"),
+	arg("bandwidth_g2_to_g3_gbps", "bandwidth_g2_to_g3_gbps").
+		help(engineGroup, "not built yet: GB/s from host to disk"),
+	arg("bandwidth_g3_to_g2_gbps", "bandwidth_g3_to_g2_gbps").
+		help(engineGroup, "not built yet: GB/s from disk to host"),
+	arg("bandwidth_g2_to_g4_gbps", "bandwidth_g2_to_g4_gbps").
+		help(engineGroup, "not built yet: GB/s from host to object storage"),
+	arg("bandwidth_g4_to_g2_gbps", "bandwidth_g4_to_g2_gbps").
+		help(engineGroup, "not built yet: GB/s from object storage to host"),
 
 	own("aic_system", strictjson.Text{}, nil).forAIC().
 		help(durationsGroup, "GPU system").told("h200_sxm"),
@@ -132,11 +134,11 @@ var options = []option{
 		help(durationsGroup, "expert parallelism"),
 	own("aic_attention_dp_size", strictjson.Integer{}, nil).forAIC().
 		help(durationsGroup, "data parallelism of attention").told("1"),
-	arg("aic_nextn", strictjson.Integer{Min: 1}, "aic_nextn").
+	arg("aic_nextn", "aic_nextn").
 		help(durationsGroup, "draft tokens of speculative decoding").told("none"),
-	arg("aic_nextn_accept_rates", strictjson.Text{}, "aic_nextn_accept_rates").
+	arg("aic_nextn_accept_rates", "aic_nextn_accept_rates").
 		help(durationsGroup, "their acceptance rates, separated by commas").told("0.85,0.3,0,0,0"),
-	arg("aic_mtp_seed", strictjson.Integer{Max: math.MaxUint64}, "aic_mtp_seed").
+	arg("aic_mtp_seed", "aic_mtp_seed").
 		help(durationsGroup, "decides which are accepted (default: 42)"),
 
 	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").
@@ -158,20 +160,20 @@ var options = []option{
 		help(disaggregationGroup, "agg (default), prefill or decode"),
 	own("bootstrap_ports", strictjson.Text{}, "").
 		help(disaggregationGroup, "a port for each worker, with commas: hand-offs").told("none"),
-	arg("kv_transfer_bandwidth", strictjson.Number{}, "kv_transfer_bandwidth").
+	arg("kv_transfer_bandwidth", "kv_transfer_bandwidth").
 		help(disaggregationGroup, "GB/s between workers"),
-	arg("kv_transfer_timing_mode", strictjson.Enum{Choices: []string{"full_prompt", "destination_missing"}}, "kv_transfer_timing_mode").
+	arg("kv_transfer_timing_mode", "kv_transfer_timing_mode").
 		help(disaggregationGroup, "full_prompt or destination_missing"),
 	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto").
 		help(disaggregationGroup, "data type of the KV cache (default: auto)"),
-	arg("kv_bytes_per_token", strictjson.Integer{}, "kv_bytes_per_token").
+	arg("kv_bytes_per_token", "kv_bytes_per_token").
 		help(disaggregationGroup, "size of a token's KV (default: from the model)"),
 
-	arg("enable_prefix_caching", strictjson.Bool{}, "enable_prefix_caching").
+	arg("enable_prefix_caching", "enable_prefix_caching").
 		help(switchesGroup, "(default: on)").alsoOff(),
-	arg("enable_chunked_prefill", strictjson.Bool{}, "enable_chunked_prefill").
+	arg("enable_chunked_prefill", "enable_chunked_prefill").
 		help(switchesGroup, "(default: on)").alsoOff(),
-	arg("enable_g4_storage", strictjson.Bool{}, "enable_g4_storage").
+	arg("enable_g4_storage", "enable_g4_storage").
 		help(switchesGroup, "not built yet: KV blocks in object storage"),
 	own("aic_perf_model", strictjson.Bool{}, false).
 		help(switchesGroup, "durations from AIC"),
@@ -187,9 +189,25 @@ func own(name string, t strictjson.Type, standard any) option {
 	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}}
 }
 
-// arg is an option whose default is that of the engine argument.
-func arg(name string, t strictjson.Type, engineArg string) option {
-	return option{Field: strictjson.Field{Name: name, Type: t}, engineArg: engineArg}
+// arg is an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command line wants
+// words in lower case.
+func arg(name, engineArg string) option {
+	f, instead := engineargs.Described(engineArg)
+	if enum, ok := f.Type.(strictjson.Enum); ok {
+		enum.FoldCase = false
+		f.Type = enum
+	}
+	o := option{Field: strictjson.Field{Name: name, Type: f.Type}, engineArg: engineArg}
+	if instead != nil {
+		o.standIn = fmt.Sprint(instead)
+	}
+	return o
+}
+
+// taking gives an option another type than its engine argument has.
+func (o option) taking(t strictjson.Type) option {
+	o.Type = t
+	return o
 }
 
 func (o option) forAIC() option {
@@ -201,6 +219,11 @@ func (o option) forAIC() option {
 func (o option) help(group, text string) option {
 	o.group, o.text = group, text
 	return o
+}
+
+// listing is help for a choice that needs no more words than the choices, of which the first is the default.
+func (o option) listing(group string) option {
+	return o.help(group, strictjson.Listed(o.Type.(strictjson.Enum).Choices, "%s"))
 }
 
 func (o option) told(standIn string) option {

@@ -33,6 +33,8 @@ POLL_SECONDS = 0.05
 _SEPARATOR = "\x1e"
 # Stands before a question that a run has, where its result was expected.
 _ENQUIRY = "\x05"
+# Begins a question for the planner of a run; others are for the AIC SDK.
+_FOR_PLANNER = '{"planner":'
 
 
 class Progress(NamedTuple):
@@ -64,6 +66,8 @@ class RunResult:
             **outcome["report"],
             "provenance": {"version": VERSION, **outcome["provenance"]},
         }
+        if outcome["scaling_events"] is not None:
+            self.report["scaling_events"] = outcome["scaling_events"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.
@@ -127,15 +131,16 @@ def run(
     config: Mapping[str, Any],
     on_progress: Callable[[Progress], object] | None = None,
     trace: LoadedTrace | None = None,
+    planner: Callable[[str], str] | None = None,
 ) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
 
     ``config`` holds plain JSON values; non-finite floats are allowed. ``on_progress`` is called from this thread about
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first. ``trace`` is read instead of the
-    files that ``config`` names.
+    files that ``config`` names. ``planner`` answers the questions that the run has for its planner, in another thread.
     """
-    return _carry_out("Run", config, on_progress, RunResult, trace)
+    return _carry_out("Run", config, on_progress, RunResult, trace, planner)
 
 
 def convert(config: Mapping[str, Any]) -> str:
@@ -196,6 +201,7 @@ def _carry_out(
     on_progress: Callable[[Progress], object] | None,
     finish: Callable[[int, str], _Outcome],
     trace: LoadedTrace | None = None,
+    planner: Callable[[str], str] | None = None,
 ) -> _Outcome:
     """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
     for name in ("trace_files", "input_path"):
@@ -203,7 +209,7 @@ def _carry_out(
             raise ValueError(f"{name}: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
-    task = _Task(core, "core", function)
+    task = _Task(core, "core", function, planner)
     try:
         if trace is not None:
             core.core_Use(task.run_id, trace.run_id)
@@ -226,13 +232,16 @@ class _Task:
     unlocked lock", or marks a thread as finished while it still runs. A lock's acquire is one step.
     """
 
-    def __init__(self, extension: ModuleType, prefix: str, function: str) -> None:
+    def __init__(
+        self, extension: ModuleType, prefix: str, function: str, planner: Callable[[str], str] | None = None
+    ) -> None:
         def named(name: str) -> Callable[..., Any]:
             found: Callable[..., Any] = getattr(extension, f"{prefix}_{name}")
             return found
 
         self._function, self._cancel, self._named = named(function), named("Cancel"), named
         self.run_id: int = named("Open")()
+        self._planner = planner
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
@@ -275,15 +284,21 @@ class _Task:
             self._running.release()
 
     def _answered(self, text: str) -> str:
-        """The result of a run of which this is the first word; its questions for the AIC SDK are answered."""
+        """The result of a run of which this is the first word. Its questions for its planner and for the AIC SDK are
+        answered."""
         while text.startswith(_ENQUIRY):
-            from dynamo._core import aic
-
             self.away = True
-            answer = aic.answer(text[1:])
+            answer = self._answer(text[1:])
             self.away = False
             text = self._named("Answer")(self.run_id, answer)
         return text
+
+    def _answer(self, question: str) -> str:
+        if self._planner is not None and question.startswith(_FOR_PLANNER):
+            return self._planner(question)
+        from dynamo._core import aic
+
+        return aic.answer(question)
 
 
 def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], object]) -> None:

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
-from dynamo._shell.fields import FieldSet, FieldSignature, by_name, fields_of, parse
+from dynamo._shell.aic_fields import AicFields
+from dynamo._shell.fields import FieldSet, FieldSignature, fields_of, parse
 from dynamo._shell.unpack import Unpack
-
-
-class AicFields(TypedDict, total=False):
-    """The keywords of AicPerfConfig and their types, also for a dict in its place: see help(AicPerfConfig)."""
-
-    aic_backend: str
-    aic_system: str
-    aic_model_path: str | os.PathLike[str]
-    aic_tp_size: int | None
-    aic_backend_version: str | None
-    aic_moe_tp_size: int | None
-    aic_moe_ep_size: int | None
-    aic_attention_dp_size: int | None
-    aic_nextn: int | None
-    aic_nextn_accept_rates: str | None
-    aic_gemm_dtype: str | None
-    aic_moe_dtype: str | None
-    aic_fmha_dtype: str | None
-    aic_kv_cache_dtype: str | None
-    aic_comm_dtype: str | None
-
-
-_POSITIONAL = tuple(AicFields.__annotations__)
 
 
 class AicPerfConfig(FieldSet):
@@ -40,31 +17,31 @@ class AicPerfConfig(FieldSet):
     does as well.
 
     Args:
-        aic_backend: The engine: ``"vllm"``, ``"sglang"``, ``"trtllm"``.
+        aic_backend: The engine: ``"vllm"``, ``"sglang"`` or ``"trtllm"``.
         aic_system: The GPU, such as ``"h200_sxm"``.
         aic_model_path: A model that the SDK knows, or a folder with its config.json.
         aic_tp_size: Tensor parallelism.
-        aic_backend_version: Version of the engine; None takes that which the SDK is asked for by default.
+        aic_backend_version: Version of the engine; None takes the version that the SDK is asked for by default.
         aic_moe_tp_size: Tensor parallelism of experts.
         aic_moe_ep_size: Expert parallelism.
         aic_attention_dp_size: Data parallelism of attention.
         aic_nextn: Draft tokens of speculative decoding, 1 to 5.
-        aic_nextn_accept_rates: Their acceptance rates, as text with commas.
-        aic_gemm_dtype: Data type of matrix products; None takes that of the model, as for the next four.
-        aic_moe_dtype: Data type of experts.
-        aic_fmha_dtype: Data type of attention.
-        aic_kv_cache_dtype: Data type of the KV cache.
-        aic_comm_dtype: Data type of communication.
+        aic_nextn_accept_rates: Acceptance rates of the draft tokens, as text with commas.
+        aic_gemm_dtype: Data type of matrix products; None takes that of the model.
+        aic_moe_dtype: Data type of experts; None takes that of the model.
+        aic_fmha_dtype: Data type of attention; None takes that of the model.
+        aic_kv_cache_dtype: Data type of the KV cache; None takes that of the model.
+        aic_comm_dtype: Data type of communication; None takes that of the model.
 
     Raises TypeError for a missing or unknown keyword or a wrong type, ValueError for a value out of range.
     """
 
     __slots__ = ()
-    __signature__ = FieldSignature(AicFields, _POSITIONAL)
+    __signature__ = FieldSignature(AicFields)
     _table: ClassVar[str] = "aic_perf_config"
 
     def __init__(self, *positional: Any, **given: Unpack[AicFields]) -> None:
-        super().__init__(by_name(_POSITIONAL, positional, given))
+        super().__init__(self._by_name(positional, given))
 
     @staticmethod
     def from_json(text: str) -> AicPerfConfig:

@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """Reports a mistake as one line instead of exiting. Options are written out, and ``--version`` is one of them."""
 
     def __init__(self, *, product: str = "dynosim", **options: Any) -> None:
-        super().__init__(**options, allow_abbrev=False)
+        super().__init__(**{"formatter_class": _HelpFormatter, **options}, allow_abbrev=False)
         self.add_argument(
             "--version",
             action=_Version,
@@ -69,6 +69,23 @@ class Parser(argparse.ArgumentParser):
                 for parser in action.choices.values():
                     known += parser._known_options()
         return known
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """That of argparse, which asks shutil for the width of each option: that imports all kinds of compression."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": _help_width() - 2, **options})
+
+
+def _help_width() -> int:
+    """Characters in a line of help: COLUMNS, else the width of the terminal, else 80."""
+    with contextlib.suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # no terminal, no descriptor
+        return (sys.__stdout__ and os.get_terminal_size(sys.__stdout__.fileno()).columns) or 80
+    return 80
 
 
 class _Version(argparse.Action):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar, get_type_hints
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 Self = TypeVar("Self", bound="FieldSet")
-
-_ANY_CASE_IN_PYTHON = ("kv_transfer_timing_mode",)
-# Texts for which Python also takes a path object.
-PATHS = frozenset(
-    {"planner_profile_data", "response_replay_trace_path", "aic_model_path", "router_policy_config"},
-)
 
 
 class Field(NamedTuple):
@@ -42,8 +36,15 @@ class Field(NamedTuple):
     """The rule in words, for messages."""
     required: bool = False
     any_case: bool = False
-    """Whether JSON may spell a choice in capitals; Python, one field excepted, may not."""
+    """Whether JSON may spell a choice in capitals; Python may with any_case_in_python only."""
+    any_case_in_python: bool = False
     max_exclusive: bool = False
+    keyword_only: bool = False
+    json_only: bool = False
+    """Whether the class does not have it: only JSON text may."""
+    settable: bool = False
+    path: bool = False
+    """Whether Python also takes a path object."""
 
     def obeyed_by(self, value: Any) -> bool:
         """Whether a value of the right type is in range."""
@@ -76,7 +77,6 @@ class FieldSet:
 
     _table: ClassVar[str] = "engine_args"
     _section: ClassVar[str | None] = None
-    _settable: ClassVar[Collection[str]] = ()
 
     _given: dict[str, Any]
 
@@ -86,6 +86,18 @@ class FieldSet:
     @classmethod
     def _fields(cls) -> Fields:
         return fields_of(cls._section, cls._table)
+
+    @classmethod
+    def _by_name(cls, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a constructor that takes fields by position, too, in the order of the table."""
+        order = [field.name for field in cls._fields().values() if not field.keyword_only and not field.json_only]
+        if len(positional) > len(order):
+            raise TypeError(f"got {len(positional)} positional arguments, want at most {len(order)}")
+        first = dict(zip(order, positional, strict=False))
+        for name in named:
+            if name in first:
+                raise TypeError(f"{name}: got two values, by position and by name")
+        return {**first, **named}
 
     def _keep(self, given: dict[str, Any]) -> None:
         object.__setattr__(self, "_given", given)
@@ -108,7 +120,7 @@ class FieldSet:
         return field.default if value is None and field.arg_default is None else value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._settable:
+        if name not in self._fields() or not self._fields()[name].settable:
             raise AttributeError(f"{type(self).__name__}.{name} cannot be set")
         self._keep({**self._given, **check(self._fields(), {name: value})})
 
@@ -124,7 +136,7 @@ class FieldSet:
 
     def _meaning(self) -> dict[str, Any]:
         """Every field with its value, given or by default."""
-        return {field.name: self._read(field) for field in self._fields().values()}
+        return {field.name: self._read(field) for field in self._fields().values() if not field.json_only}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
@@ -141,38 +153,27 @@ class FieldSet:
         return json.dumps(self.to_dict())
 
 
-def by_name(order: Sequence[str], positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a constructor whose positional ones have these names, in this order."""
-    if len(positional) > len(order):
-        raise TypeError(f"got {len(positional)} positional arguments, want at most {len(order)}")
-    first = dict(zip(order, positional, strict=False))
-    for name in named:
-        if name in first:
-            raise TypeError(f"{name}: got two values, by position and by name")
-    return {**first, **named}
-
-
 class FieldSignature:
     """The signature of a class of fields for help() and editors, with the defaults of its table."""
 
-    def __init__(self, hints: type, order: Sequence[str]) -> None:
+    def __init__(self, hints: type) -> None:
         self._hints = hints
-        self._order = order
 
     def __get__(self, instance: object, owner: type[FieldSet]) -> Signature:
         from inspect import Parameter, Signature
 
         fields = owner._fields()
         hints = get_type_hints(self._hints)
+        named = [name for name in hints if fields[name].keyword_only]
         return Signature(
             [
                 Parameter(
                     name,
-                    Parameter.POSITIONAL_OR_KEYWORD if name in self._order else Parameter.KEYWORD_ONLY,
+                    Parameter.KEYWORD_ONLY if name in named else Parameter.POSITIONAL_OR_KEYWORD,
                     default=fields[name].arg_default,
                     annotation=hints[name],
                 )
-                for name in (*self._order, *(name for name in hints if name not in self._order))
+                for name in (*(name for name in hints if name not in named), *named)
             ]
         )
 
@@ -220,10 +221,10 @@ def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
         return _nested(field, name, value, from_json)
     if field.type == "any":
         return values.json_value(name, value)
-    if field.name in PATHS and isinstance(value, os.PathLike):
+    if field.path and isinstance(value, os.PathLike):
         value = values.path(name, value)
     plain = _CONVERSIONS[field.type](name, value, field.want)
-    return plain.lower() if field.any_case and (from_json or field.name in _ANY_CASE_IN_PYTHON) else plain
+    return plain.lower() if field.any_case and (from_json or field.any_case_in_python) else plain
 
 
 _CONVERSIONS: Mapping[str, Callable[[str, Any, str], Any]] = {

@@ -2,66 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar
 
-from dynamo._shell.fields import Field, FieldSet, FieldSignature, by_name, fields_of, parse
+from dynamo._shell.fields import Field, FieldSet, FieldSignature, fields_of, parse
+from dynamo._shell.router_fields import RouterFields
 from dynamo._shell.unpack import Unpack
 
 _WEIGHT = "overlap_score_weight"
-
-
-class RouterFields(TypedDict, total=False):
-    """The keywords of KvRouterConfig and their types, also for a dict in its place: see help(KvRouterConfig)."""
-
-    overlap_score_weight: float | None
-    host_cache_hit_weight: float
-    disk_cache_hit_weight: float
-    router_temperature: float
-    use_kv_events: bool
-    durable_kv_events: bool
-    router_replica_sync: bool
-    router_track_active_blocks: bool
-    router_track_output_blocks: bool
-    router_assume_kv_reuse: bool
-    router_track_prefill_tokens: bool
-    router_prefill_load_model: Literal["none", "aic"]
-    router_snapshot_threshold: int | None
-    router_reset_states: bool
-    router_ttl_secs: float
-    router_queue_threshold: float | None
-    router_event_threads: int
-    router_queue_policy: Literal["fcfs", "lcfs", "wspt"]
-    use_remote_indexer: bool
-    serve_indexer: bool
-    shared_cache_multiplier: float
-    shared_cache_type: Literal["none", "hicache"]
-    router_predicted_ttl_secs: float | None
-    overlap_score_credit: float
-    overlap_score_credit_decay: float
-    prefill_load_scale: float
-    router_policy_config: str | os.PathLike[str] | None
-    skip_initial_worker_wait: bool
-    router_seed: int | None
-    router_max_tree_size: int | None
-    router_prune_target_ratio: float | None
-    router_enable_cache_control: bool | None
-
-
-_KEYWORD_ONLY = (
-    "overlap_score_credit",
-    "overlap_score_credit_decay",
-    "prefill_load_scale",
-    "router_policy_config",
-    "skip_initial_worker_wait",
-    "router_seed",
-    "router_max_tree_size",
-    "router_prune_target_ratio",
-    "router_enable_cache_control",
-)
-_POSITIONAL = tuple(name for name in RouterFields.__annotations__ if name not in _KEYWORD_ONLY)
 
 
 class KvRouterConfig(FieldSet):
@@ -70,41 +19,45 @@ class KvRouterConfig(FieldSet):
     The keywords are those of ``RouterFields``; what is left out has its default. A dict of them does as well.
 
     Args:
-        overlap_score_credit: How much of a cached block is taken off the cost of a prompt, 0 to 1.
-        overlap_score_credit_decay: Less credit for workers under load; 0 is the same for all.
-        prefill_load_scale: Weight of prompt tokens to compute against blocks in use.
         overlap_score_weight: Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.
-        router_temperature: 0 takes the cheapest worker; above, dearer ones are drawn, too.
+        host_cache_hit_weight: Credit of blocks in host memory, 0 to 1. Works with live routers only.
+        disk_cache_hit_weight: Credit of blocks on disk, 0 to 1. Works with live routers only.
+        router_temperature: 0 takes the cheapest worker. Above 0 the worker is drawn, and a cheaper one is more
+            probable.
+        use_kv_events: Whether the router knows caches from the KV events of workers. Works with live routers only.
+        durable_kv_events: Whether KV events are kept by NATS JetStream; deprecated. Works with live routers only.
+        router_replica_sync: Whether routers tell each other of their decisions. Works with live routers only.
+        router_track_active_blocks: Whether the cost of a worker counts the blocks that its requests use.
+        router_track_output_blocks: Whether that cost counts blocks of outputs, too. Works with live routers only.
+        router_assume_kv_reuse: Whether a block that several requests of a worker share counts once.
+        router_track_prefill_tokens: Whether the cost of a worker counts the prompt tokens that it has yet to compute.
+        router_prefill_load_model: ``"aic"`` lets the prompt tokens that a worker computes shrink while it computes
+            them, see AicPerfConfig; ``"none"`` takes them away at the first token.
+        router_snapshot_threshold: Events after which the state of the router is saved. Works with live routers only.
+        router_reset_states: Whether a router starts without its saved state. Works with live routers only.
+        router_ttl_secs: Seconds for which blocks count as cached without events. Works with live routers only.
         router_queue_threshold: Requests wait while every worker has more prompt tokens than this times its
             max_num_batched_tokens; None never waits.
-        router_queue_policy: Order of those that wait: ``"fcfs"``, ``"lcfs"`` or ``"wspt"``, short prompts first.
-        router_seed: Decides ties between workers; the run's seed if None.
-        router_track_active_blocks: Whether blocks in use count.
-        router_assume_kv_reuse: Whether equal blocks of running requests count once.
-        router_track_prefill_tokens: Whether prompt tokens that workers have yet to compute count.
-        router_prefill_load_model: ``"aic"`` lets them shrink while they are computed, see AicPerfConfig; ``"none"``
-            takes them away at the first token.
-        router_policy_config: A router policy file. Not built yet: refused.
-        host_cache_hit_weight: Credit of blocks in host memory, 0 to 1. This field and those below have no effect in
-            simulated runs; they are taken and checked, so that configurations of a live router load.
-        disk_cache_hit_weight: Credit of blocks on disk, 0 to 1.
-        shared_cache_multiplier: Credit of blocks in a shared cache, 0 to 1.
-        shared_cache_type: ``"none"`` or ``"hicache"``.
-        use_kv_events: Whether caches are known from events of workers.
-        durable_kv_events: Whether those events are kept by JetStream; deprecated.
-        router_event_threads: Threads that read events.
-        router_ttl_secs: Seconds for which blocks count as cached without events.
-        router_predicted_ttl_secs: The same beside events.
-        router_replica_sync: Whether routers tell each other of their decisions.
-        router_track_output_blocks: Whether blocks of outputs count.
-        router_snapshot_threshold: Events after which the state is saved.
-        router_reset_states: Whether a router starts from nothing.
-        use_remote_indexer: Whether another process keeps the index of caches.
-        serve_indexer: Whether this one does so for others.
-        skip_initial_worker_wait: Whether a router starts before there are workers.
-        router_max_tree_size: Retired.
-        router_prune_target_ratio: Retired.
-        router_enable_cache_control: Retired.
+        router_event_threads: Threads that read KV events. Works with live routers only.
+        router_queue_policy: Order of the requests that wait in the router: ``"fcfs"``, ``"lcfs"`` or ``"wspt"``, short
+            prompts first.
+        use_remote_indexer: Whether another process keeps the index of caches. Works with live routers only.
+        serve_indexer: Whether this process keeps the index of caches for other routers. Works with live routers only.
+        shared_cache_multiplier: Credit of blocks in a shared cache, 0 to 1. Works with live routers only.
+        shared_cache_type: Kind of a cache that workers share: ``"none"`` or ``"hicache"``. Works with live routers
+            only.
+        router_predicted_ttl_secs: Seconds for which blocks that a decision makes likely count as cached, beside events.
+            Works with live routers only.
+        overlap_score_credit: How much of a cached block is taken off the cost of a prompt, 0 to 1.
+        overlap_score_credit_decay: Above 0, workers with more prompt tokens to compute get less credit; 0 gives all the
+            same.
+        prefill_load_scale: Weight of prompt tokens to compute, against the blocks in use.
+        router_policy_config: A router policy file. Not built yet: refused. Works with nothing yet.
+        skip_initial_worker_wait: Whether a router starts before there are workers. Works with live routers only.
+        router_seed: Decides ties between workers; the seed of the run if None.
+        router_max_tree_size: Retired: nothing uses it. Works with nothing any longer.
+        router_prune_target_ratio: Retired: nothing uses it. Works with nothing any longer.
+        router_enable_cache_control: Retired: nothing uses it. Works with nothing any longer.
 
     Every field can be read; the three costs and their deprecated alias ``overlap_score_weight`` can be set.
 
@@ -112,12 +65,11 @@ class KvRouterConfig(FieldSet):
     """
 
     __slots__ = ()
-    __signature__ = FieldSignature(RouterFields, _POSITIONAL)
+    __signature__ = FieldSignature(RouterFields)
     _table: ClassVar[str] = "router_config"
-    _settable = ("overlap_score_credit", "overlap_score_credit_decay", "prefill_load_scale", _WEIGHT)
 
     def __init__(self, *positional: Any, **given: Unpack[RouterFields]) -> None:
-        super().__init__(by_name(_POSITIONAL, positional, given))
+        super().__init__(self._by_name(positional, given))
         self._keep(_without_weight(self._given))
 
     @staticmethod

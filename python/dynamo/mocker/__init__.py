@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
 
 # isort: split
-from dynamo._shell.aic import AicFields, AicPerfConfig
-from dynamo._shell.engine import (
+from dynamo._shell.aic import AicPerfConfig
+from dynamo._shell.aic_fields import AicFields
+from dynamo._shell.engine import MockEngineArgs
+from dynamo._shell.engine_fields import (
     EngineFields,
-    MockEngineArgs,
     ReasoningConfig,
     ReasoningFields,
     SglangArgs,
@@ -16,7 +17,8 @@ from dynamo._shell.engine import (
     TrtllmArgs,
     TrtllmFields,
 )
-from dynamo._shell.router import KvRouterConfig, RouterFields
+from dynamo._shell.router import KvRouterConfig
+from dynamo._shell.router_fields import RouterFields
 
 if TYPE_CHECKING:
     from dynamo.replay.api import run_mocker_trace_replay

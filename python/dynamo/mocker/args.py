@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dynamo._shell.engine import (
+from dynamo._shell.engine import MockEngineArgs
+from dynamo._shell.engine_fields import (
     EngineFields,
     EngineType,
-    MockEngineArgs,
     ReasoningConfig,
     ReasoningFields,
     SglangArgs,

@@ -14,17 +14,22 @@ from typing import Any, Literal, TypeAlias
 
 from dynamo import _core
 from dynamo._core import Progress, values
-from dynamo._shell.aic import AicFields, AicPerfConfig
-from dynamo._shell.engine import EngineFields, MockEngineArgs
-from dynamo._shell.fields import PATHS, FieldSet
+from dynamo._shell.aic import AicPerfConfig
+from dynamo._shell.aic_fields import AicFields
+from dynamo._shell.engine import MockEngineArgs
+from dynamo._shell.engine_fields import EngineFields
+from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
-from dynamo._shell.router import KvRouterConfig, RouterFields
+from dynamo._shell.router import KvRouterConfig
+from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import files
+from dynamo.replay.planner import Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
+    "Planner",
     "Progress",
     "Report",
     "Requests",
@@ -79,6 +84,7 @@ def run_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -126,6 +132,8 @@ def run_trace_replay(
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
+        planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
+            ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
         planner_config: A planner. Not built yet: refused.
         benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
@@ -190,6 +198,7 @@ def run_synthetic_trace_replay(
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
     model_name: str | None = None,
+    planner: Planner | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -211,7 +220,7 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
+    planner, planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
     max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, report_jsonl_path, save_trace and
     on_progress.
 
@@ -268,6 +277,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
+    hook = Hook(given["planner"]) if given.get("planner") is not None else None
     workload = given.get("trace_files")
     trace = None
     if isinstance(workload, Workload):
@@ -278,7 +288,12 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         if value is not None or run_options()[name].positional:
             config[name] = plain(name, value)
     files.check_outputs(config)
-    result = _core.run(config, on_progress, trace)
+    try:
+        result = _core.run(config, on_progress, trace, None if hook is None else hook.answer)
+    except RuntimeError:
+        if hook is None or hook.failure is None:
+            raise
+        raise hook.failure from None
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -321,33 +336,39 @@ def _engine_args(name: str, value: object) -> str:
     if isinstance(value, MockEngineArgs):
         return value.to_json()
     if isinstance(value, Mapping):
-        return _fields_text(name, value)
+        return _fields_text("engine_args", name, value)
     raise TypeError(f"{name}: got {values.show(value)}, want a MockEngineArgs or a dict")
 
 
-def _fields_text(name: str, value: object) -> str:
+def _fields_text(table: str, name: str, value: object) -> str:
     """A dict of fields as JSON text; objects of nested fields and paths may stand in it."""
     if isinstance(value, Mapping):
-        value = {key: _plain_field(key, item) for key, item in value.items()}
+        fields = fields_of(None, table)
+        value = {key: _plain_field(fields, key, item) for key, item in value.items()}
     return _json_text(name, value)
 
 
-def _plain_field(name: str, value: object) -> object:
+def _plain_field(fields: Fields, name: str, value: object) -> object:
     if isinstance(value, FieldSet):
         return value.to_dict()
-    return values.path(name, value) if name in PATHS and isinstance(value, os.PathLike) else value
+    takes_path = name in fields and fields[name].path
+    return values.path(name, value) if takes_path and isinstance(value, os.PathLike) else value
 
 
 def _router_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, KvRouterConfig) else _fields_text("router_config", name, value)
 
 
 def _aic_config(name: str, value: object) -> str:
-    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text(name, value)
+    return value.to_json() if isinstance(value, AicPerfConfig) else _fields_text("aic_perf_config", name, value)
 
 
 def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
+
+
+def _planner(name: str, value: object) -> bool:
+    return True  # Hook has checked it
 
 
 _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -358,6 +379,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "router_config": _router_config,
     "aic_config": _aic_config,
     "object_or_path": _planner_config,
+    "planner": _planner,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,

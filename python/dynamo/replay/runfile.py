@@ -71,7 +71,7 @@ def _aic_options(text: str, path: str) -> dict[str, Any]:
 
 
 def _aic_fields() -> Collection[str]:
-    from dynamo._shell.aic import AicFields  # not before it is needed: it takes time to load
+    from dynamo._shell.aic_fields import AicFields  # not before it is needed: it takes time to load
 
     return AicFields.__annotations__
 

@@ -1,0 +1,93 @@
+package events
+
+import (
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/live/blocks"
+)
+
+// Feed turns what one rank of a worker does to its cache into router events, and remembers enough of them to help a router
+// that has missed some. It is not safe for concurrent use.
+//
+//	changes -> remove filter -> numbered -> index and recent events (for Answer) -> to be published
+type Feed struct {
+	workerID uint64
+	dpRank   uint32
+	lastID   uint64
+	filter   removeFilter
+	index    index
+	recent   recent
+}
+
+// NewFeed returns the feed of a rank whose cache is empty.
+func NewFeed(workerID uint64, dpRank uint32) *Feed {
+	return &Feed{workerID: workerID, dpRank: dpRank, filter: removeFilter{}, index: newIndex()}
+}
+
+// Apply records changes and returns the events to publish, in order. Their ids go up by one, from 1.
+func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
+	events := make([]RouterEvent, 0, len(changes))
+	for i := range changes {
+		data, ok := f.data(&changes[i])
+		if !ok {
+			continue
+		}
+		f.lastID++
+		f.index.apply(data)
+		e := f.event(f.lastID, changes[i].Tier, data)
+		f.recent.add(e)
+		events = append(events, e)
+	}
+	return events
+}
+
+// data is the router event of a change, if there is one.
+func (f *Feed) data(c *blocks.Change) (d Data, ok bool) {
+	if c.Kind == kvcache.Removed {
+		hashes := f.filter.removed(c.Blocks)
+		return Data{Removed: &Removed{BlockHashes: hashes}}, len(hashes) > 0
+	}
+	f.filter.stored(c.Blocks)
+	s := &Stored{Blocks: make([]StoredBlock, len(c.Blocks))}
+	if c.HasParent {
+		parent := c.Parent
+		s.ParentHash = &parent
+	}
+	for i, b := range c.Blocks {
+		s.Blocks[i] = StoredBlock{BlockHash: b.Hash, TokensHash: b.TokensHash}
+	}
+	return Data{Stored: s}, true
+}
+
+func (f *Feed) event(id uint64, tier kvcache.Tier, d Data) RouterEvent {
+	return RouterEvent{
+		WorkerID:    f.workerID,
+		StorageTier: tier.String(),
+		Event:       CacheEvent{ID: id, Data: d, DPRank: f.dpRank},
+	}
+}
+
+// removeFilter counts the cached blocks with a hash. Routers know blocks by hash alone: as long as one is left, they must
+// not hear of a removal.
+type removeFilter map[uint64]int
+
+func (f removeFilter) stored(list []blocks.Block) {
+	for _, b := range list {
+		if b.New {
+			f[b.Hash]++
+		}
+	}
+}
+
+// removed removes blocks, and returns the hashes of which no block is left or none was known.
+func (f removeFilter) removed(list []blocks.Block) []uint64 {
+	hashes := make([]uint64, 0, len(list))
+	for _, b := range list {
+		if f[b.Hash] > 1 {
+			f[b.Hash]--
+			continue
+		}
+		delete(f, b.Hash)
+		hashes = append(hashes, b.Hash)
+	}
+	return hashes
+}

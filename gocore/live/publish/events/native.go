@@ -1,0 +1,225 @@
+package events
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gammazero/deque"
+	"github.com/tinylib/msgp/msgp"
+
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/live/blocks"
+)
+
+// replayedMessages is how many engine-native messages are kept for subscribers that missed some.
+const replayedMessages = 10_000
+
+// Native is the KV events of one rank in vLLM's own format: arrays instead of maps, and tokens instead of their hash.
+// Fields are told by their place, so that nothing may be left out: vLLM, and relays that read its format, want a medium,
+// or nil, before anything else that follows. It is not safe for concurrent use.
+type Native struct {
+	blockSize int
+	dpRank    uint32
+	next      uint64
+	keep      bool
+	kept      deque.Deque[NativeMessage]
+}
+
+// NativeMessage is one engine-native message: a batch of a single event.
+type NativeMessage struct {
+	Sequence uint64 // from 0
+	Payload  []byte
+}
+
+// NewNative returns the events of a rank that has had none.
+func NewNative(blockSize int, dpRank uint32) *Native {
+	return &Native{blockSize: blockSize, dpRank: dpRank}
+}
+
+// KeepForReplay makes From know the last messages.
+func (n *Native) KeepForReplay() { n.keep = true }
+
+// Message is the message about a change, whose blocks must have tokens. unixS is the time of day in seconds.
+func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
+	b := msgp.AppendArrayHeader(nil, 3)
+	b = msgp.AppendFloat64(b, unixS)
+	b = msgp.AppendArrayHeader(b, 1)
+	if c.Kind == kvcache.Removed {
+		b = appendNativeRemoved(b, c)
+	} else {
+		b = n.appendStored(b, c)
+	}
+	b = msgp.AppendUint64(b, uint64(n.dpRank))
+	m := NativeMessage{Sequence: n.next, Payload: b}
+	n.next++
+	if n.keep {
+		if n.kept.Len() == replayedMessages {
+			n.kept.PopFront()
+		}
+		n.kept.PushBack(m)
+	}
+	return m
+}
+
+// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name.
+func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
+	b = msgp.AppendArrayHeader(b, 8)
+	b = msgp.AppendString(b, nativeStored)
+	b = appendHashes(b, c.Blocks)
+	if c.HasParent {
+		b = msgp.AppendUint64(b, c.Parent)
+	} else {
+		b = msgp.AppendNil(b)
+	}
+	b = msgp.AppendArrayHeader(b, uint32(len(c.Blocks)*n.blockSize))
+	for i := range c.Blocks {
+		for _, token := range c.Blocks[i].Tokens {
+			b = msgp.AppendUint64(b, uint64(token))
+		}
+	}
+	b = msgp.AppendInt(b, n.blockSize)
+	return msgp.AppendNil(msgp.AppendNil(msgp.AppendNil(b)))
+}
+
+// appendNativeRemoved: tag, hashes, medium.
+func appendNativeRemoved(b []byte, c *blocks.Change) []byte {
+	b = msgp.AppendArrayHeader(b, 3)
+	b = msgp.AppendString(b, nativeRemoved)
+	return msgp.AppendNil(appendHashes(b, c.Blocks))
+}
+
+func appendHashes(b []byte, list []blocks.Block) []byte {
+	b = msgp.AppendArrayHeader(b, uint32(len(list)))
+	for i := range list {
+		b = msgp.AppendUint64(b, list[i].Hash)
+	}
+	return b
+}
+
+// From lists the messages kept from number start on, oldest first.
+func (n *Native) From(start uint64) []NativeMessage {
+	oldest := n.next - uint64(n.kept.Len())
+	var list []NativeMessage
+	for i := max(start, oldest); i < n.next; i++ {
+		list = append(list, n.kept.At(int(i-oldest)))
+	}
+	return list
+}
+
+// Frames is the ZeroMQ message of a subscription: an empty topic, the number, the payload.
+func (m NativeMessage) Frames() [][]byte {
+	return [][]byte{{}, binary.BigEndian.AppendUint64(nil, m.Sequence), m.Payload}
+}
+
+// EndOfReplay is the frames behind the last message of a replay.
+func EndOfReplay() [][]byte {
+	return [][]byte{{}, binary.BigEndian.AppendUint64(nil, ^uint64(0)), {}}
+}
+
+// ParseReplay decodes a request for a replay: an empty frame and the number to start with.
+func ParseReplay(frames [][]byte) (start uint64, ok bool) {
+	if len(frames) < 2 || len(frames[1]) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(frames[1]), true
+}
+
+// The tags of engine-native events.
+const (
+	nativeStored  = "BlockStored"
+	nativeRemoved = "BlockRemoved"
+)
+
+// NativeBatch is a decoded engine-native message.
+type NativeBatch struct {
+	UnixS  float64
+	Events []NativeEvent
+	DPRank uint64
+}
+
+// NativeEvent is stored blocks, or with Removed set blocks that are gone, of which there is only Hashes.
+type NativeEvent struct {
+	Removed   bool
+	Hashes    []uint64
+	Parent    *uint64
+	Tokens    []uint32
+	BlockSize uint64
+	Medium    string // "" for the GPU
+}
+
+// ParseNative decodes a payload by the place of its fields, like vLLM's subscribers.
+func ParseNative(b []byte) (batch NativeBatch, err error) {
+	err = readWhole(b, "engine-native events", func(b []byte) ([]byte, error) {
+		size, b, err := msgp.ReadArrayHeaderBytes(b)
+		if err != nil {
+			return b, err
+		}
+		if size != 3 {
+			return b, fmt.Errorf("%d fields, want 3: time, events, rank", size)
+		}
+		if b, err = readFloat(b, &batch.UnixS); err != nil {
+			return b, err
+		}
+		b, err = readArray(b, func(b []byte) ([]byte, error) {
+			var e NativeEvent
+			rest, err := e.read(b)
+			batch.Events = append(batch.Events, e)
+			return rest, err
+		})
+		if err != nil {
+			return b, err
+		}
+		return readUint(b, &batch.DPRank)
+	})
+	return batch, err
+}
+
+func (e *NativeEvent) read(b []byte) ([]byte, error) {
+	size, b, err := msgp.ReadArrayHeaderBytes(b)
+	if err != nil {
+		return b, err
+	}
+	if size == 0 {
+		return b, errors.New("an event without a tag")
+	}
+	var tag string
+	if b, err = readString(b, &tag); err != nil {
+		return b, err
+	}
+	fields, known := nativeFields[tag]
+	if !known {
+		return b, fmt.Errorf("event %q, want %s or %s", tag, nativeStored, nativeRemoved)
+	}
+	e.Removed = tag == nativeRemoved
+	for i := uint32(1); i < size && err == nil; i++ {
+		if int(i) > len(fields) {
+			b, err = msgp.Skip(b)
+		} else {
+			b, err = fields[i-1](e, b)
+		}
+	}
+	return b, err
+}
+
+// nativeFields reads the fields behind each tag. What follows them is skipped.
+var nativeFields = map[string][]func(*NativeEvent, []byte) ([]byte, error){
+	nativeStored: {
+		(*NativeEvent).readHashes,
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readOptional(b, &e.Parent) },
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readUints(b, &e.Tokens) },
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readUint(b, &e.BlockSize) },
+		func(_ *NativeEvent, b []byte) ([]byte, error) { return msgp.Skip(b) }, // LoRA id
+		(*NativeEvent).readMedium,
+	},
+	nativeRemoved: {(*NativeEvent).readHashes, (*NativeEvent).readMedium},
+}
+
+func (e *NativeEvent) readHashes(b []byte) ([]byte, error) { return readUints(b, &e.Hashes) }
+
+func (e *NativeEvent) readMedium(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		return b[1:], nil
+	}
+	return readString(b, &e.Medium)
+}

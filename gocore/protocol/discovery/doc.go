@@ -1,0 +1,10 @@
+// Package discovery is how workers, frontends and subscribers of events find each other: records in three buckets, each under
+// a key that names its owner.
+//
+//	v1/instances       where requests for an endpoint go      NAMESPACE/COMPONENT/ENDPOINT/INSTANCE
+//	v1/mdc             the card of the model that it serves   the same
+//	v1/event_channels  where events are published             NAMESPACE/COMPONENT/TOPIC/PUBLISHER
+//
+// A [Store] holds the records of one worker and keeps them alive: they go away when it is closed, and expire by themselves
+// some seconds after a process was killed. Package live/store has the stores.
+package discovery

@@ -1,0 +1,146 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"dynosim/gocore/planner"
+	"dynosim/gocore/router"
+)
+
+// pool is the workers of one kind in a run with a planner, which come and go:
+//
+//	starting --start-up ends--> active --drain--> draining --last request ends--> gone
+//	    \--cancelled--> gone
+//
+// Ids count up and are never used again. Only active workers get new requests. Nothing is moved from a worker that drains
+// to another one.
+type pool struct {
+	name      string // "agg", "prefill" or "decode"
+	startupMs float64
+	router    router.Elastic
+	crew      crew
+	tally     tally
+
+	active, starting, draining []int // ids, ascending
+	next                       int   // the id of the next worker that is added
+	seconds                    float64
+}
+
+// crew is what a pool asks of the event loop that has its workers.
+type crew interface {
+	// start makes the engine of a worker, whose id is that of the last one so far or higher by 1.
+	add(id int)
+	start(id int)
+	// empty reports whether a worker has neither a request nor a pass.
+	empty(id int) bool
+	// remove forgets the engine of a worker.
+	remove(id int)
+	// admit hands requests to the workers that the router chose.
+	admit(admitted []router.Admission, err error) error
+	// release submits the requests that are held because no worker was active.
+	release() error
+	// held is the number of these.
+	held() int
+	// catchUp carries out the passes of coasts that have begun, so that engines are as they would be without coasting.
+	catchUp()
+	// gauge is what a worker has to do.
+	gauge(id int) planner.Gauge
+}
+
+// newPool makes a pool whose first workers are active from the start. The crew has them.
+func newPool(name string, workers int, startupMs float64, elastic router.Elastic, c crew) *pool {
+	p := &pool{name: name, startupMs: startupMs, router: elastic, crew: c, next: workers}
+	for id := range workers {
+		p.active = append(p.active, id)
+	}
+	return p
+}
+
+func (p *pool) total() int { return len(p.active) + len(p.starting) + len(p.draining) }
+
+// wanted is how many workers the pool is to have, as far as was decided.
+func (p *pool) wanted() int { return len(p.active) + len(p.starting) }
+
+// scaleTo starts workers, or takes some away: those first that have not started yet, and of either kind the youngest. It
+// returns the ids of those that have to start up.
+func (p *pool) scaleTo(target int) (started []int) {
+	for p.wanted() < target {
+		id := p.next
+		p.next++
+		p.crew.add(id)
+		p.starting = append(p.starting, id)
+		started = append(started, id)
+	}
+	for p.wanted() > target && len(p.starting) > 0 {
+		p.starting = p.starting[:len(p.starting)-1]
+	}
+	for p.wanted() > target {
+		last := len(p.active) - 1
+		p.draining = append(p.draining, p.active[last])
+		p.active = p.active[:last]
+	}
+	slices.Sort(p.draining)
+	return started
+}
+
+// activate ends the start-up of a worker. It reports false if the worker was cancelled.
+func (p *pool) activate(id int) bool {
+	at := slices.Index(p.starting, id)
+	if at < 0 {
+		return false
+	}
+	p.starting = slices.Delete(p.starting, at, at+1)
+	p.active = append(p.active, id)
+	slices.Sort(p.active)
+	p.crew.start(id)
+	return true
+}
+
+// announce tells the router which workers are active. Requests that were held go first.
+func (p *pool) announce(nowMs float64) error {
+	if err := p.crew.admit(p.router.SetWorkers(p.active, nowMs)); err != nil || len(p.active) == 0 {
+		return err
+	}
+	return p.crew.release()
+}
+
+// removeDrained lets workers go that have nothing left to do.
+func (p *pool) removeDrained() (changed bool) {
+	p.draining = slices.DeleteFunc(p.draining, func(id int) bool {
+		if !p.crew.empty(id) {
+			return false
+		}
+		p.router.Forget(id)
+		p.crew.remove(id)
+		changed = true
+		return true
+	})
+	return changed
+}
+
+// closed reports whether requests have to be held before they come to the router, because it would need a worker for them.
+func (p *pool) closed() bool { return p != nil && len(p.active) == 0 && !p.router.Queues() }
+
+// state is what a planner sees of the pool.
+func (p *pool) state(wants planner.Wants) planner.Pool {
+	s := planner.Pool{
+		Active: len(p.active), Starting: len(p.starting), Total: p.total(),
+		Held:   p.crew.held() + p.router.Waiting(),
+		Passes: p.tally.take(),
+	}
+	if wants.Gauges {
+		for _, id := range p.active {
+			s.Gauges = append(s.Gauges, p.crew.gauge(id))
+		}
+	}
+	return s
+}
+
+// elastic is the router of a pool with a planner.
+func elastic(r router.Router) (router.Elastic, error) {
+	if e, ok := r.(router.Elastic); ok {
+		return e, nil
+	}
+	return nil, fmt.Errorf("this router mode cannot be used with a planner: its workers never change")
+}

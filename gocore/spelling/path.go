@@ -1,0 +1,15 @@
+package spelling
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Path is a path as messages show it: on one line, and visible even if it is empty.
+func Path(path string) string {
+	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
+		return strconv.Quote(path)
+	}
+	return path
+}

@@ -1,0 +1,239 @@
+"""The types of engine arguments, and the classes of those that are objects.
+
+Generated from gocore/engineargs/fields.go and nested.go: go generate ./gocore/engineargs
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
+
+from dynamo._shell.fields import FieldSet
+
+EngineType: TypeAlias = Literal["vllm", "sglang", "trtllm"]
+WorkerType: TypeAlias = Literal["aggregated", "prefill", "decode"]
+KvTransferTimingMode: TypeAlias = Literal["full_prompt", "destination_missing"]
+PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
+RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
+EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
+Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.28", "sglang", "sglang-0.5"]
+TimingModel: TypeAlias = Literal["polynomial", "interpolated", "aic"]
+SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
+
+
+class ReasoningFields(TypedDict):
+    """The fields of ReasoningConfig, for a dict in its place."""
+
+    start_thinking_token_id: int
+    end_thinking_token_id: int
+    thinking_ratio: float
+
+
+class ReasoningConfig(FieldSet):
+    """How a live engine thinks before it answers; offline replay ignores it.
+
+    Args:
+        start_thinking_token_id: The token that begins the thinking.
+        end_thinking_token_id: The token that ends the thinking.
+        thinking_ratio: Fraction of the output that is spent between these tokens, 0 to 1.
+
+    Raises TypeError for a wrong type, ValueError for a value out of range.
+    """
+
+    __slots__ = ()
+    _section: ClassVar[str] = "reasoning"
+
+    def __init__(
+        self,
+        start_thinking_token_id: int,
+        end_thinking_token_id: int,
+        thinking_ratio: float,
+    ) -> None:
+        given = {
+            "start_thinking_token_id": start_thinking_token_id,
+            "end_thinking_token_id": end_thinking_token_id,
+            "thinking_ratio": thinking_ratio,
+        }
+        super().__init__(given)
+
+
+class SglangFields(TypedDict, total=False):
+    """The fields of SglangArgs, for a dict in its place."""
+
+    schedule_policy: SchedulePolicy | None
+    page_size: int | None
+    max_prefill_tokens: int | None
+    chunked_prefill_size: int | None
+    clip_max_new_tokens: int | None
+    schedule_conservativeness: float | None
+    reference_quirks: bool | None
+    overlap_schedule: bool | None
+    ignore_eos: bool | None
+    enable_mixed_chunk: bool | None
+    scheduler_recv_interval: int | None
+
+
+class SglangArgs(FieldSet):
+    """Settings of a simulated SGLang engine; None means its default.
+
+    Args:
+        schedule_policy: Order of the waiting queue: ``"fifo"``, also called ``"fcfs"``, or ``"lpm"``, longest prefix
+            hit first. Default: ``"fifo"``.
+        page_size: Tokens of a page of the radix cache, another name of ``block_size``. Default: 1.
+        max_prefill_tokens: Prompt tokens of one prefill batch. Default: 16384.
+        chunked_prefill_size: The longest piece of a prompt that one pass computes, in tokens. It is a multiple of the
+            page size. Default: 8192.
+        clip_max_new_tokens: Most output tokens that admission reserves room for. Default: 4096.
+        schedule_conservativeness: Factor on the share of the remaining output that admission reserves. Default: 1.
+        reference_quirks: False corrects two slips of the reference: a request that is retracted then returns exactly
+            the slots that it alone holds. Default: True. Works with ``scheduler`` dynamo.
+        overlap_schedule: Compose a batch while the one before it runs, as a stock server does. Default: True. Works
+            with ``scheduler`` sglang.
+        ignore_eos: Requests never end early, so the whole outputs of running requests are reserved. Default: False.
+            Works with ``scheduler`` sglang.
+        enable_mixed_chunk: Batches that mix prompts with decoding requests. They are not simulated: True is refused.
+            Default: False. Works with ``scheduler`` sglang.
+        scheduler_recv_interval: Look for new requests after this many decode batches, and after each prefill batch.
+            Default: 1. Works with ``scheduler`` sglang.
+
+    Raises TypeError for a wrong type, ValueError for a value out of range.
+    """
+
+    __slots__ = ()
+    _section: ClassVar[str] = "sglang"
+
+    def __init__(
+        self,
+        schedule_policy: SchedulePolicy | None = None,
+        page_size: int | None = None,
+        max_prefill_tokens: int | None = None,
+        chunked_prefill_size: int | None = None,
+        clip_max_new_tokens: int | None = None,
+        schedule_conservativeness: float | None = None,
+        *,
+        reference_quirks: bool | None = None,
+        overlap_schedule: bool | None = None,
+        ignore_eos: bool | None = None,
+        enable_mixed_chunk: bool | None = None,
+        scheduler_recv_interval: int | None = None,
+    ) -> None:
+        given = {
+            "schedule_policy": schedule_policy,
+            "page_size": page_size,
+            "max_prefill_tokens": max_prefill_tokens,
+            "chunked_prefill_size": chunked_prefill_size,
+            "clip_max_new_tokens": clip_max_new_tokens,
+            "schedule_conservativeness": schedule_conservativeness,
+            "reference_quirks": reference_quirks,
+            "overlap_schedule": overlap_schedule,
+            "ignore_eos": ignore_eos,
+            "enable_mixed_chunk": enable_mixed_chunk,
+            "scheduler_recv_interval": scheduler_recv_interval,
+        }
+        super().__init__({name: value for name, value in given.items() if value is not None})
+
+
+class TrtllmFields(TypedDict, total=False):
+    """The fields of TrtllmArgs, for a dict in its place."""
+
+    capacity_scheduler_policy: str | None
+
+
+class TrtllmArgs(FieldSet):
+    """Settings of a simulated TensorRT-LLM engine; None means its default.
+
+    Args:
+        capacity_scheduler_policy: Only ``"guaranteed_no_evict"``: a request is admitted when its whole output has room.
+            Default: ``"guaranteed_no_evict"``.
+
+    Raises TypeError for a wrong type, ValueError for a value out of range.
+    """
+
+    __slots__ = ()
+    _section: ClassVar[str] = "trtllm"
+
+    def __init__(
+        self,
+        capacity_scheduler_policy: str | None = None,
+    ) -> None:
+        given = {
+            "capacity_scheduler_policy": capacity_scheduler_policy,
+        }
+        super().__init__({name: value for name, value in given.items() if value is not None})
+
+
+class EngineFields(TypedDict, total=False):
+    """The keywords of MockEngineArgs and their types, also for a dict in its place: see help(MockEngineArgs)."""
+
+    engine_type: EngineType
+    num_gpu_blocks: int | None
+    num_gpu_blocks_override: int | None
+    block_size: int
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
+    enable_prefix_caching: bool
+    enable_chunked_prefill: bool
+    speedup_ratio: float
+    decode_speedup_ratio: float
+    dp_size: int
+    startup_time: float | None
+    worker_type: WorkerType | None
+    planner_profile_data: str | os.PathLike[str] | None
+    aic_backend: str | None
+    aic_system: str | None
+    aic_backend_version: str | None
+    aic_tp_size: int | None
+    aic_model_path: str | os.PathLike[str] | None
+    aic_moe_tp_size: int | None
+    aic_moe_ep_size: int | None
+    aic_attention_dp_size: int | None
+    aic_nextn: int | None
+    aic_nextn_accept_rates: str | None
+    aic_mtp_seed: int
+    aic_gemm_dtype: str | None
+    aic_moe_dtype: str | None
+    aic_fmha_dtype: str | None
+    aic_kv_cache_dtype: str | None
+    aic_comm_dtype: str | None
+    gpu_memory_utilization: float | None
+    mem_fraction_static: float | None
+    free_gpu_memory_fraction: float | None
+    enable_local_indexer: bool
+    bootstrap_port: int | None
+    handoff_session_timeout_ms: int
+    kv_bytes_per_token: int | None
+    kv_transfer_bandwidth: float | None
+    kv_transfer_timing_mode: KvTransferTimingMode
+    reasoning: ReasoningConfig | ReasoningFields | Mapping[str, Any] | None
+    response_replay_trace_path: str | os.PathLike[str] | None
+    zmq_kv_events_port: int | None
+    zmq_replay_port: int | None
+    preemption_mode: PreemptionMode
+    router_queue_policy: RouterQueuePolicy | None
+    sglang: SglangArgs | SglangFields | Mapping[str, Any] | None
+    trtllm: TrtllmArgs | TrtllmFields | Mapping[str, Any] | None
+    num_g2_blocks: int | None
+    num_g3_blocks: int | None
+    offload_batch_size: int | None
+    bandwidth_g1_to_g2_gbps: float | None
+    bandwidth_g2_to_g1_gbps: float | None
+    bandwidth_g2_to_g3_gbps: float | None
+    bandwidth_g3_to_g2_gbps: float | None
+    enable_g4_storage: bool
+    bandwidth_g2_to_g4_gbps: float | None
+    bandwidth_g4_to_g2_gbps: float | None
+    watermark: float
+    eviction_backend: EvictionBackend
+    scheduler: Scheduler
+    async_scheduling: bool
+    scheduler_reserve_full_isl: bool
+    long_prefill_token_threshold: int
+    timing_model: TimingModel | None
+    step_overhead_us: float
+    seq_overhead_us: float
+    request_overhead_us: float
+    prefill_scale: float
+    decode_scale: float
+    kv_pool_scale: float
+    calibration: str | os.PathLike[str] | None
