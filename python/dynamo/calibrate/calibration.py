@@ -10,6 +10,8 @@ import numpy as np
 
 from dynamo.calibrate import folds, profile, targets
 from dynamo.calibrate.fit import Estimate, Fit, fit
+from dynamo.calibrate.folds import tells
+from dynamo.calibrate.knobs import NEUTRAL
 from dynamo.calibrate.response import Response, design, is_closed, response
 from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Memory, OnTrial, Task, Trial, run_all
@@ -84,19 +86,17 @@ def calibrate(measurements: Sequence[Measurement], options: Options = Options())
 
     options.on_step(f"replaying {len(replays)} measurements with different knobs")
     tasks = [design(replay, options.part) for replay in replays]
-    found = run([task._replace(settings=(None, *task.settings)) for task in tasks])
     responses: list[Response] = []
-    before: list[Trial] = []
-    for task, trials in zip(tasks, found, strict=True):
-        made = response(task, trials[1:])
+    for task, trials in zip(tasks, run(tasks), strict=True):
+        made = response(task, trials)
         if isinstance(made, str):
             refused[made] = refused.get(made, 0) + 1
         else:
             responses.append(made)
-            before.append(trials[0])
     if not responses:
         raise Refusal("; ".join(refused) or "there are no measurements")
     options.on_step("fitting")
+    before = [r.value(NEUTRAL) for r in responses]  # closed loops: exactly that
     responses, fitted = _settled(responses, run)
     replays = [r.replay for r in responses]
     if not options.folds:
@@ -125,7 +125,7 @@ def _settled(
 
     With formulas made around an estimate, its misfit is that of real replays.
     """
-    found = fit(responses)
+    found = fit(tells(responses))
     moving = [i for i, r in enumerate(responses) if not is_closed(r.replay)]
     if not moving:
         return responses, found
@@ -137,8 +137,8 @@ def _settled(
             made = response(task, trials)
             if not isinstance(made, str):
                 around[i] = made
-        settled.append((found.misfit(around), around, found))
-        responses, found = around, fit(around)
+        settled.append((found.misfit(tells(around)), around, found))
+        responses, found = around, fit(tells(around))
     _, responses, found = min(settled, key=lambda one: one[0])
     return responses, found
 

@@ -12,12 +12,11 @@ import numpy as np
 from dynamo.calibrate import targets
 from dynamo.calibrate.fit import fit
 from dynamo.calibrate.response import Response
-from dynamo.calibrate.targets import METRICS, Part
+from dynamo.calibrate.targets import METRICS, Part, is_comparable
 from dynamo.calibrate.trials import Task, Trial
 from dynamo.validate.measurement import Replay
 
 _RESAMPLES = 500
-_MOST_CLIENTS = 128
 
 
 class Held(NamedTuple):
@@ -35,19 +34,25 @@ def fold_of(configuration: str, folds: int) -> int:
 
 
 def held_out(responses: Sequence[Response], folds: int, on_fold: Callable[[int], object] | None = None) -> list[Held]:
-    """For each response the knobs of a fit to all folds but its own."""
+    """For each response the knobs of a fit to all folds but its own, to those that tell something about knobs."""
+    telling = tells(responses)
     places = [fold_of(r.replay.measurement.configuration, folds) for r in responses]
     found: dict[int, Held] = {}
     for fold in range(folds):
         if on_fold is not None:
             on_fold(fold + 1)
-        found_without = fit([r for r, place in zip(responses, places, strict=True) if place != fold])
+        found_without = fit([r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold])
         for i, r in enumerate(responses):
             if places[i] == fold:
                 estimate = found_without.best(r.replay.measurement)
                 known = (estimate.knobs, estimate.level) if estimate else (None, "")
                 found[i] = Held(r.replay, r.part, *known)
     return [found[i] for i in range(len(responses))]
+
+
+def tells(responses: Sequence[Response]) -> list[Response]:
+    """The responses that a fit looks at: the comparable ones, or all if none is."""
+    return [r for r in responses if is_comparable(r.replay)] or list(responses)
 
 
 @dataclass(frozen=True)
@@ -95,19 +100,6 @@ def _draws(clusters: Sequence[Sequence[int]]) -> list[np.ndarray]:
 def _interval(values: np.ndarray) -> tuple[float, float]:
     low, high = np.percentile(values, (5, 95))
     return float(low), float(high)
-
-
-def is_comparable(replay: Replay) -> bool:
-    """Whether a row of the silicon table is one of those that calibrations are compared on.
-
-    At most 128 clients; requests did not wait for KV, which shows in a TTFT of more than a third of the time that the
-    answer took; and not Llama-3.1-8B, which was measured with a prefix cache.
-    """
-    m = replay.measurement
-    if m.concurrency is None or m.concurrency > _MOST_CLIENTS or "Llama-3.1-8B" in m.model:
-        return False
-    answer_ms = (m.tpot.mean or 0) * float(m.osl if isinstance(m.osl, int) else 0)
-    return (m.ttft.mean or 0) <= answer_ms / 3 or answer_ms == 0
 
 
 def tasks_of(held: Sequence[Held]) -> list[Task]:

@@ -53,6 +53,9 @@ SPREADS: list[Vector] = [np.array([knob.spread[level] for knob in KNOBS]) for le
 LOW: Vector = np.array([math.log(knob.low) for knob in KNOBS])
 HIGH: Vector = np.array([math.log(knob.high) for knob in KNOBS])
 
+# No knob changes anything.
+NEUTRAL: Vector = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
+
 
 def engine_arguments(values: Sequence[float]) -> dict[str, float]:
     """Values of the knobs as engine arguments."""

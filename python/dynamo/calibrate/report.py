@@ -37,9 +37,9 @@ def _held_out(found: Calibration) -> Iterator[str]:
     for engine in engines:
         rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
         yield from _line(engine, found, rows)
-        some = [i for i in rows if folds.is_comparable(found.replays[i])]
+        some = [i for i in rows if targets.is_comparable(found.replays[i])]
         if 0 < len(some) < len(rows):
-            yield from _line(f"{engine}, <= 128 clients, no waiting", found, some)
+            yield from _line(f"{engine}, those that tell", found, some)
 
 
 def _line(name: str, found: Calibration, rows: Sequence[int]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def scores(found: Calibration) -> dict[str, object]:
     for engine in sorted({r.measurement.engine for r in found.replays}):
         rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
         said[engine] = {"all": _score(found, rows)}
-        some = [i for i in rows if folds.is_comparable(found.replays[i])]
+        some = [i for i in rows if targets.is_comparable(found.replays[i])]
         if 0 < len(some) < len(rows):
             said[engine] = {"all": _score(found, rows), "comparable": _score(found, some)}
     return said

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynamo.calibrate.knobs import Vector
-from dynamo.validate.measurement import Figures, Measurement
+from dynamo.validate.measurement import Figures, Measurement, Replay
 from dynamo.validate.simulate import Outcome
+from dynamo.validate.sources.silicon import CAMPAIGNS
 
 METRICS = ("ttft", "tpot")
 _FIGURES = ("mean", "p50", "p90", "p99")
@@ -50,6 +51,24 @@ def simulated(measurement: Measurement, outcome: Outcome, part: Part = WHOLE) ->
     if measurement.requests is not None:
         return {"ttft": _distribution(part.of(outcome.ttft_ms)), "tpot": _distribution(part.of(outcome.tpot_ms))}
     return {metric: _known(getattr(measurement, metric), getattr(outcome, metric)) for metric in METRICS}
+
+
+# Beyond, queues decide the TTFT of a closed loop.
+_MOST_CLIENTS = 128
+
+
+def is_comparable(replay: Replay) -> bool:
+    """Whether a measurement tells something about the knobs: fits look at these, and scores list them apart.
+
+    Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer took;
+    and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
+    """
+    m = replay.measurement
+    if m.source in CAMPAIGNS and ((m.concurrency or 0) > _MOST_CLIENTS or "Llama-3.1-8B" in m.model):
+        return False
+    if m.concurrency is None or not isinstance(m.osl, int):
+        return True
+    return (m.ttft.mean or 0) <= (m.tpot.mean or 0) * m.osl / 3 or m.osl == 1
 
 
 def _known(of: Figures, values: Figures) -> Vector:
