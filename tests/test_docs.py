@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
-PAGES = ("workloads.md", "timing.md", "runs.md", "report.md", "decisions/0004-reference-quirks.md")
+PAGES = ("workloads.md", "timing.md", "accuracy.md", "runs.md", "report.md", "decisions/0004-reference-quirks.md")
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}
 BLOCK = re.compile(r"^```(jsonl|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

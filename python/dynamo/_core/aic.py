@@ -122,6 +122,8 @@ class Session:
         self.number = number
         self.asked = asked
         self.predictor = predictor
+        # The KV pool of one attention data-parallel rank as it was estimated last, in blocks.
+        self.pool_blocks: int | None = None
 
 
 # The SDK makes no promise about threads.
@@ -129,6 +131,14 @@ _sdk_lock = threading.Lock()
 _sessions: list[Session] = []
 # Answers about whole sessions, by question: the next run asks the same. Go remembers predictions.
 _remembered: dict[str, str] = {}
+
+
+def opened(asked: Mapping[str, Any]) -> Session | None:
+    """The session of this process that was opened last with all these values, None without one."""
+    for session in reversed(_sessions):
+        if all(session.asked.get(name, value) == value for name, value in asked.items()):
+            return session
+    return None
 
 
 def _open(asked: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +154,8 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
-    session = _sessions[asked["session"]].asked
+    opened_session = _sessions[asked["session"]]
+    session = opened_session.asked
     try:
         estimate = _module("memory").estimate_num_gpu_blocks
     except (ImportError, AttributeError):
@@ -170,7 +181,8 @@ def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
         raise Refusal(
             f"num_gpu_blocks: got nothing, want it given: it cannot be estimated: {_reason(error)}"
         ) from error
-    return {"blocks": int(blocks)}
+    opened_session.pool_blocks = int(blocks)
+    return {"blocks": opened_session.pool_blocks}
 
 
 def _predict(asked: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ The packages of the commands import this module before anything else, if ``pytho
 import os
 import sys
 
-_COMMANDS = ("dynamo.replay", "dynamo.mocker")
+_COMMANDS = ("dynamo.replay", "dynamo.mocker", "dynamo.validate")
 _INTERRUPTED = 130
 
 
