@@ -27,11 +27,9 @@ def _lines(estimate: Estimate) -> Iterator[str]:
     for i in range(len(KNOBS)):
         for k in range(i):
             if abs(estimate.correlation[i, k]) > _EXCHANGEABLE:
-                yield (
-                    f"{where}: {NAMES[k]} and {NAMES[i]} make up for each other; measure at "
-                    f"{'another prompt length' if 'prefill_scale' in (NAMES[i], NAMES[k]) else 'more and fewer clients'}"
-                    " to tell them apart"
-                )
+                other = "with other prompts" if "prefill_scale" in (NAMES[i], NAMES[k]) else "at more and fewer clients"
+                yield f"{where}: {NAMES[k]} and {NAMES[i]} make up for each other; measure {other} to tell them apart"
     for k, name in enumerate(NAMES):
         if estimate.values[k] - LOW[k] < 1e-3 or HIGH[k] - estimate.values[k] < 1e-3:
-            yield f"{where}: {name} is at its bound, {np.exp(estimate.values[k]):.4g}; the simulation lacks something else"
+            bound = f"{np.exp(estimate.values[k]):.4g}"
+            yield f"{where}: {name} is at its bound, {bound}; the simulation lacks something else"

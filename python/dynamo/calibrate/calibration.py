@@ -36,7 +36,7 @@ class Options:
         on_trial, on_step: Called with how much is done, and with what comes next in words.
     """
 
-    rules: Rules = Rules()  # immutable
+    rules: Rules = field(default_factory=Rules)
     folds: int = 5
     part: Part = targets.WHOLE
     jobs: int = 1

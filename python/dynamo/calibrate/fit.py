@@ -1,10 +1,10 @@
 """Finds the values of the knobs that agree best with measurements, for engines, GPUs and models at once.
 
-The logarithm of a knob is a sum: what is expected of it, and what the engine, the GPU and the model add. All parts are found
-together: the sum of squared errors of logarithms is minimised, with the size of each part as one more error. Few
-measurements so move a knob little, and what they cannot tell apart stays where it is expected. How large parts may be says
-what they are: kernels are faster or slower than their model by model, while host time comes with engine and GPU. Large
-errors count less than their square, because some published measurements are wrong.
+The logarithm of a knob is a sum: what is expected of it, and what the engine, the GPU and the model add. All parts
+are found together: the sum of squared errors of logarithms is minimised, with the size of each part as one more
+error. Few measurements so move a knob little, and what they cannot tell apart stays where it is expected. How large
+parts may be says what they are: kernels are faster or slower than their model by model, while host time comes with
+engine and GPU. Large errors count less than their square, because some published measurements are wrong.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _PARTS: tuple[Callable[[Measurement], Key], ...] = (
     lambda m: (m.engine, m.group[1]),
     LEVELS[3].key,
 )
-# How far two measurements of the same thing are apart, as a standard deviation of the logarithm: another container image
-# moves TTFT by 15 % and TPOT by 12 %, the same one by 2.5 % and 0.3 %.
+# How far two measurements of the same thing are apart, as a standard deviation of the logarithm: another container
+# image moves TTFT by 15 % and TPOT by 12 %, the same one by 2.5 % and 0.3 %.
 _NOISE = {"ttft": 0.12, "tpot": 0.06}
 # Single requests were measured with one image, and a profile of them is for that.
 _NOISE_OF_REQUESTS = {"ttft": 0.05, "tpot": 0.025}
@@ -131,7 +131,12 @@ class _Problem:
     def solved(self) -> tuple[dict[tuple[str, Key], Estimate], float]:
         """The estimates of the engine, and how far they are from what was expected."""
         solution = least_squares(
-            self._residuals, np.zeros(len(self._spread)), jac=self._jacobian, x_scale=self._spread, ftol=1e-5, max_nfev=40
+            self._residuals,
+            np.zeros(len(self._spread)),
+            jac=self._jacobian,
+            x_scale=self._spread,
+            ftol=1e-5,
+            max_nfev=40,
         )
         covariance = np.linalg.inv(solution.jac.T @ solution.jac)
         found = {
@@ -223,10 +228,12 @@ def _units(response: Response) -> dict[str, Vector]:
 
 def _softened(errors: Vector) -> Vector:
     """Errors whose squares grow like their size where they are large."""
-    return np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+    soft: Vector = np.sign(errors) * np.sqrt(2 * (np.sqrt(1 + errors**2) - 1))
+    return soft
 
 
 def _softening(errors: Vector) -> Vector:
     """The derivative of ``_softened``."""
     root = np.sqrt(1 + errors**2)
-    return (root + 1) ** 0.5 / (2**0.5 * root)
+    slope: Vector = (root + 1) ** 0.5 / (2**0.5 * root)
+    return slope

@@ -57,7 +57,7 @@ def tells(responses: Sequence[Response]) -> list[Response]:
 
 @dataclass(frozen=True)
 class Score:
-    """The errors of a group of replays, in percent: medians and means of their sizes, and 90 % intervals of the medians."""
+    """Errors of a group of replays, in percent: medians and means of their sizes, 90 % intervals of the medians."""
 
     count: int
     median: dict[str, float]

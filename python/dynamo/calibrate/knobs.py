@@ -33,9 +33,9 @@ class Knob:
 
 
 # Predicted kernels are too fast or too slow model by model; host time comes with the engine and the host of a GPU, and
-# carries over between models. Decoding is bound by memory, so a factor far from 1 mostly means that host time was taken for
-# GPU time: it would fit the same measurements with a larger overhead, and be wrong for other batch sizes. So it is held
-# near 1.
+# carries over between models. Decoding is bound by memory, so a factor far from 1 mostly means that host time was taken
+# for GPU time: it would fit the same measurements with a larger overhead, and be wrong for other batch sizes. So it is
+# held near 1.
 KNOBS = (
     Knob("prefill_scale", 0.5, 3, 1, (0.1, 0.1, 0.2, 0.15)),
     Knob("decode_scale", 0.6, 1.7, 1, (0.04, 0.04, 0.08, 0.08)),
@@ -62,6 +62,6 @@ def engine_arguments(values: Sequence[float]) -> dict[str, float]:
     return dict(zip(NAMES, map(float, values), strict=True))
 
 
-def rounded(values: Sequence[float]) -> tuple[float, ...]:
+def rounded(values: Sequence[float] | Vector) -> tuple[float, ...]:
     """Values as a profile has them: four significant digits."""
     return tuple(float(f"{value:.4g}") for value in values)

@@ -60,7 +60,7 @@ def _run(given: argparse.Namespace) -> int:
         profile.write(found.profile(made, kv_tokens), given.output)
     except OSError as error:
         return console.fail(f"cannot write {given.output!r}: {error.strerror}", console.FAILED)
-    console.print_text(f"\nSaved: {given.output}; use it as engine argument \"calibration\": {json.dumps(given.output)}")
+    console.print_text(f'\nSaved: {given.output}; use it as engine argument "calibration": {json.dumps(given.output)}')
     return 0
 
 
@@ -124,7 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Fit physical constants of simulated engines to measurements of real ones, and write a profile.",
         epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/calibrate.md explains all of it.",
     )
-    parser.add_argument("sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files")
+    parser.add_argument(
+        "sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the profile goes")
     parser.add_argument(
         "--source-format", choices=list(sources.FORMATS), metavar="NAME", help="format of MEASURED (default: detected)"

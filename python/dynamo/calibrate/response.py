@@ -1,10 +1,10 @@
 """How the figures of a measurement follow from the knobs, as a formula made from a few replays.
 
-In a closed loop without a request overhead the order of things does not depend on how long passes take: who shares a pass
-with whom is decided by counts. Then mean TTFT and TPOT are sums of pass durations, and so linear in every knob that
-stretches passes; five replays tell all coefficients. The request overhead does move arrivals: what it adds is taken from
-replays with a few values of it, and interpolated. Open loops, where arrivals do not wait for passes, are linear only nearby:
-their formula is made anew around each fit.
+In a closed loop without a request overhead the order of things does not depend on how long passes take: who shares a
+pass with whom is decided by counts. Then mean TTFT and TPOT are sums of pass durations, and so linear in every knob
+that stretches passes; five replays tell all coefficients. The request overhead does move arrivals: what it adds is
+taken from replays with a few values of it, and interpolated. Open loops, where arrivals do not wait for passes, are
+linear only nearby: their formula is made anew around each fit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Response:
         x, y = self.request_us, self.at_request[metric]
         i = self._piece(request_us)
         share = (request_us - x[i]) / (x[i + 1] - x[i])
-        return y[i] + share * (y[i + 1] - y[i])
+        added: Vector = y[i] + share * (y[i + 1] - y[i])
+        return added
 
 
 def is_closed(replay: Replay) -> bool:

@@ -30,7 +30,8 @@ class Part:
         """The values of these requests that are known."""
         column = np.asarray(values, dtype=float)
         chosen = column[round(self.begin * len(column)) : round(self.end * len(column))]
-        return chosen[~np.isnan(chosen)]
+        known: Vector = chosen[~np.isnan(chosen)]
+        return known
 
 
 WHOLE = Part()
@@ -60,8 +61,8 @@ _MOST_CLIENTS = 128
 def is_comparable(replay: Replay) -> bool:
     """Whether a measurement tells something about the knobs: fits look at these, and scores list them apart.
 
-    Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer took;
-    and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
+    Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer
+    took; and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
     """
     m = replay.measurement
     if m.source in CAMPAIGNS and ((m.concurrency or 0) > _MOST_CLIENTS or "Llama-3.1-8B" in m.model):

@@ -67,10 +67,9 @@ def run_all(tasks: Sequence[Task], memory: Memory, jobs: int, on_trial: OnTrial 
     """
     missing = [_without_known(task, memory) for task in tasks]
     batches = _batches([task for task in missing if task.settings])
-    done, total = 0, sum(len(batch) for batch in batches)
-    for task, found in _carried_out(batches, jobs):
+    total = sum(len(batch) for batch in batches)
+    for done, (task, found) in enumerate(_carried_out(batches, jobs), start=1):
         memory.keep(task, found)
-        done += 1
         if on_trial is not None:
             on_trial(done, total)
     return [[_known(memory, task, setting) for setting in task.settings] for task in tasks]
