@@ -79,6 +79,13 @@ func Load(id int64, config string) (text string, err error) {
 	})
 }
 
+// Foresee returns what is known of runs before they begin, as JSON text (see job.Foresee). It blocks and is cancelled as
+// Run, and takes the one run of its id.
+func Foresee(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	return perform(id, func(r *run) (string, error) { return job.Foresee(config, &r.monitor) })
+}
+
 // Use makes a run that has not started take its trace from Load.
 func Use(id, loaded int64) (err error) {
 	defer border.Guard(&err)

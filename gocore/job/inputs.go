@@ -27,7 +27,10 @@ type inputFile struct {
 }
 
 // inputFiles lists the files that a run has read, in a fixed order.
-func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
+func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) { return listInputs(s, m.hash) }
+
+// listInputs lists them with what hash says of their bytes.
+func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, error) {
 	files := []inputFile{}
 	add := func(argument, path string) {
 		files = append(files, inputFile{Argument: argument, Path: path})
@@ -52,7 +55,7 @@ func inputFiles(s *Spec, m *Monitor) ([]inputFile, error) {
 	addModel("aic_perf_config", s.routing.session, add)
 	for i := range files {
 		var err error
-		if files[i].SHA256, err = m.hash(files[i]); err != nil {
+		if files[i].SHA256, err = hash(files[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", files[i].Argument, err)
 		}
 	}

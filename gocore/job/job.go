@@ -138,9 +138,7 @@ func (r *run) config() replay.Config {
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && !r.online, SLA: r.sla,
 	}, r.deployment, r.routing.mode, r.stages)
-	if r.planned {
-		cfg.Planner = askedPlanner{r.monitor.Ask}
-	}
+	cfg.Planner = r.scaling.planner(r.monitor)
 	return cfg
 }
 
@@ -157,7 +155,7 @@ func (r *run) poll(nowMs float64, finished int) error {
 // logged simulates, and writes the decisions of the routers to the file of router_log, if that is given.
 func (r *run) logged() (e ended, err error) {
 	if r.outputs.routerLog == "" {
-		return r.timed()
+		return r.ticked()
 	}
 	err = writeWhole(r.outputs.routerLog, func(file io.Writer) error {
 		log := newDecisionLog(file, r.workload)
@@ -165,8 +163,22 @@ func (r *run) logged() (e ended, err error) {
 			stage.Log = log.add
 		}
 		var err error
-		e, err = r.timed()
+		e, err = r.ticked()
 		return errors.Join(err, log.flush())
+	})
+	return e, err
+}
+
+// ticked simulates, and writes the ticks of the planner to the file that is meant for them, if there is one.
+func (r *run) ticked() (e ended, err error) {
+	if r.scaling.log == "" {
+		return r.timed()
+	}
+	err = writeWhole(r.scaling.log, func(file io.Writer) error {
+		r.scaling.ticks = newTickLog(file)
+		var err error
+		e, err = r.timed()
+		return errors.Join(err, r.scaling.ticks.flush())
 	})
 	return e, err
 }
@@ -184,7 +196,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.planned, e.Scaling)}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.scaling.on(), e.Scaling)}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

@@ -52,7 +52,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if !config.Seeded {
 		r.config.Seed = o.Uint("seed")
 	}
-	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !o.Bool("planner") {
+	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + r.mode.Name,
 		}

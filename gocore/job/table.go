@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/router"
@@ -51,6 +52,7 @@ const (
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
 	takesPlanner      taken = "planner"
+	takesAutoscaler   taken = "autoscaler"
 )
 
 // Groups of --help.
@@ -69,8 +71,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}},
 		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
 		flag: "trace_file",
-		help: "Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
-		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
+		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - reads standard input",
+		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
@@ -80,8 +82,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "format of the trace (default: mooncake)",
-		doc:   strictjson.Listed(workload.FormatNames(), "``%q``") + ".",
+		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
+		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for which docs/workloads.md has an example each.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -94,8 +96,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "fraction of each trace prompt replaced by a shared prefix (default: 0)",
-		doc:   "Fraction of each prompt of an applied-compute trace that is replaced by a prefix which sessions share, 0 (default) to 1.",
+		help:  "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts share (default: 0)",
+		doc:   "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in traces that do not say what prompts share.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
@@ -182,20 +184,20 @@ var options = slices.Concat([]option{
 		doc:   "Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.",
 	},
 	{
-		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		group: deploymentGroup,
 		help:  "simulated workers (default: 1)",
 		doc:   "Simulated workers of one pool; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "prefill workers of a disaggregated deployment (default: 1)",
 		doc:     "Prefill workers of two pools; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "decode workers of a disaggregated deployment (default: 1)",
@@ -272,6 +274,20 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner, offline: true, aside: true,
 		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+	},
+	{
+		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesAutoscaler, offline: true,
+		group: deploymentGroup,
+		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
+		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true, offline: true,
+		metavar: "FILE", group: deploymentGroup,
+		help: "write one JSON object for each tick of the planner or autoscaler",
+		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"slices"
 	"sync"
 
@@ -21,6 +22,9 @@ type Trace struct {
 	traceSpec
 	hashes   []string // SHA-256 of the files, in hexadecimal
 	requests int
+	longest  int // prompt, in tokens
+	// arrivalRPS is requests per second between the first and the last session's start, 0 if the trace has no such span.
+	arrivalRPS float64
 
 	mu     sync.Mutex
 	parsed map[reading]*workload.Workload
@@ -29,10 +33,18 @@ type Trace struct {
 // reading says in what form an engine needs the prompts of a trace.
 type reading struct {
 	blockSize   int
-	namePartial bool // workload.TraceSpec.NamePartialBlocks
+	namePartial bool   // workload.TraceSpec.NamePartialBlocks
+	seed        uint64 // of what the trace leaves to chance, 0 if that is nothing
 }
 
-func readingFor(args engineargs.Args) reading { return reading{args.BlockSize, args.ComparesTokens()} }
+// readingFor is what a run with this seed wants for engines with these arguments.
+func (t traceSpec) readingFor(args engineargs.Args, seed uint64) reading {
+	as := reading{blockSize: args.BlockSize, namePartial: args.ComparesTokens()}
+	if t.format.Draws() {
+		as.seed = seed
+	}
+	return as
+}
 
 // traceOptions are the options of a run that say how to read a trace.
 var traceOptions = []string{
@@ -86,8 +98,25 @@ func LoadTrace(config string, m *Monitor) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.requests = len(w.Turns)
+	t.measure(w)
 	return t, nil
+}
+
+// measure notes what is told of a trace before it is replayed.
+func (t *Trace) measure(w *workload.Workload) {
+	t.requests = len(w.Turns)
+	for i := range w.Turns {
+		t.longest = max(t.longest, w.Turns[i].InputTokens)
+	}
+	first, last := math.Inf(1), math.Inf(-1)
+	for _, session := range w.Sessions {
+		if session.Timed {
+			first, last = min(first, session.StartMs), max(last, session.StartMs)
+		}
+	}
+	if span := last - first; span > 0 && !math.IsInf(span, 0) {
+		t.arrivalRPS = float64(t.requests) / span * 1000
+	}
 }
 
 // JSON says what was loaded: {"sha256": ["..."], "requests": 12}.

@@ -27,9 +27,10 @@
 //	applied_compute_agentic    applied.go
 //	dynamo                     record.go (lines), recording.go (checks), lower.go (which request waits for which), dynamo.go; and
 //	                           convert.go, which writes the same as Mooncake rows
+//	all others                 package traffic reads them, imported.go makes turns of its requests
 //
-// All read lines with trace.go and lines.go, objects with object.go and values with value.go, and word their errors the
-// same way: file, line, field, value, what is allowed. synthetic.go makes workloads up, with lengths from distribution.go
-// and starts from arrivals.go; write.go saves workloads; schedule.go normalises and scales times; driver.go decides what
-// is ready.
+// format.go lists their names. Those with a reader here read lines with trace.go, objects with object.go and values with
+// value.go; all word their errors the same way: file, line, field, value, what is allowed. synthetic.go makes workloads up,
+// with lengths from distribution.go and starts from arrivals.go; write.go saves workloads; schedule.go normalises and scales
+// times; driver.go decides what is ready.
 package workload

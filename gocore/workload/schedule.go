@@ -13,6 +13,8 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	switch {
 	case concurrency && w.WaitFor != nil:
 		return fmt.Errorf("%s: requests of trace_format %v wait for each other, replay_concurrency is not supported with it", w.File, w.Format)
+	case !concurrency && w.untimed:
+		return fmt.Errorf("%s: the requests have no arrival times, they need replay_concurrency", w.File)
 	case !concurrency && w.Format == AppliedCompute:
 		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
 	}

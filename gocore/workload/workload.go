@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/workload/traffic"
 )
 
 // Workload is all turns of a run, in the order of the trace or of generation, and the sessions they form.
@@ -23,8 +25,10 @@ type Workload struct {
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
 
-	sources []string // the files of a dynamo trace, and where in them each turn stands
+	sources []string // the files of a trace that has several, and where in them each turn stands
 	places  []place
+	untimed bool          // no session has a start
+	unit    string        // what Turn.Row counts, "" for lines
 	made    *made         // instead of Turns and Sessions, see SyntheticSpec.Passing
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
@@ -41,6 +45,7 @@ type Notes struct {
 	Shortened int // prompts cut to what their block ids cover
 	Surplus   int // more block ids than the prompt needs
 	WideIDs   int // block ids beyond 32 bits, of which only the low 32 bits count
+	Imported  []traffic.Note
 	Strays    []Stray
 }
 
@@ -58,6 +63,9 @@ func (n Notes) Texts(requests int) []string {
 		if note.count > 0 {
 			texts = append(texts, fmt.Sprintf("%d of %d requests: %s", note.count, requests, note.what))
 		}
+	}
+	for _, note := range n.Imported {
+		texts = append(texts, note.String())
 	}
 	for _, stray := range n.Strays {
 		texts = append(texts, fmt.Sprintf("%d of %d requests: the key %q is not read, did you mean %q?", stray.Rows, requests, stray.Key, stray.Meant))
@@ -114,18 +122,19 @@ func (w *Workload) fault(turn int32, err error) error {
 	return fmt.Errorf("%s: %w", w.TurnName(turn), err)
 }
 
-// TurnName is how messages call a turn: by file and 1-based line, or by the 0-based number of its generation.
+// TurnName is how messages call a turn: by file and 1-based line or number, or by the 0-based number of its generation.
 func (w *Workload) TurnName(turn int32) string {
 	row := turn
 	if w.made == nil {
 		row = w.Turns[turn].Row
 	}
+	unit := cmp.Or(w.unit, "line")
 	switch {
 	case w.File == "":
 		return fmt.Sprintf("request %d", row)
 	case w.places != nil:
 		at := w.places[turn]
-		return fmt.Sprintf("%s line %d", w.sources[at.source], at.line)
+		return fmt.Sprintf("%s %s %d", w.sources[at.source], unit, at.line)
 	}
-	return fmt.Sprintf("%s line %d", w.File, row+1)
+	return fmt.Sprintf("%s %s %d", w.File, unit, row+1)
 }

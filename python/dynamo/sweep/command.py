@@ -1,0 +1,33 @@
+"""The command line that repeats the run of a point."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo._shell.options import run_options
+from dynamo.sweep import keys
+
+_MAX_TIME = "max_sim_time_ms"
+_AIC = "aic_perf_config"
+
+
+def command(arguments: Mapping[str, Any]) -> str:
+    """``python -m dynamo.replay ...`` for the keys of ``--config``. It can be pasted into a shell."""
+    words = ["python", "-m", "dynamo.replay"]
+    options = run_options()
+    traces = arguments.get(keys.TRACE_FILES, [])
+    words += [traces] if isinstance(traces, str) else traces
+    for name, value in sorted(arguments.items()):
+        if name == keys.TRACE_FILES:
+            continue
+        if name == _MAX_TIME:
+            words += ["--max-sim-time-seconds", repr(value / 1000)]
+        elif name == _AIC:
+            for field, item in sorted(value.items()):
+                words += [options[field].flag, str(item)]
+        else:
+            words += [options[name].flag, json.dumps(value) if isinstance(value, Mapping) else str(value)]
+    return shlex.join(words)

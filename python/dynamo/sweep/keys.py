@@ -1,0 +1,92 @@
+"""Names of what a sweep can set: keys of a run, and fields of its objects, such as ``engine.max_num_seqs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from dynamo._core import spelling, values
+from dynamo._shell.options import run_options
+from dynamo._shell.tables import table
+
+TOPOLOGY = "topology"
+AGG, DISAGG = "agg", "disagg"
+TRACE, TRACE_FILES = "trace", "trace_files"
+
+OBJECTS: Mapping[str, tuple[str, str]] = {
+    "engine": ("extra_engine_args", "engine_args"),
+    "prefill": ("prefill_engine_args", "engine_args"),
+    "decode": ("decode_engine_args", "engine_args"),
+    "router": ("router_config", "router_config"),
+    "aic": ("aic_perf_config", "aic_perf_config"),
+}
+"""What stands before the dot of a field: the key of the run that holds it, and the table of its fields."""
+
+POOLS = ("num_prefill_workers", "num_decode_workers")
+_OBJECT_KEYS = frozenset(key for key, _ in OBJECTS.values())
+_OWN = {
+    "report_json": "a sweep writes reports of its own",
+    "rows": "a sweep keeps the figures of runs, not their rows",
+    "worker_type": "topology decides it",
+}
+
+
+@cache
+def run_keys() -> frozenset[str]:
+    """The keys that a run of a sweep may have: those of ``--config``, without output files."""
+    known = run_options().items()
+    return frozenset(
+        {TRACE} | {name for name, option in known if option.parameter and not option.writes and name != "rows"}
+    )
+
+
+@cache
+def names() -> frozenset[str]:
+    """All names that a sweep can set, but for fields of nested objects."""
+    fields = {f"{prefix}.{field['name']}" for prefix, (_, of) in OBJECTS.items() for field in table(of)["fields"]}
+    return run_keys() | fields | {TOPOLOGY}
+
+
+def check(where: str, name: str) -> None:
+    """Raises ValueError unless a sweep can set what this name stands for."""
+    short = ".".join(name.split(".")[:2])
+    if short in names() and name.rpartition(".")[2] not in _OWN:
+        if name == short or _is_nested(*name.split(".")):
+            return
+    elif reason := _OWN.get(name.rpartition(".")[2]) or (run_options().get(name) and _output(name)):
+        raise ValueError(f"{where}: {name}: want it left out: {reason}")
+    near = spelling.nearest(name, names())
+    hint = (
+        f"did you mean {near}?"
+        if near
+        else "want a key of --config, or a field of engine, prefill, decode, router, aic"
+    )
+    raise ValueError(f"{where}: unknown key {values.brief(values.show(name))}, {hint}")
+
+
+def _output(name: str) -> str:
+    return "a sweep keeps the figures of runs, not their files" if run_options()[name].writes else ""
+
+
+def _is_nested(prefix: str, field: str, *rest: str) -> bool:
+    inner = table(OBJECTS[prefix][1]).get("nested", {}).get(field, ()) if prefix in OBJECTS else ()
+    return len(rest) == 1 and any(item["name"] == rest[0] for item in inner)
+
+
+def holder(name: str) -> tuple[str, list[str]] | None:
+    """The key of the run that holds a field, and the path to it there; None for a key of the run itself."""
+    prefix, *path = name.split(".")
+    return (OBJECTS[prefix][0], path) if path else None
+
+
+def is_object(name: str) -> bool:
+    """Whether a key of the run holds an object."""
+    return name in _OBJECT_KEYS
+
+
+def default(name: str) -> Any:
+    """The default of a key or field, None if it has none."""
+    prefix, _, field = name.partition(".")
+    rows: Iterable[Mapping[str, Any]] = table(OBJECTS[prefix][1])["fields"] if field else table("run_options")["fields"]
+    return next((row["default"] for row in rows if row["name"] == (field or name)), None)

@@ -1,0 +1,154 @@
+"""The command line of sweeps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dynamo._core import values
+from dynamo._shell import console
+from dynamo.sweep.spec import EXECUTORS
+
+_NO_RESULT = ("rejected", "failed")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs ``python -m dynamo.sweep`` with these arguments (those of the process if None) and returns its exit code.
+
+    0: done. 2: bad input, nothing was run. 1: results could not be kept, or no point has any. 130: it was interrupted.
+    """
+    return console.exit_code(lambda: _command(_parser().parse_args(argv)))
+
+
+def _command(options: argparse.Namespace) -> int:
+    done: int = options.command(options)
+    return done
+
+
+def _run(options: argparse.Namespace) -> int:
+    from dynamo.sweep import sweep
+
+    spec, folder = values.text("SPEC", options.spec), values.text("-o", options.output)
+    with _interruptible(folder), _display() as show:
+        found = sweep.run(spec, folder, store=options.store, on_progress=show, **_execution(options))
+    return _present(found)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from dynamo.sweep import sweep
+
+    with _interruptible(options.directory), _display() as show:
+        found = sweep.resume(options.directory, retry=options.retry, on_progress=show, **_execution(options))
+    return _present(found)
+
+
+def _execution(options: argparse.Namespace) -> dict[str, Any]:
+    return {"executor": options.executor, "jobs": options.jobs, "address": options.address}
+
+
+def _display() -> Any:
+    from dynamo.sweep.progress import Display
+
+    return Display(sys.stderr is not None and sys.stderr.isatty())
+
+
+class _interruptible:
+    """Says how to go on with a sweep that Ctrl-C has interrupted, if it had begun."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        from dynamo.sweep.folder import POINTS_FILE
+
+        if kind is KeyboardInterrupt and Path(self._folder, POINTS_FILE).exists():
+            console.say(f"go on with: python -m dynamo.sweep resume {self._folder}")
+
+
+def _present(found: Any) -> int:
+    """Prints the report of a sweep that is done. Points without results everywhere are a failure."""
+    console.print_text(str(found).rstrip())
+    console.print_text(f"Simulated {found.simulated:,} runs {found.place}\nSaved report to: {found.directory}")
+    if found.points and all(point["status"] in _NO_RESULT for point in found.points):
+        return console.fail(f"no point has a result; the first: {found.points[0]['reason']}", console.FAILED)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from dynamo.sweep.folder import Folder
+
+    folder = Folder.existing(options.directory)
+    try:
+        counts = folder.counts()
+    finally:
+        folder.close()
+    done = sum(counts.values()) - counts.get("open", 0)
+    each = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print_text(f"{done} of {sum(counts.values())} points are finished: {each or 'none'}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from dynamo.sweep import report, sweep
+
+    found = sweep.load(options.directory)
+    if options.json:
+        console.print_text(json.dumps(found.content))
+        return 0
+    written = report.write(found.content, Path(options.directory))
+    console.print_text(str(found).rstrip())
+    console.print_text(f"Wrote: {', '.join(str(path) for path in written)}")
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from dynamo.sweep import difference, sweep
+
+    found = difference.compare(sweep.load(options.before).content, sweep.load(options.after).content)
+    console.print_text(json.dumps(found) if options.json else difference.text(found).rstrip())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = console.Parser(
+        prog="python -m dynamo.sweep",
+        description="Find the deployment that serves a workload best: vary a run, keep every result, compare.",
+        epilog="docs/sweeps.md describes specifications; examples/sweeps has some.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = _add(commands, "run", _run, "carry out a specification, or what is left of it")
+    run.add_argument("spec", metavar="SPEC", help="the specification, YAML or JSON")
+    run.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for points, results and report")
+    run.add_argument("--store", metavar="FILE", help="keep results of runs in this file, which sweeps may share")
+    resume = _add(commands, "resume", _resume, "go on with a sweep that was interrupted")
+    resume.add_argument("directory", metavar="DIR", help="the folder of the sweep")
+    resume.add_argument("--retry", action="store_true", help="also try points again that failed or took too long")
+    for command in (run, resume):
+        command.add_argument("--executor", choices=EXECUTORS, help="where runs are carried out (default: threads)")
+        command.add_argument("--jobs", type=int, metavar="N", help="runs at the same time (default: all processors)")
+        command.add_argument("--address", metavar="ADDRESS", help="the Ray cluster (default: auto)")
+    status = _add(commands, "status", _status, "count the points of a sweep by how they ended")
+    status.add_argument("directory", metavar="DIR", help="the folder of the sweep")
+    report = _add(commands, "report", _report, "write the report of what is finished, and print it")
+    report.add_argument("directory", metavar="DIR", help="the folder of the sweep")
+    report.add_argument("--json", action="store_true", help="print the content of the report as JSON instead")
+    diff = _add(commands, "diff", _diff, "compare the results of two sweeps")
+    diff.add_argument("before", metavar="DIR1", help="the folder of a sweep")
+    diff.add_argument("after", metavar="DIR2", help="the folder of another one")
+    diff.add_argument("--json", action="store_true", help="print the differences as JSON")
+    return parser
+
+
+def _add(commands: Any, name: str, command: Any, description: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=description, description=f"{description}.".capitalize()
+    )
+    parser.set_defaults(command=command)
+    return parser

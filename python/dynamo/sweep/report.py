@@ -1,0 +1,167 @@
+"""The files that a report consists of: its content as JSON, a text for people, tables for programs."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dynamo.replay import files
+from dynamo.sweep import points
+
+JSON_FILE, TEXT_FILE, CSV_FILE, PARQUET_FILE = "report.json", "report.txt", "points.csv", "points.parquet"
+_MOST_ROWS, _MOST_REASONS = 20, 10
+
+
+def write(content: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Writes all files of a report and returns their paths. The Parquet file needs pyarrow, and is left out without."""
+    rows = table(content)
+    written = [folder / JSON_FILE, folder / TEXT_FILE, folder / CSV_FILE]
+    files.write_whole(written[0], json.dumps(content, indent=1) + "\n")
+    files.write_whole(written[1], text(content))
+    files.write_whole(written[2], _csv(rows))
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        return written
+    columns = arrow.table({name: _column(rows, name) for name in _names(rows)})
+    files.write_by(folder / PARQUET_FILE, lambda path: parquet.write_table(columns, str(path)))
+    return [*written, folder / PARQUET_FILE]
+
+
+def table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A flat row for each point: knobs, status and reason, every figure and the ends of its interval, the command.
+
+    A figure that is called like a knob is not repeated.
+    """
+    rows = []
+    for point in content["points"]:
+        row = {"id": point["id"], **{name: _cell(value) for name, value in point["knobs"].items()}}
+        row |= {"topology": point["topology"], "status": point["status"], "reason": point["reason"]}
+        row["on_front"] = point["on_front"]
+        for name, number in point["figures"].items():
+            row.setdefault(name, number)
+            if name in point["intervals"]:
+                row[f"{name}_low"], row[f"{name}_high"] = point["intervals"][name]
+        row["command"] = point["command"]
+        rows.append(row)
+    return rows
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All columns; the command is the last."""
+    names = dict.fromkeys(name for row in rows for name in row if name != "command")
+    return [*names, "command"]
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """A column of one type: texts if the values are mixed."""
+    found = [row.get(name) for row in rows]
+    types = {type(value) for value in found if value is not None}
+    if len(types) > 1 and types != {int, float}:
+        return [None if value is None else points.label(value) for value in found]
+    return (
+        [float(value) for value in found if value is not None] if types == {int, float} and None not in found else found
+    )
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _names(rows), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def text(content: Mapping[str, Any]) -> str:
+    """The report for people: the front, which knobs matter, and why the other points are out."""
+    by_id = {point["id"]: point for point in content["points"]}
+    parts = [_counts(content)]
+    front = [by_id[found] for found in content["fronts"]["all"]]
+    if front:
+        parts.append(_front(content, front))
+        parts += [_influence(figure, entries) for figure, entries in content["influence"].items() if entries]
+    else:
+        parts.append("No point keeps the SLA." if by_id else "There are no points.")
+    if reasons := _reasons(content):
+        parts.append(reasons)
+    return "\n\n".join(parts) + "\n"
+
+
+def _counts(content: Mapping[str, Any]) -> str:
+    counts = content["counts"]
+    total = sum(counts.values())
+    each = ", ".join(f"{count} {status}" for status, count in counts.items())
+    bounds = f"\nSLA: {', '.join(content['sla'])}" if content["sla"] else ""
+    return f"{total} points: {each}{bounds}"
+
+
+def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> str:
+    """Knobs and objectives of the points that no other one beats."""
+    figures = list(dict.fromkeys([*(o["figure"] for o in content["objectives"]), "gpus"]))
+    knobs = [knob["name"] for knob in content["search"]]
+    header = [*knobs, *figures]
+    rows = [
+        [*(points.label(p["knobs"][name]) if name in p["knobs"] else "-" for name in knobs)]
+        + [_shown(p, name) for name in figures]
+        for p in front[:_MOST_ROWS]
+    ]
+    lines = [f"Not beaten by any other point ({len(front)}, best {figures[0]} first):", *_aligned(header, rows)]
+    if len(front) > _MOST_ROWS:
+        lines.append(f"... and {len(front) - _MOST_ROWS} more, see {CSV_FILE}")
+    if front[0]["limited_by"]:
+        lines.append(f"The first one is limited by {front[0]['limited_by']}")
+    return "\n".join([*lines, "The first one again:", f"  {front[0]['command']}"])
+
+
+def _shown(point: Mapping[str, Any], name: str) -> str:
+    number = point["figures"].get(name)
+    if number is None:
+        return "-"
+    interval = point["intervals"].get(name)
+    half = f" +- {(interval[1] - interval[0]) / 2:.3g}" if interval and interval[1] > interval[0] else ""
+    return f"{number:.6g}{half}"
+
+
+def _influence(figure: str, entries: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [
+            entry["knob"],
+            f"{100 * entry['share']:.0f} %",
+            ", ".join(f"{m['value']}: {m['mean']:.4g}" for m in entry["means"]),
+        ]
+        for entry in entries
+    ]
+    return "\n".join([f"What decides {figure}:", *_aligned(["knob", "share", "mean by value"], rows)])
+
+
+def _reasons(content: Mapping[str, Any]) -> str:
+    """Why points are out, with how many are for the same reason. Numbers are left out to tell reasons alike."""
+    counted: dict[tuple[str, str], int] = {}
+    for point in content["points"]:
+        if point["status"] not in ("ok", "open"):
+            reason = point["reason"].split(": got ")[0] if point["sla"] else point["reason"]
+            counted[(point["status"], reason)] = counted.get((point["status"], reason), 0) + 1
+    if not counted:
+        return ""
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    rows = [[str(count), status, reason] for (status, reason), count in ordered[:_MOST_REASONS]]
+    more = len(ordered) - _MOST_REASONS
+    lines = ["Why not:", *_aligned(["points", "status", "reason"], rows)]
+    return "\n".join([*lines, f"... and {more} more reasons"] if more > 0 else lines)
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *rows]
+    ]

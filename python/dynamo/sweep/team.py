@@ -1,0 +1,131 @@
+"""The threads that evaluate points, and the thread that watches over them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dynamo.sweep import points
+from dynamo.sweep.evaluate import Evaluator, figure
+from dynamo.sweep.folder import Finished, Folder, Point
+from dynamo.sweep.progress import Progress
+from dynamo.sweep.runs import Runs
+from dynamo.sweep.search import Search
+from dynamo.sweep.simulate import Stopped
+from dynamo.sweep.spec import Spec
+from dynamo.sweep.store import FAILED, OK, StoreError
+
+_TICK_SECONDS = 0.1
+# For how many points at a time it is asked what is known of them.
+_AHEAD = 64
+# How long points that another process has taken are left alone before they are looked at again.
+_OTHERS_SECONDS = 0.2
+
+OnProgress = Callable[[Progress], object]
+
+
+class Team:
+    """Evaluates the points of a folder until there are no more."""
+
+    def __init__(
+        self, spec: Spec, folder: Folder, runs: Runs, evaluator: Evaluator, search: Search, made_by: str
+    ) -> None:
+        self._spec, self._folder, self._runs = spec, folder, runs
+        self._evaluator, self._search, self._made_by = evaluator, search, made_by
+        self._lock, self._ahead = threading.Lock(), threading.Lock()
+        self._seen = 0  # up to this point, what can be known without a run is known
+        self._finished = 0
+        self._best: tuple[float, str] | None = None
+        self._fatal: BaseException | None = None
+        self._stopping = threading.Event()
+        self._began = time.monotonic()
+
+    def work(self, slots: int, on_progress: OnProgress | None) -> None:
+        """Evaluates all points, so many at a time. What interrupts it leaves a folder that can be resumed."""
+        show = on_progress or (lambda _: None)
+        try:
+            while True:
+                self._round(slots, show)
+                if self._folder.open_points():  # others are at it
+                    self._stopping.wait(_OTHERS_SECONDS)
+                elif not self._search.extend(self._folder, self._made_by):
+                    break
+            show(self._progress())
+        finally:
+            self._stopping.set()
+
+    def _round(self, slots: int, show: OnProgress) -> None:
+        """Evaluates all points that are open now."""
+        threads = [
+            threading.Thread(target=self._serve, daemon=True) for _ in range(min(slots, self._folder.open_points()))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            while any(thread.is_alive() for thread in threads):
+                threads[0].join(_TICK_SECONDS) if threads[0].is_alive() else time.sleep(_TICK_SECONDS / 10)
+                show(self._progress())
+        except BaseException:
+            self._stop()
+            for thread in threads:
+                thread.join()
+            raise
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        self._runs.stop()
+
+    def _serve(self) -> None:
+        """One thread: takes points until there are none. What ends it, other than that, ends the sweep."""
+        try:
+            while not self._stopping.is_set() and (point := self._folder.take()) is not None:
+                self._evaluate(point)
+        except (Stopped, KeyboardInterrupt):
+            self._stop()
+        except BaseException as error:
+            with self._lock:
+                self._fatal = self._fatal or error
+            self._stop()
+
+    def _look_ahead(self, point: Point) -> None:
+        with self._ahead:
+            if point.id > self._seen:
+                self._evaluator.look_ahead(self._folder.open_after(point.id, _AHEAD))
+                self._seen = point.id + _AHEAD - 1
+
+    def _evaluate(self, point: Point) -> None:
+        try:
+            self._look_ahead(point)
+            finished = self._evaluator(point.knobs)
+        except (Stopped, KeyboardInterrupt, StoreError, MemoryError):
+            self._folder.give_back(point.id)
+            raise
+        except Exception as error:  # a mistake of ours in one point is no reason to lose the others
+            finished = Finished(FAILED, f"internal error: {type(error).__name__}: {error}", {})
+        self._folder.finish(point.id, finished)
+        with self._lock:
+            self._finished += 1
+            self._note_best(point, finished)
+
+    def _note_best(self, point: Point, finished: Finished) -> None:
+        objective = self._spec.objectives[0]
+        plain: Any = finished.outcome.get("figures", {}).get(objective.figure)
+        if finished.status != OK or plain is None:
+            return
+        number = figure(plain).mean
+        if self._best is None or ((number > self._best[0]) == objective.maximize and number != self._best[0]):
+            knobs = " ".join(f"{name}={points.label(value)}" for name, value in point.knobs.items())
+            self._best = (number, f"best {objective.figure} {number:.5g} ({knobs})")
+
+    def _progress(self) -> Progress:
+        counts = self._folder.counts()
+        total = max(self._search.total, sum(counts.values()))
+        done = sum(counts.values()) - counts.get("open", 0)
+        with self._lock:
+            rate = self._finished / max(time.monotonic() - self._began, 1e-9)
+            left = (total - done) / rate if rate > 0 else None
+            return Progress(done, total, rate, left, self._best[1] if self._best else "")

@@ -1,0 +1,424 @@
+"""Sweeps through their command line and from Python: points, figures, searches, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import WALL_CLOCK, Cli, refused, row, write_trace
+
+from dynamo import sweep
+from dynamo.replay import run_synthetic_trace_replay
+
+MADE = {"input_tokens": 300, "output_tokens": 20, "request_count": 60, "arrival_interval_ms": 5}
+DRAWN = {**MADE, "input_tokens": "uniform(100,500)"}
+WORKERS = {"num_workers": [1, 2, 4]}
+
+Spec = dict[str, Any]
+
+
+def spec_of(**keys: Any) -> Spec:
+    return {"run": MADE, "search": WORKERS, **keys}
+
+
+@pytest.fixture
+def sweeps(cli: Cli) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``python -m dynamo.sweep run`` with a specification, in the folder ``out``."""
+
+    def run(spec: Mapping[str, Any] | str, *options: str) -> subprocess.CompletedProcess[str]:
+        text = spec if isinstance(spec, str) else yaml.safe_dump(dict(spec), sort_keys=False)
+        Path("spec.yaml").write_text(text)
+        return cli("run", "spec.yaml", "-o", "out", *options, module="dynamo.sweep")
+
+    return run
+
+
+def only(found: sweep.Sweep) -> Mapping[str, Any]:
+    (point,) = found
+    return point
+
+
+def test_figures_are_those_of_the_replay() -> None:
+    engine = {"num_gpu_blocks": 4096, "aic_tp_size": 2}
+    run = {**MADE, "extra_engine_args": engine}
+    found = sweep.run({"run": run, "search": {"num_workers": [3], "engine.max_num_seqs": [4]}, "gpu_hour_price": 2.5})
+    report = run_synthetic_trace_replay(
+        **MADE,  # type: ignore[arg-type]
+        num_workers=3,
+        extra_engine_args={**engine, "max_num_seqs": 4},
+    )
+    point = only(found)
+    assert (point["status"], point["topology"], point["figures"]["gpus"]) == ("ok", "agg", 6)
+    kept = {k: v for k, v in report.items() if k not in WALL_CLOCK | {"timing_model", "provenance"}}
+    assert kept.items() <= point["figures"].items()
+    assert point["figures"]["output_tok_s_per_gpu"] == report["output_throughput_tok_s"] / 6
+    assert point["figures"]["tok_s_per_user"] == 1000 / report["mean_tpot_ms"]
+    price = 2.5 * report["gpu_hours"] * 1e6 / report["total_output_tokens"]
+    assert point["figures"]["cost_per_million_output_tokens"] == price
+
+
+def test_the_command_of_a_point_repeats_it(sweeps: Callable[..., Any], cli: Cli, folder: Path) -> None:
+    trace = write_trace(folder / "a trace.jsonl", [row(10 * at, 64, 8, [at % 3, 9]) for at in range(12)])
+    run = {"trace": trace, "trace_block_size": 32, "max_sim_time_ms": 50_000, "router_mode": "kv_router"}
+    search = {
+        "topology": ["agg", "disagg"],
+        "engine.block_size": [16],
+        "num_workers": [2],
+        "num_prefill_workers": [2],
+        "router.overlap_score_credit": [0.5],
+    }
+    assert sweeps({"run": run, "search": search}).returncode == 0
+    found = sweep.load("out")
+    assert [point["topology"] for point in found] == ["agg", "disagg"]
+    for point in found:
+        done = cli(*shlex.split(point["command"])[3:], "--report-json", "report.json")
+        assert done.returncode == 0, done.stderr
+        report = json.loads(Path("report.json").read_text())
+        for name in ("mean_ttft_ms", "output_throughput_tok_s", "gpu_hours"):
+            assert report[name] == point["figures"][name]
+
+
+def test_topologies_have_knobs_of_their_own() -> None:
+    search = {
+        "topology": ["agg", "disagg"],
+        "num_workers": [2, 4],
+        "num_prefill_workers": [1, 2],
+        "num_decode_workers": [1],
+        "prefill.max_num_batched_tokens": [4096, 8192],
+        "engine.max_num_seqs": [16],
+    }
+    found = sweep.run({"run": MADE, "search": search})
+    assert [(p["topology"], len(p["knobs"])) for p in found] == [("agg", 3)] * 2 + [("disagg", 5)] * 4
+    assert all(p["status"] == "ok" for p in found)
+    assert {p["figures"]["gpus"] for p in found} == {2, 3, 4}
+    pools = found.points[-1]["arguments"]
+    assert pools["prefill_engine_args"] == {
+        "worker_type": "prefill",
+        "max_num_seqs": 16,
+        "max_num_batched_tokens": 8192,
+    }
+    assert pools["decode_engine_args"] == {"worker_type": "decode", "max_num_seqs": 16}
+
+
+def test_topologies_have_the_same_scheduler() -> None:
+    """An engine's own one is refused for two pools."""
+    agg, disagg = sweep.run({"run": MADE, "search": {"topology": ["agg", "disagg"], "engine.scheduler": ["vllm"]}})
+    assert (agg["status"], disagg["status"]) == ("ok", "rejected")
+    assert "scheduler" in disagg["reason"]
+
+
+def test_one_worker_needs_no_router() -> None:
+    search = {"num_workers": [1, 2], "router_mode": ["round_robin", "kv_router"], "router.prefill_load_scale": [1, 2]}
+    found = sweep.run({"run": MADE, "search": search})
+    assert [dict(p["knobs"]) for p in found] == [
+        {"num_workers": 1},
+        {"num_workers": 2, "router_mode": "round_robin"},
+        {"num_workers": 2, "router_mode": "kv_router", "router.prefill_load_scale": 1},
+        {"num_workers": 2, "router_mode": "kv_router", "router.prefill_load_scale": 2},
+    ]
+    assert all(p["status"] == "ok" for p in found)
+
+
+def test_settings_change_several_keys() -> None:
+    settings = {"small": {"engine.num_gpu_blocks": 256, "num_workers": 4}, "large": {"engine.num_gpu_blocks": 4096}}
+    found = sweep.run({"run": MADE, "search": {"gpu": {"settings": settings}}, "where": "num_workers <= 4"})
+    assert [p["knobs"] for p in found] == [{"gpu": "small"}, {"gpu": "large"}]
+    assert [p["figures"]["gpus"] for p in found] == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ({"log": [16, 128]}, [16, 32, 64, 128]),
+        ({"log": [1, 100], "points": 3}, [1, 10, 100]),
+        ({"log": [8, 20], "step": 2}, [8, 16]),
+        ({"linear": [1, 4]}, [1, 2, 3, 4]),
+        ({"linear": [10, 30], "step": 10}, [10, 20, 30]),
+        ({"linear": [10, 20], "points": 3}, [10, 15, 20]),
+        ({"values": [3, 1]}, [3, 1]),
+    ],
+)
+def test_ranges(given: Mapping[str, Any], values: list[int]) -> None:
+    found = sweep.run({"run": MADE, "search": {"engine.max_num_seqs": given}})
+    assert [p["knobs"]["engine.max_num_seqs"] for p in found] == values
+
+
+def test_what_cannot_be_feasible_is_listed_and_not_run() -> None:
+    search = {"num_workers": [1, 8], "engine.num_gpu_blocks": [2, 4096]}
+    found = sweep.run({"run": MADE, "search": search, "where": "gpus <= 4"})
+    assert [p["status"] for p in found] == ["infeasible", "ok", "infeasible", "infeasible"]
+    assert found.points[0]["reason"].startswith("extra_engine_args: a prompt of 300 tokens is larger than the KV pool")
+    assert found.points[3]["reason"] == "where: gpus <= 4 (gpus is 8)"
+    assert found.simulated == 1
+    assert found.content["counts"] == {"infeasible": 3, "ok": 1}
+
+
+def test_a_missed_bound_is_named() -> None:
+    found = sweep.run(spec_of(sla={"p99_ttft_ms": 1e-3, "output_throughput_tok_s": 1, "mean_itl_ms": {"max": 1e-6}}))
+    for point in found:
+        assert point["status"] == "infeasible"
+        assert point["reason"].startswith("mean_itl_ms <= 1e-06: got ")  # missed by more than the other
+        assert [verdict["met"] for verdict in point["sla"]] == [True, False, True, False]
+        assert point["figures"]["mean_ttft_ms"] > 0
+    assert found.front == []
+    assert "No point keeps the SLA." in str(found)
+
+
+def test_rejected_requests_are_a_missed_bound() -> None:
+    search = {"engine.num_gpu_blocks": [6]}
+    run = {**MADE, "input_tokens": "uniform(100,380)"}
+    assert only(sweep.run({"run": run, "search": search}))["reason"].startswith("rejected_requests <= 0: got ")
+    found = only(sweep.run({"run": run, "search": search, "sla": {"rejected_requests": 60}}))
+    assert (found["status"], found["figures"]["rejected_requests"] > 0) == ("ok", True)
+
+
+def test_a_point_that_is_refused_does_not_end_the_sweep(sweeps: Callable[..., Any]) -> None:
+    done = sweeps(spec_of(search={"num_workers": [0, 2], "engine.block_size": [64, 7.5]}))
+    assert done.returncode == 0, done.stderr
+    found = sweep.load("out")
+    assert [p["status"] for p in found] == ["rejected", "rejected", "ok", "rejected"]
+    assert found.points[0]["reason"].startswith("num_workers: got 0")
+    assert "block_size: got 7.5" in found.points[3]["reason"]
+
+
+def test_seeds_give_intervals() -> None:
+    def once(seed: int) -> float:
+        return float(only(sweep.run({"run": {**DRAWN, "seed": seed}, "search": {"num_workers": [2]}}))["figures"][name])
+
+    name = "mean_ttft_ms"
+    numbers = [once(seed) for seed in (0, 1, 2)]
+    point = only(sweep.run({"run": DRAWN, "search": {"num_workers": [2]}, "seeds": 3}))
+    mean = sum(numbers) / 3
+    half = 4.302652729911275 * math.sqrt(sum((n - mean) ** 2 for n in numbers) / 2 / 3)
+    assert point["figures"][name] == pytest.approx(mean, rel=1e-12)
+    assert point["intervals"][name] == pytest.approx([mean - half, mean + half], rel=1e-12)
+    assert half > 0
+    assert len(set(point["runs"])) == 3
+
+
+def test_recorded_traces_are_bootstrapped_only_on_request(folder: Path) -> None:
+    rows = [row(40 * at, 64 + at, 8, [at, 1000 + at, 2000 + at]) for at in range(40)]
+    for at in range(0, 40, 4):
+        rows[at]["session_id"] = rows[at + 1]["session_id"] = f"s{at}"
+        del rows[at + 1]["timestamp"]
+        rows[at + 1]["delay"] = 5
+    run = {"trace": write_trace(folder / "t.jsonl", rows), "trace_block_size": 32}
+    search = {"num_workers": [1, 2]}
+    with pytest.raises(ValueError, match="seeds: got 4, want it left out"):
+        sweep.run({"run": run, "search": search, "seeds": 4})
+    plain = sweep.run({"run": run, "search": search})
+    drawn = sweep.run({"run": run, "search": search, "seeds": 4, "bootstrap": "sessions"}, "out")
+    for one, other in zip(plain, drawn, strict=True):
+        assert one["figures"] == other["figures"]  # the trace itself is the estimate
+        low, high = other["intervals"]["mean_ttft_ms"]
+        assert low < other["figures"]["mean_ttft_ms"] < high
+        assert len(set(other["runs"])) == 5
+    copies = [json.loads(line) for line in Path("out/bootstrap/trace_0.jsonl").read_text().splitlines()]
+    sessions = {line.get("session_id") for line in copies} - {None}
+    assert any("#2" in session for session in sessions)
+    own: dict[int, str] = {}  # a copy of a session shares nothing with the session
+    for line in copies:
+        for block in line["hash_ids"]:
+            assert own.setdefault(block, json.dumps(line["hash_ids"])) == json.dumps(line["hash_ids"])
+
+
+def test_find_max_rate() -> None:
+    spec = spec_of(sla={"p99_ttft_ms": 60}, load={"find_max_rate": {"tolerance": 0.05}})
+    found = sweep.run(spec)
+    rates = [point["figures"]["arrival_rps"] for point in found]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1]
+    for point in found:
+        assert point["status"] == "ok"
+        assert point["figures"]["p99_ttft_ms"] <= 60
+        assert point["limited_by"].startswith("p99_ttft_ms <= 60: got ")
+        ratio = point["arguments"]["arrival_speedup_ratio"]
+        assert point["figures"]["arrival_rps"] == pytest.approx(200 * ratio)
+        faster = {**MADE, "num_workers": point["knobs"]["num_workers"], "arrival_speedup_ratio": ratio * 1.05}
+        assert run_synthetic_trace_replay(**faster)["p99_ttft_ms"] > 60  # type: ignore[arg-type]
+
+
+def test_find_max_rate_says_so_if_there_is_none() -> None:
+    point = only(sweep.run(spec_of(search={"num_workers": [1]}, sla={"p99_ttft_ms": 1e-3}, load="find_max_rate")))
+    assert point["status"] == "infeasible"
+    assert point["limited_by"].startswith("missed even at ")
+
+
+def test_find_min_gpus() -> None:
+    bound = 40
+    search = {"topology": ["agg", "disagg"], "engine.max_num_seqs": [64]}
+    found = sweep.run({"run": MADE, "search": search, "sla": {"mean_ttft_ms": bound}, "load": "find_min_gpus"})
+    agg, disagg = found
+    workers = agg["arguments"]["num_workers"]
+    assert workers > 1
+    assert agg["figures"]["mean_ttft_ms"] <= bound
+    fewer = run_synthetic_trace_replay(**MADE, num_workers=workers - 1, extra_engine_args={"max_num_seqs": 64})  # type: ignore[arg-type]
+    assert fewer["mean_ttft_ms"] > bound
+    assert disagg["figures"]["mean_ttft_ms"] <= bound
+    pools = {"prefill_engine_args": {"worker_type": "prefill"}, "decode_engine_args": {"worker_type": "decode"}}
+    for prefill in range(1, int(disagg["figures"]["gpus"])):  # all that are smaller, one by one
+        for decode in range(1, int(disagg["figures"]["gpus"]) - prefill):
+            numbers = {"num_prefill_workers": prefill, "num_decode_workers": decode, "router_mode": "round_robin"}
+            report = run_synthetic_trace_replay(**MADE, **pools, **numbers)  # type: ignore[arg-type]
+            assert report["mean_ttft_ms"] > bound
+
+
+def test_objectives_and_the_front() -> None:
+    objectives = ["gpus", {"minimize": "p99_e2e_latency_ms"}]
+    found = sweep.run({"run": MADE, "search": {"num_workers": {"linear": [1, 8]}}, "objectives": objectives})
+    numbers = [(p["figures"]["gpus"], p["figures"]["p99_e2e_latency_ms"]) for p in found]
+    beaten = {a for a in numbers for b in numbers if b != a and b[0] <= a[0] and b[1] <= a[1]}
+    assert [(p["figures"]["gpus"], p["figures"]["p99_e2e_latency_ms"]) for p in found.front] == sorted(
+        set(numbers) - beaten
+    )
+    assert found.content["hulls"]["all"][0] == found.content["fronts"]["all"][0]
+    assert set(found.content["hulls"]["all"]) <= set(found.content["fronts"]["all"])
+    (knob,) = found.content["influence"]["gpus"]
+    assert (knob["knob"], knob["share"]) == ("num_workers", pytest.approx(1))
+
+
+def test_points_as_tables(sweeps: Callable[..., Any]) -> None:
+    pandas, parquet = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
+    assert sweeps(spec_of(where="gpus < 4", seeds=2, run=DRAWN)).returncode == 0
+    frame = sweep.load("out").to_pandas()
+    assert list(frame["num_workers"]) == [1, 2, 4]
+    assert list(frame["status"]) == ["ok", "ok", "infeasible"]
+    assert (frame["mean_ttft_ms_low"][:2] <= frame["mean_ttft_ms"][:2]).all()
+    saved = parquet.read_table("out/points.parquet").to_pandas().set_index("id")
+    assert list(saved.columns) == list(frame.columns)
+    assert list(pandas.read_csv("out/points.csv")["num_workers"]) == [1, 2, 4]
+    assert json.loads(Path("out/report.json").read_text()) == sweep.load("out").content
+
+
+def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
+    done = sweeps(spec_of(jobs=2))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("3 points: 3 ok\nSLA: rejected_requests <= 0\n\nNot beaten by any other point")
+    assert done.stdout.endswith("Simulated 3 runs in 2 threads\nSaved report to: out\n")
+    status = cli("status", "out", module="dynamo.sweep")
+    assert status.stdout == "3 of 3 points are finished: 3 ok\n"
+    again = cli("resume", "out", module="dynamo.sweep")
+    assert "Simulated 0 runs" in again.stdout
+    report = cli("report", "out", "--json", module="dynamo.sweep")
+    assert json.loads(report.stdout) == json.loads(Path("out/report.json").read_text())
+    Path("other.yaml").write_text(
+        yaml.safe_dump(spec_of(run={**MADE, "output_tokens": 25}, search={"num_workers": [1, 3]}))
+    )
+    assert cli("run", "other.yaml", "-o", "other", module="dynamo.sweep").returncode == 0
+    diff = cli("diff", "out", "other", module="dynamo.sweep")
+    assert diff.stdout.startswith("0 points are the same, 1 differ\nthe specifications differ in run, search\n")
+    assert "2 points are in the first only, such as num_workers=2" in diff.stdout
+    assert cli("diff", "out", "out", module="dynamo.sweep").stdout == "3 points are the same, 0 differ\n"
+
+
+BAD: dict[str, tuple[str, str]] = {
+    "": ("nothing.yaml", "no such file"),
+    "unknown key": ("serach: {}", 'unknown key "serach", did you mean search?'),
+    "no run": ("search: {num_workers: [1]}", "run: got nothing"),
+    "key of run": (
+        "run: {router_mod: x}\nsearch: {num_workers: [1]}",
+        'run: unknown key "router_mod", did you mean router_mode?',
+    ),
+    "output": (
+        "run: {input_tokens: 1, report_jsonl_path: x}\nsearch: {num_workers: [1]}",
+        "report_jsonl_path: want it left out",
+    ),
+    "no search": ("run: {input_tokens: 1}", "search: got nothing"),
+    "empty search": ("run: {input_tokens: 1}\nsearch: {}", "search: got nothing"),
+    "empty list": ("run: {input_tokens: 1}\nsearch: {num_workers: []}", "search: num_workers: got an empty list"),
+    "twice": ("run: {input_tokens: 1}\nsearch: {num_workers: [1, 1]}", "search: num_workers: 1 is given twice"),
+    "knob": ("run: {input_tokens: 1}\nsearch: {engine.max_num_sqs: [1]}", "did you mean engine.max_num_seqs?"),
+    "range": ("run: {input_tokens: 1}\nsearch: {num_workers: {log: [0, 8]}}", "search: num_workers: log: got 0"),
+    "pools": ("run: {input_tokens: 1}\nsearch: {decode.max_num_seqs: [1]}", "is for two pools"),
+    "topology": ("run: {input_tokens: 1}\nsearch: {topology: [both]}", 'topology: got "both", want agg or disagg'),
+    "own scheduler": (
+        "run: {input_tokens: 1}\nsearch: {topology: [agg, disagg], decode.scheduler: [vllm]}",
+        "decode.scheduler: want engine.scheduler with topology",
+    ),
+    "grid": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: {linear: [1, 2000]}, engine.max_num_seqs: {linear: [1, 2000]}}",
+        "search: got a grid of 4000000 points, want at most 1000000, or a sampler",
+    ),
+    "condition": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nwhere: prefill_gpu < 3",
+        "unknown name prefill_gpu, did you mean prefill_gpus?",
+    ),
+    "code": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nwhere: __import__('os').getcwd() == ''",
+        "is not allowed",
+    ),
+    "objective": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nobjectives: [p99_tfft_ms]",
+        'objectives: unknown figure "p99_tfft_ms", did you mean p99_ttft_ms?',
+    ),
+    "direction": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nobjectives: [num_requests]",
+        "want {maximize: num_requests} or {minimize: num_requests}",
+    ),
+    "price": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nobjectives: [cost_per_million_tokens]",
+        "cost_per_million_tokens: want gpu_hour_price with it",
+    ),
+    "goodput": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nobjectives: [goodput_ratio]",
+        "goodput_ratio: want sla_ttft_ms",
+    ),
+    "load": ("run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nload: find_max_rate", "want an sla"),
+    "workers": (
+        "run: {input_tokens: 1}\nsearch: {num_workers: [1]}\nsla: {p99_ttft_ms: 1}\nload: find_min_gpus",
+        "load: find_min_gpus: got num_workers in run or search",
+    ),
+    "bad run": ("run: {input_tokens: 1}\nsearch: {num_workers: [1]}", "run: request_count: got nothing"),
+    "no trace": ("run: {trace: none.jsonl}\nsearch: {num_workers: [1]}", "none.jsonl: no such file"),
+    "address": (
+        "run: {input_tokens: 1, output_tokens: 1, request_count: 1}\nsearch: {num_workers: [1]}\nexecutor: prcesses",
+        'executor: got "prcesses", did you mean processes?',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(sweeps: Callable[..., Any], name: str) -> None:
+    text, message = BAD[name]
+    done = (
+        sweeps(text)
+        if name
+        else subprocess.run(
+            [sys.executable, "-m", "dynamo.sweep", "run", text, "-o", "out"], capture_output=True, text=True, timeout=60
+        )
+    )
+    assert message.lower() in refused(done).lower()
+    assert not Path("out").exists()
+
+
+def test_another_specification(sweeps: Callable[..., Any]) -> None:
+    assert sweeps(spec_of()).returncode == 0
+    before = Path("out/report.json").read_bytes()
+    assert "out: holds a sweep of another specification" in refused(sweeps(spec_of(search={"num_workers": [3]})))
+    assert Path("out/report.json").read_bytes() == before
+    assert sweeps(spec_of(timeout_s=60, jobs=1)).returncode == 0  # that decides no result
+
+
+def test_changed_input(sweeps: Callable[..., Any], folder: Path) -> None:
+    spec = {"run": {"trace": "t.jsonl", "trace_block_size": 32}, "search": WORKERS}
+    write_trace(folder / "t.jsonl", [row(10 * at, 64, 8, [at, 9]) for at in range(12)])
+    assert sweeps(spec).returncode == 0
+    write_trace(folder / "t.jsonl", [row(10 * at, 64, 9, [at, 9]) for at in range(12)])
+    assert "out: its input files have changed" in refused(sweeps(spec))
+
+
+def test_timeouts_end_a_point_and_not_the_sweep() -> None:
+    endless = {"output_tokens": 200_000, "request_count": 300_000, "input_tokens": 8}
+    search = {"size": {"settings": {"endless": endless, "small": {}}}}
+    spec = {"run": {**MADE, "extra_engine_args": {"max_num_seqs": 1}}, "search": search, "timeout_s": 10}
+    found = sweep.run({**spec, "jobs": 1})
+    assert [p["status"] for p in found] == ["timeout", "ok"]
+    assert found.points[0]["reason"] == "not finished after 10 s (timeout_s)"
