@@ -41,7 +41,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -183,6 +183,11 @@ $(ACCURACY_INSTALLED): $(SOURCES) | $(ACCURACY_ENVIRONMENT)
 
 accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the tables of docs/accuracy.md (1 GB)
 	$(ACCURACY_BIN)/python tests/accuracy/table.py --write docs/accuracy.md --keep build/accuracy
+
+profiles: $(ACCURACY_INSTALLED) ## Fit the calibration profile that is part of the program to the public measurements (1 GB)
+	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check -r python/calibrate-requirements.txt
+	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv --receive-interval \
+		--resume build/profiles.jsonl -o gocore/calibration/shipped/profile.json
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \

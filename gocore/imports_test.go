@@ -55,6 +55,7 @@ var areas = []struct {
 		"engine/vllmv1":     {"engine", "engine/calendar", "engine/roster", "engine/transit", "engineargs", "kvcache", "kvcache/paged", "timing"},
 		"engine/sglangsrt":  {"engine", "engine/roster", "engine/transit", "engineargs", "kvcache", "kvcache/radix", "timing"},
 		"worker":            {"engine", "engine/intake", "engine/sglang", "engine/sglangsrt", "engine/vllm", "engine/vllmv1", "engineargs", "strictjson", "timing"},
+		"calibration":       {"engineargs", "spelling"},
 		"cachetrace":        {"engine", "engineargs", "kvcache", "worker"},
 	}},
 	{"many engines in virtual time, and on the clock", map[string][]string{
@@ -96,8 +97,8 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"live/serve":     {"aic/session", "cachetrace", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},
@@ -126,7 +127,7 @@ var apart = []struct {
 var impure = []string{"time", "os", "net", "sync", "sync/atomic", "runtime", "log", "math/rand"}
 
 var shells = []string{
-	"aic/session", "cachetrace", "fieldtable", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
+	"aic/session", "cachetrace", "calibration", "fieldtable", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
 	"live/connlimit", "live/freeport", "live/guard", "live/plane", "live/publish", "live/publish/zmtp",
 	"live/rendezvous", "live/serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
 	"replay/online", "timing/profile", "truth/passes",

@@ -49,6 +49,9 @@ type Args struct {
 	Profile string
 	// Knobs adjust durations and the size of the pool to what was measured.
 	Knobs Knobs
+	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package calibration.
+	Calibration string
+	Given       Given
 	// AIC is the session that predicts durations instead of these models. Without a Backend there is none.
 	AIC aic.Config
 	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
@@ -319,6 +322,8 @@ func build(o *strictjson.Object) Args {
 		Transfer:            transfer(o),
 		Profile:             o.Text("planner_profile_data"),
 		Knobs:               knobs(o),
+		Calibration:         o.Text("calibration"),
+		Given:               givenKnobs(o),
 		Drafts:              o.Int("aic_nextn"),
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),
 		DraftSeed:           o.Uint("aic_mtp_seed"),

@@ -142,6 +142,9 @@ var table = []field{
 		"Factor on the predicted time of decode passes.").byKeyword(),
 	row("kv_pool_scale", factor, 1.0,
 		"Factor on an estimated KV pool.").withAIC().byKeyword(),
+	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
+		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this package: it sets those "+
+			"of the six fields above that are left out.").byKeyword(),
 	row("has_perf_model", strictjson.Any{}, nil,
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }

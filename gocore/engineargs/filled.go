@@ -18,6 +18,7 @@ func Filled(text string) (map[string]any, error) {
 	for _, f := range table {
 		_, nested := f.Type.(strictjson.Nested)
 		switch {
+		case !o.Given(f.Name) && leftToProfile(o, f.Name): // a default would win over the profile
 		case nested || f.use == silent || slices.Contains(spelledAnew, f.Name):
 		case o.Null(f.Name) && f.Default != nil: // no limit
 			filled[f.Name] = nil
@@ -40,7 +41,7 @@ var spelledAnew = []string{"worker_type", "is_prefill", "is_decode", "block_size
 func fillSpelledAnew(filled map[string]any, o *strictjson.Object) {
 	filled["worker_type"] = workerType(o).String()
 	filled["block_size"] = blockSize(o)
-	if !estimatesPool(o) {
+	if !estimatesPool(o) && !leftToProfile(o, "num_gpu_blocks") {
 		filled["num_gpu_blocks"] = numGPUBlocks(o)
 	}
 	nested := map[string]any{}

@@ -1,6 +1,8 @@
 package engineargs
 
 import (
+	"slices"
+
 	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
@@ -37,6 +39,38 @@ func (k Knobs) Pool(blocks int) int {
 		return blocks
 	}
 	return int(k.KVPoolScale * float64(blocks))
+}
+
+// Given is which of the arguments are given that a calibration profile could set.
+type Given uint8
+
+// calibrated are the arguments that a profile sets; their places are the bits of Given.
+var calibrated = []string{
+	"num_gpu_blocks", "kv_pool_scale", "prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us", "request_overhead_us",
+}
+
+// Has reports whether an argument is given.
+func (g Given) Has(name string) bool {
+	i := slices.Index(calibrated, name)
+	return i >= 0 && g>>i&1 == 1
+}
+
+// leftToProfile reports whether a calibration profile may set an argument.
+func leftToProfile(o *strictjson.Object, name string) bool {
+	return o.Given("calibration") && slices.Contains(calibrated, name) && !givenKnobs(o).Has(name)
+}
+
+// givenKnobs looks only at objects that ask for calibration.
+func givenKnobs(o *strictjson.Object) (g Given) {
+	if !o.Given("calibration") {
+		return 0
+	}
+	for i, name := range calibrated {
+		if o.Given(name) || name == "num_gpu_blocks" && o.Given("num_gpu_blocks_override") {
+			g |= 1 << i
+		}
+	}
+	return g
 }
 
 // knobs are those of a checked object. Decode workers get their requests from prefill workers, for which the time of a

@@ -33,6 +33,11 @@ type namedScheduler struct {
 	engine EngineType
 }
 
+// String is the name of the rules, without a release.
+func (s Scheduler) String() string {
+	return schedulers[slices.IndexFunc(schedulers, func(n namedScheduler) bool { return n.rules == s })].name
+}
+
 func schedulerNames() []string {
 	var names []string
 	for _, s := range schedulers {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/aic"
+	"dynosim/gocore/calibration"
 	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing/profile"
@@ -47,6 +48,7 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 			if err := addProfile(name, args.Profile, add); err != nil {
 				return nil, err
 			}
+			addCalibration(name, args.Calibration, add)
 			addModel(name, args.AIC, add)
 		}
 	}
@@ -67,6 +69,13 @@ func addLengths(argument string, l *workload.Lengths, add func(argument, path st
 	}
 	if path, drawn := l.File(); drawn {
 		add(argument, path)
+	}
+}
+
+// addCalibration adds the file of a calibration profile; the one that is part of the program is known by its version.
+func addCalibration(argument, path string, add func(argument, path string)) {
+	if path != "" && path != calibration.Auto {
+		add(argument+".calibration", path)
 	}
 }
 

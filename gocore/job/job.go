@@ -65,6 +65,7 @@ type run struct {
 	monitor    *Monitor
 	sdk        *sdk
 	deployment deployment // with the sizes of KV pools that the AIC SDK has estimated
+	calibrated []string   // what profiles have set
 	models     models
 	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
@@ -77,7 +78,10 @@ type run struct {
 func load(s *Spec, m *Monitor) (*run, error) {
 	r := &run{Spec: s, monitor: m, sdk: newSDK(m)}
 	var err error
-	if r.deployment, err = r.sdk.sizePools(s.deployment); err != nil {
+	if r.deployment, r.calibrated, err = s.deployment.calibrate(); err != nil {
+		return nil, err
+	}
+	if r.deployment, err = r.sdk.sizePools(r.deployment); err != nil {
 		return nil, err
 	}
 	if r.models, err = loadModels(r.deployment, r.sdk); err != nil {
@@ -101,7 +105,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 
 // check returns the warnings of a run that is about to begin.
 func (r *run) check() []string {
-	return slices.Concat(r.warnings, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
+	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
 }
 
 // ended is the outcome of a simulation.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"dynosim/gocore/aic/session"
+	"dynosim/gocore/calibration"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/strictjson"
 )
@@ -31,6 +32,14 @@ func aicArguments(o *strictjson.Object) map[string]any {
 // by itself: it stands for one attention data-parallel rank.
 func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 	const option = "engine arguments"
+	var words string
+	var err error
+	if in.args, words, err = calibration.Calibrate(option, in.args); err != nil {
+		return err
+	}
+	if words != "" {
+		in.warnings = append(in.warnings, words)
+	}
 	if in.args.AIC.Backend == "" {
 		return in.loadProfile(option)
 	}

@@ -129,6 +129,8 @@ class MockEngineArgs(FieldSet):
         prefill_scale: Factor on the predicted time of prompts.
         decode_scale: Factor on the predicted time of decode passes.
         kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend``.
+        calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
+            package: it sets those of the six fields above that are left out.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and
     the memory fractions can be set.

@@ -236,3 +236,4 @@ class EngineFields(TypedDict, total=False):
     prefill_scale: float
     decode_scale: float
     kv_pool_scale: float
+    calibration: str | os.PathLike[str] | None

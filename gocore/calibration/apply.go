@@ -1,0 +1,75 @@
+package calibration
+
+import (
+	"fmt"
+	"strings"
+
+	"dynosim/gocore/engineargs"
+)
+
+// knobs are where a knob stands in an entry and in engine arguments.
+var knobs = []struct {
+	name   string
+	most   float64
+	factor bool
+	fitted func(*Values) **float64
+	arg    func(*engineargs.Knobs) *float64
+}{
+	{"prefill_scale", 1000, true, func(v *Values) **float64 { return &v.PrefillScale }, func(k *engineargs.Knobs) *float64 { return &k.PrefillScale }},
+	{"decode_scale", 1000, true, func(v *Values) **float64 { return &v.DecodeScale }, func(k *engineargs.Knobs) *float64 { return &k.DecodeScale }},
+	{"step_overhead_us", 1e9, false, func(v *Values) **float64 { return &v.StepOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.StepOverheadUs }},
+	{"seq_overhead_us", 1e9, false, func(v *Values) **float64 { return &v.SeqOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.SeqOverheadUs }},
+	{"request_overhead_us", 1e9, false, func(v *Values) **float64 { return &v.RequestOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.RequestOverheadUs }},
+	{"kv_pool_scale", 1000, true, func(v *Values) **float64 { return &v.KVPoolScale }, func(k *engineargs.Knobs) *float64 { return &k.KVPoolScale }},
+}
+
+// Apply sets the knobs of engine arguments to those of the entry that fits, but for those that the arguments give. words says
+// which entry that is and what it set: never is anything calibrated in silence.
+func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words string, err error) {
+	k := keyOf(args)
+	e := p.choose(k)
+	if e == nil {
+		return args, "", fmt.Errorf("want a profile for %s with %s durations; it has %s", k.engine, k.timing, p.has())
+	}
+	var set []string
+	for _, knob := range knobs {
+		value := *knob.fitted(&e.Knobs)
+		if value == nil || args.Given.Has(knob.name) {
+			continue
+		}
+		*knob.arg(&args.Knobs) = *value
+		set = append(set, fmt.Sprintf("%s %v", knob.name, *value))
+	}
+	if e.KVTokens >= args.BlockSize && !args.Given.Has("num_gpu_blocks") {
+		if args, err = args.WithPool(e.KVTokens / args.BlockSize); err != nil {
+			return args, "", err
+		}
+		set = append(set, fmt.Sprintf("num_gpu_blocks %d", args.NumGPUBlocks))
+	}
+	return args, e.words(k, set), nil
+}
+
+// words describe the use of an entry.
+func (e *Entry) words(k key, set []string) string {
+	text := e.name()
+	if (e.Level == "gpu" || e.Level == "engine") && k.model != "" {
+		text += fmt.Sprintf(", as nothing was measured for %s", strings.Join(nonEmpty(k.model, k.system, k.precision), ", "))
+	}
+	text += ": " + strings.Join(set, ", ")
+	if e.Scheduler != "" && e.Scheduler != k.scheduler {
+		text += fmt.Sprintf("; fitted with scheduler %s, not %s", e.Scheduler, k.scheduler)
+	}
+	if e.Note != "" {
+		text += "; " + e.Note
+	}
+	return text
+}
+
+func nonEmpty(parts ...string) (kept []string) {
+	for _, part := range parts {
+		if part != "" {
+			kept = append(kept, part)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,113 @@
+package calibration
+
+import (
+	"strings"
+	"testing"
+
+	"dynosim/gocore/engineargs"
+)
+
+const example = `{"format": "dynosim-calibration/1", "fit": {"made": "by hand"}, "entries": [
+	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm", "model": "Qwen3-32B", "precision": "bf16",
+	 "measurements": 12, "knobs": {"prefill_scale": 1.5, "step_overhead_us": 100}},
+	{"level": "model", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm", "model": "Qwen3-32B", "precision": "fp8",
+	 "measurements": 1, "note": "of an older release", "knobs": {"prefill_scale": 1.25}, "kv_tokens": 100000},
+	{"level": "kin", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "b200_sxm", "model": "Qwen3-32B", "measurements": 13,
+	 "knobs": {"prefill_scale": 1.375}},
+	{"level": "gpu", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "system": "h200_sxm",
+	 "measurements": 40, "knobs": {"decode_scale": 1.125}},
+	{"level": "engine", "engine": "vllm", "timing": "aic", "scheduler": "vllm", "measurements": 90, "knobs": {"decode_scale": 1.0625}},
+	{"level": "model", "engine": "sglang", "timing": "polynomial", "system": "a", "model": "m", "measurements": 3, "knobs": {"request_overhead_us": 70000}}
+]}`
+
+func parse(t *testing.T, arguments string) engineargs.Args {
+	t.Helper()
+	args, _, err := engineargs.Parse(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+// TestApply: the most specific entry that fits is chosen, and what it sets is said.
+func TestApply(t *testing.T) {
+	profile, err := Parse([]byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const aic = `"calibration": "p.json", "scheduler": "vllm", "aic_backend": "vllm", "num_gpu_blocks": 500, `
+	for _, test := range []struct{ in, words string }{
+		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B"}`,
+			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5, step_overhead_us 100"},
+		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "/models/qwen3-32b/", "aic_gemm_dtype": "fp8_block", "step_overhead_us": 0}`,
+			"level model (vllm, Qwen3-32B, h200_sxm, fp8; 1 measurement): prefill_scale 1.25; of an older release"},
+		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B", "step_overhead_us": 0}`,
+			"level model (vllm, Qwen3-32B, h200_sxm, bf16; 12 measurements): prefill_scale 1.5"},
+		{`{` + aic + `"aic_system": "h200_sxm", "aic_model_path": "Qwen/Qwen3-32B", "aic_gemm_dtype": "nvfp4"}`,
+			"level gpu (vllm, h200_sxm; 40 measurements), as nothing was measured for Qwen3-32B, h200_sxm, fp4: decode_scale 1.125"},
+		{`{` + aic + `"aic_system": "b200_sxm", "aic_model_path": "Qwen/Qwen3-32B"}`,
+			"level kin (vllm, Qwen3-32B, b200_sxm; 13 measurements): prefill_scale 1.375"},
+		{`{` + aic + `"aic_system": "l40s", "aic_model_path": "Qwen/Qwen3-32B-FP8"}`,
+			"level engine (vllm; 90 measurements), as nothing was measured for Qwen3-32B-FP8, l40s, fp8: decode_scale 1.0625"},
+		{`{"calibration": "p.json", "aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "l40s", "aic_model_path": "x"}`,
+			"level engine (vllm; 90 measurements), as nothing was measured for x, l40s: decode_scale 1.0625; fitted with scheduler vllm, not dynamo"},
+		{`{"calibration": "p.json", "engine_type": "sglang"}`,
+			"level model (sglang, m, a; 3 measurements): request_overhead_us 70000"},
+	} {
+		_, words, err := profile.Apply(parse(t, test.in))
+		if err != nil || words != test.words {
+			t.Errorf("%s:\ngot  %q, %v\nwant %q", test.in, words, err, test.words)
+		}
+	}
+}
+
+// TestKnobs: knobs of the arguments stay, others are set, and so is a pool that the arguments leave open.
+func TestKnobs(t *testing.T) {
+	profile, _ := Parse([]byte(example))
+	in := `{"calibration": "p.json", "aic_backend": "vllm", "aic_model_path": "Qwen3-32B", "aic_gemm_dtype": "fp8", "decode_scale": 0.5, "block_size": 16}`
+	args, _, err := profile.Apply(parse(t, in))
+	want := engineargs.Knobs{PrefillScale: 1.25, DecodeScale: 0.5, KVPoolScale: 1}
+	if err != nil || args.Knobs != want || args.NumGPUBlocks != 6250 {
+		t.Errorf("got %+v, %d blocks, %v", args.Knobs, args.NumGPUBlocks, err)
+	}
+	if args, _, _ = profile.Apply(parse(t, strings.Replace(in, "16", `16, "num_gpu_blocks": 7`, 1))); args.NumGPUBlocks != 7 {
+		t.Errorf("got %d blocks", args.NumGPUBlocks)
+	}
+}
+
+func TestNoEntry(t *testing.T) {
+	profile, _ := Parse([]byte(example))
+	_, _, err := profile.Apply(parse(t, `{"calibration": "p.json"}`))
+	want := "want a profile for vllm with polynomial durations; it has vllm with aic durations, sglang with polynomial durations"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	entry := func(members string) string {
+		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", ` + members + `}]}`
+	}
+	for in, want := range map[string]string{
+		``:                                       "not a calibration profile: EOF",
+		`[]`:                                     "not a calibration profile: json: cannot unmarshal array",
+		`{"format": "x"}`:                        `format: got "x", want "dynosim-calibration/1"`,
+		entry(`"level": "rack"`):                 `entries[0]: level: got "rack", want one of model, kin, gpu, engine`,
+		entry(`"level": "gpu", "size": 1`):       `not a calibration profile: json: unknown field "size"`,
+		entry(`"level": "gpu"`) + `{}`:           "not a calibration profile: there is more than one JSON value",
+		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0]: kv_tokens and measurements: want integers >= 0",
+		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`):                "entries[0]: knobs: decode_scale: got 0, want it within its bounds",
+		entry(`"level": "gpu", "knobs": {"step_overhead_us": -1}`):           "entries[0]: knobs: step_overhead_us: got -1, want it within its bounds",
+		`{"format": "dynosim-calibration/1", "entries": [{"level": "gpu"}]}`: "entries[0]: engine and timing: want both given",
+	} {
+		if _, err := Parse([]byte(in)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", in, err, want)
+		}
+	}
+}
+
+func TestShipped(t *testing.T) {
+	if len(Shipped().Entries) == 0 {
+		t.Error("the shipped profile is empty: make profiles")
+	}
+}

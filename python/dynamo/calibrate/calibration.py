@@ -1,0 +1,149 @@
+"""From measurements to a profile: the whole of a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dynamo.calibrate import folds, profile, targets
+from dynamo.calibrate.fit import Estimate, Fit, fit
+from dynamo.calibrate.folds import tells
+from dynamo.calibrate.knobs import NEUTRAL
+from dynamo.calibrate.response import Response, design, is_closed, response
+from dynamo.calibrate.targets import Part
+from dynamo.calibrate.trials import Memory, OnTrial, Task, Trial, run_all
+from dynamo.validate.mapping import Rules, replay_of
+from dynamo.validate.measurement import Measurement, Refusal, Replay
+
+# How often the formula of an open loop is made anew around its last fit.
+_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to calibrate.
+
+    Attributes:
+        rules: How measurements are replayed.
+        folds: Into how many parts configurations are split for the score on what was held out; 0 holds nothing out.
+        part: Which requests of runs with single requests the fit sees.
+        jobs: Processes.
+        memory: File in which replays are kept, so that an interrupted calibration goes on; None keeps none.
+        kv_tokens: Size of the KV pool of the measured engine; 0 if that is not known.
+        on_trial, on_step: Called with how much is done, and with what comes next in words.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    folds: int = 5
+    part: Part = targets.WHOLE
+    jobs: int = 1
+    memory: str | None = None
+    kv_tokens: int = 0
+    on_trial: OnTrial | None = None
+    on_step: Callable[[str], object] = lambda step: None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a calibration came to.
+
+    Attributes:
+        fit: The knobs of all groups.
+        replays: Those that were fitted.
+        before: Trials without any knob.
+        after: Trials with the knobs of a fit that had not seen their configuration; empty without folds.
+        held: How these knobs were found, in the order of ``after``.
+        refused: Measurements that were not replayed, by reason.
+    """
+
+    fit: Fit
+    replays: Sequence[Replay]
+    before: Sequence[Trial]
+    after: Sequence[Trial] = ()
+    held: Sequence[folds.Held] = ()
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    def estimate(self, measurement: Measurement) -> Estimate | None:
+        """The most specific estimate for a measurement; None if its engine was not measured."""
+        return self.fit.best(measurement)
+
+    def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
+        """The profile, as ``profile.write`` takes it."""
+        return profile.build(self.fit, self.replays, about, kv_tokens)
+
+
+def calibrate(measurements: Sequence[Measurement], options: Options = Options()) -> Calibration:  # immutable
+    """Fits the knobs to measurements. Raises Refusal if none of them can be replayed."""
+    refused: dict[str, int] = {}
+    replays = _replays(measurements, options.rules, refused)
+    memory = Memory(options.memory)
+
+    def run(tasks: Sequence[Task]) -> list[list[Trial]]:
+        return run_all(tasks, memory, options.jobs, options.on_trial)
+
+    options.on_step(f"replaying {len(replays)} measurements with different knobs")
+    tasks = [design(replay, options.part) for replay in replays]
+    responses: list[Response] = []
+    for task, trials in zip(tasks, run(tasks), strict=True):
+        made = response(task, trials)
+        if isinstance(made, str):
+            refused[made] = refused.get(made, 0) + 1
+        else:
+            responses.append(made)
+    if not responses:
+        raise Refusal("; ".join(refused) or "there are no measurements")
+    options.on_step("fitting")
+    before = [r.value(NEUTRAL) for r in responses]  # closed loops: exactly that
+    responses, fitted = _settled(responses, run)
+    replays = [r.replay for r in responses]
+    if not options.folds:
+        return Calibration(fitted, replays, before, refused=refused)
+    options.on_step(f"holding out configurations in {options.folds} folds")
+    held = folds.held_out(responses, options.folds)
+    options.on_step("replaying what was held out")
+    after = [trials[0] for trials in run(folds.tasks_of(held))]
+    return Calibration(fitted, replays, before, after, held, refused)
+
+
+def _replays(measurements: Sequence[Measurement], rules: Rules, refused: dict[str, int]) -> list[Replay]:
+    found = []
+    for measurement in measurements:
+        try:
+            found.append(replay_of(measurement, rules))
+        except Refusal as refusal:
+            refused[str(refusal)] = refused.get(str(refusal), 0) + 1
+    return found
+
+
+def _settled(
+    responses: list[Response], run: Callable[[Sequence[Task]], list[list[Trial]]]
+) -> tuple[list[Response], Fit]:
+    """Fits, and for open loops makes the formulas anew around the fit, a few times: the best of these fits is returned.
+
+    With formulas made around an estimate, its misfit is that of real replays.
+    """
+    found = fit(tells(responses))
+    moving = [i for i, r in enumerate(responses) if not is_closed(r.replay)]
+    if not moving:
+        return responses, found
+    settled: list[tuple[float, list[Response], Fit]] = []
+    for _ in range(_ROUNDS):
+        around = list(responses)
+        tasks = [_around(found, responses[i]) for i in moving]
+        for i, task, trials in zip(moving, tasks, run(tasks), strict=True):
+            made = response(task, trials)
+            if not isinstance(made, str):
+                around[i] = made
+        settled.append((found.misfit(tells(around)), around, found))
+        responses, found = around, fit(tells(around))
+    _, responses, found = min(settled, key=lambda one: one[0])
+    return responses, found
+
+
+def _around(found: Fit, old: Response) -> Task:
+    estimate = found.best(old.replay.measurement)
+    assert estimate is not None, "every response has been fitted"
+    return design(old.replay, old.part, np.exp(estimate.values))

@@ -1,0 +1,107 @@
+"""How well a fit predicts what it has not seen: configurations are held out in turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamo.calibrate import targets
+from dynamo.calibrate.fit import fit
+from dynamo.calibrate.response import Response
+from dynamo.calibrate.targets import METRICS, Part, is_comparable
+from dynamo.calibrate.trials import Task, Trial
+from dynamo.validate.measurement import Replay
+
+_RESAMPLES = 500
+
+
+class Held(NamedTuple):
+    """A replay that a fit has not seen, and the knobs that the fit says; None if it says nothing about that engine."""
+
+    replay: Replay
+    part: Part
+    knobs: tuple[float, ...] | None
+    level: str
+
+
+def fold_of(configuration: str, folds: int) -> int:
+    """Which fold holds a configuration out. Engines, shapes and concurrencies of one stay together."""
+    return int(hashlib.sha256(configuration.encode()).hexdigest(), 16) % folds
+
+
+def held_out(responses: Sequence[Response], folds: int, on_fold: Callable[[int], object] | None = None) -> list[Held]:
+    """For each response the knobs of a fit to all folds but its own, to those that tell something about knobs."""
+    telling = tells(responses)
+    places = [fold_of(r.replay.measurement.configuration, folds) for r in responses]
+    found: dict[int, Held] = {}
+    for fold in range(folds):
+        if on_fold is not None:
+            on_fold(fold + 1)
+        found_without = fit([r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold])
+        for i, r in enumerate(responses):
+            if places[i] == fold:
+                estimate = found_without.best(r.replay.measurement)
+                known = (estimate.knobs, estimate.level) if estimate else (None, "")
+                found[i] = Held(r.replay, r.part, *known)
+    return [found[i] for i in range(len(responses))]
+
+
+def tells(responses: Sequence[Response]) -> list[Response]:
+    """The responses that a fit looks at: the comparable ones, or all if none is."""
+    return [r for r in responses if is_comparable(r.replay)] or list(responses)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors of a group of replays, in percent: medians and means of their sizes, 90 % intervals of the medians."""
+
+    count: int
+    median: dict[str, float]
+    mean: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+
+
+def score(replays: Sequence[Replay], trials: Sequence[Trial], part: Part = targets.WHOLE) -> Score | None:
+    """The errors of trials; None if there are none. Intervals come from drawing configurations anew."""
+    rows: list[dict[str, float]] = []
+    places: dict[str, list[int]] = {}
+    for replay, trial in zip(replays, trials, strict=True):
+        if isinstance(trial, str):
+            continue
+        measured = targets.measured(replay.measurement, part)
+        row = {m: float(abs(trial[m][0] / measured[m][0] - 1) * 100) for m in METRICS if len(measured[m])}
+        places.setdefault(replay.measurement.configuration, []).append(len(rows))
+        rows.append(row)
+    if not rows:
+        return None
+    sizes = {m: np.array([row.get(m, np.nan) for row in rows]) for m in METRICS}
+    draws = _draws(list(places.values()))
+    return Score(
+        len(rows),
+        {m: float(np.nanmedian(sizes[m])) for m in METRICS},
+        {m: float(np.nanmean(sizes[m])) for m in METRICS},
+        {m: _interval(np.array([np.nanmedian(sizes[m][draw]) for draw in draws])) for m in METRICS},
+    )
+
+
+def _draws(clusters: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    indices = [np.array(cluster) for cluster in clusters]
+    return [
+        np.concatenate([indices[k] for k in random.integers(len(indices), size=len(indices))])
+        for _ in range(_RESAMPLES)
+    ]
+
+
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    low, high = np.percentile(values, (5, 95))
+    return float(low), float(high)
+
+
+def tasks_of(held: Sequence[Held]) -> list[Task]:
+    """The replays that say how good held-out knobs are."""
+    return [Task(h.replay, (h.knobs,), h.part) for h in held]

@@ -1,0 +1,163 @@
+"""The command line of ``python -m dynamo.calibrate``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dynamo._core import objectfile
+from dynamo._shell import console
+from dynamo.mocker import MockEngineArgs
+from dynamo.validate import mapping, sources
+from dynamo.validate.measurement import Refusal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs ``python -m dynamo.calibrate`` with these arguments (those of the process if None).
+
+    Returns the exit code: 0 done, 2 bad input, 1 failed or nothing could be replayed, 130 interrupted. An OSError of
+    standard output is left to the caller.
+    """
+    return console.exit_code(lambda: _run(_parser().parse_args(argv)))
+
+
+def _run(given: argparse.Namespace) -> int:
+    if find_spec("scipy") is None:
+        raise console.UsageError("calibration needs SciPy: pip install 'dynosim[calibrate]'")
+    from dynamo.calibrate import calibration, kvpool, profile, report
+    from dynamo.calibrate.targets import Part
+
+    _check(given)
+    engine = _engine_args(given.engine)
+    kv_tokens = kvpool.tokens_of(given.kv_from) if given.kv_from else 0
+    if kv_tokens:
+        engine["num_gpu_blocks"] = kv_tokens // _block_size(engine)
+    measurements = sources.read(given.sources, given.source_format)
+    part = Part(0.0, given.fit_first)
+    options = calibration.Options(
+        rules=mapping.Rules(given.scheduler == "engine", given.receive_interval, engine),
+        folds=given.folds if given.fit_first == 1 else 0,
+        part=part,
+        jobs=given.jobs or os.cpu_count() or 1,
+        memory=given.resume,
+        kv_tokens=kv_tokens,
+        on_trial=_progress(),
+    )
+    try:
+        found = calibration.calibrate(measurements, options)
+    except Refusal as refusal:
+        return console.fail(f"no measurement could be replayed: {refusal}", console.FAILED)
+    console.print_text(report.as_text(found, part))
+    made = {"sources": _hashes(given.sources), "options": _said(given), "held_out": report.scores(found)}
+    try:
+        profile.write(found.profile(made, kv_tokens), given.output)
+    except OSError as error:
+        return console.fail(f"cannot write {given.output!r}: {error.strerror}", console.FAILED)
+    console.print_text(f'\nSaved: {given.output}; use it as engine argument "calibration": {json.dumps(given.output)}')
+    return 0
+
+
+def _check(given: argparse.Namespace) -> None:
+    if given.jobs is not None and given.jobs < 1:
+        raise console.UsageError(f"--jobs: got {given.jobs}, want an integer >= 1")
+    if given.folds != 0 and not 2 <= given.folds <= 100:
+        raise console.UsageError(f"--folds: got {given.folds}, want 0, or an integer from 2 to 100")
+    if not 0 < given.fit_first <= 1:
+        raise console.UsageError(f"--fit-first: got {given.fit_first}, want a number above 0, at most 1")
+    place = Path(given.output)
+    if place.is_dir() or not os.access(place.absolute().parent, os.W_OK):
+        raise console.UsageError(f"-o: got {given.output!r}, want a file in a folder that can be written to")
+
+
+def _engine_args(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(objectfile.expand("--engine", text))
+    except ValueError as error:
+        raise console.UsageError(f"--engine: {error}") from None
+    if not isinstance(found, dict):
+        raise console.UsageError("--engine: want a JSON object of engine arguments")
+    MockEngineArgs(**found)
+    return found
+
+
+def _block_size(engine: dict[str, Any]) -> int:
+    size = MockEngineArgs(**engine).block_size
+    return size or {"sglang": 1, "trtllm": 32}.get(str(engine.get("engine_type")), 64)
+
+
+def _hashes(paths: Sequence[str]) -> list[dict[str, str]]:
+    files: list[Path] = []
+    for path in map(Path, paths):
+        files += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return [{"file": p.name, "sha256": hashlib.sha256(p.read_bytes()).hexdigest()} for p in files]
+
+
+def _said(given: argparse.Namespace) -> dict[str, object]:
+    kept = ("scheduler", "receive_interval", "engine", "folds", "fit_first")
+    return {name: getattr(given, name) for name in kept if getattr(given, name) is not None}
+
+
+def _progress() -> Any:
+    """A counter on a terminal, nothing otherwise."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        end = "\n" if done == total else ""
+        print(f"\r{done} of {total} measurements replayed{end}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = console.Parser(
+        prog="python -m dynamo.calibrate",
+        description="Fit physical constants of simulated engines to measurements of real ones, and write a profile.",
+        epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/calibrate.md explains all of it.",
+    )
+    parser.add_argument(
+        "sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the profile goes")
+    parser.add_argument(
+        "--source-format", choices=list(sources.FORMATS), metavar="NAME", help="format of MEASURED (default: detected)"
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=("engine", "dynamo"),
+        default="engine",
+        help="scheduling rules: those of the measured engine (default), or of Dynamo's mocker",
+    )
+    parser.add_argument(
+        "--receive-interval",
+        action="store_true",
+        help="with the scheduler_recv_interval that the benchmark scripts gave SGLang",
+    )
+    parser.add_argument("--engine", metavar="JSON", help="engine arguments that win over those of a measurement; @FILE")
+    parser.add_argument(
+        "--folds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="hold configurations out in so many folds, and score on them (default 5; 0: none)",
+    )
+    parser.add_argument(
+        "--fit-first",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="of runs with single requests, fit the first share and score the rest (default 1: all, in folds)",
+    )
+    parser.add_argument("--kv-from", metavar="FILE", help="log or /metrics of the engine, for the size of its KV pool")
+    parser.add_argument("--resume", metavar="FILE", help="keep replays in this file, and take those that it has")
+    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    return parser

@@ -1,0 +1,132 @@
+"""What a calibration came to, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from dynamo.calibrate import folds, targets
+from dynamo.calibrate.advice import advice
+from dynamo.calibrate.calibration import Calibration
+from dynamo.calibrate.knobs import KNOBS, engine_arguments
+from dynamo.calibrate.targets import METRICS, Part
+from dynamo.calibrate.trials import Trial
+from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.simulate import simulate
+
+
+def as_text(found: Calibration, part: Part = targets.WHOLE) -> str:
+    """Errors before and after on what was held out, the knobs, and what measurements leave open."""
+    lines = [f"{len(found.replays)} measurements fitted"]
+    lines += [f"  {count} refused: {reason}" for reason, count in sorted(found.refused.items())]
+    if found.held:
+        lines += ["", *_held_out(found)]
+    if part != targets.WHOLE:
+        lines += ["", *_rest(found, part)]
+    lines += ["", *_knobs(found)]
+    if hints := advice(found.fit):
+        lines += ["", *(f"note: {hint}" for hint in hints)]
+    return "\n".join(lines)
+
+
+def _held_out(found: Calibration) -> Iterator[str]:
+    yield "Error of means, %: median [90 % interval], mean; after: with knobs fitted to other configurations"
+    yield f"{'':34} {'rows':>5}   {'TTFT before':>13}   {'after':>27}   {'TPOT before':>13}   {'after':>27}"
+    engines = sorted({r.measurement.engine for r in found.replays})
+    for engine in engines:
+        rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
+        yield from _line(engine, found, rows)
+        some = [i for i in rows if targets.is_comparable(found.replays[i])]
+        if 0 < len(some) < len(rows):
+            yield from _line(f"{engine}, those that tell", found, some)
+
+
+def _line(name: str, found: Calibration, rows: Sequence[int]) -> Iterator[str]:
+    replays = [found.replays[i] for i in rows]
+    before = folds.score(replays, [found.before[i] for i in rows])
+    after = folds.score(replays, [found.after[i] for i in rows])
+    if before is None or after is None:
+        return
+    cells = []
+    for metric in METRICS:
+        low, high = after.interval[metric]
+        cells.append(f"{before.median[metric]:6.1f}, {before.mean[metric]:6.1f}")
+        cells.append(f"{after.median[metric]:5.1f} [{low:5.1f}, {high:5.1f}], {after.mean[metric]:6.1f}")
+    yield f"{name:34} {after.count:>5}   " + "   ".join(cells)
+
+
+def _rest(found: Calibration, part: Part) -> Iterator[str]:
+    """Runs of single requests: the part that the fit has not seen."""
+    rest = Part(part.end, 1.0)
+    yield f"Requests that were not fitted (the last {(1 - part.end) * 100:.0f} %), error of the simulation in %:"
+    header = f"{'mean':>8} {'p50':>8} {'p99':>8} {'KS':>6}"
+    yield f"{'':44} {'TTFT':>5}{header}   {'TPOT':>5}{header}"
+    for replay in found.replays:
+        estimate = found.estimate(replay.measurement)
+        if replay.measurement.requests is None or estimate is None:
+            continue
+        for word, knobs in (("before", {}), ("after", engine_arguments(estimate.knobs))):
+            cells = "  ".join(_compared(replay, knobs, rest))
+            yield f"{replay.measurement.id[:34]:35} {word:6} {cells}"
+
+
+def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[str]:
+    try:
+        outcome = simulate(Replay(replay.measurement, {**replay.engine, **knobs}, replay.workload))
+    except Refusal as refusal:
+        yield str(refusal)
+        return
+    requests = replay.measurement.requests
+    assert requests is not None, "runs without single requests are left out"
+    for metric in METRICS:
+        measured, got = part.of(getattr(requests, f"{metric}_ms")), part.of(getattr(outcome, f"{metric}_ms"))
+        figures: tuple[Callable[[np.ndarray], float], ...] = (np.mean, np.median, lambda x: float(np.percentile(x, 99)))
+        off = " ".join(f"{(f(got) / f(measured) - 1) * 100:+8.1f}" for f in figures)
+        yield f"     {off} {distance(measured, got):6.2f}"
+
+
+def distance(first: np.ndarray, second: np.ndarray) -> float:
+    """The Kolmogorov-Smirnov distance: the largest gap between two distributions."""
+    a, b = np.sort(first), np.sort(second)
+    at = np.concatenate([a, b])
+    gaps = np.searchsorted(a, at, "right") / len(a) - np.searchsorted(b, at, "right") / len(b)
+    return float(np.abs(gaps).max())
+
+
+def _knobs(found: Calibration) -> Iterator[str]:
+    yield f"{'knobs':58} {'rows':>5} " + " ".join(f"{knob.name:>19}" for knob in KNOBS)
+    for estimate in found.fit.estimates.values():
+        if estimate.level == "kin":
+            continue
+        values = " ".join(f"{value:>19.4g}" for value in estimate.knobs)
+        name = f"{estimate.level}: {' '.join(part for part in estimate.key if part)}"
+        yield f"{name:58} {estimate.measurements:>5} {values}"
+
+
+def scores(found: Calibration) -> dict[str, object]:
+    """The errors on what was held out, for the profile; empty if nothing was."""
+    said: dict[str, object] = {}
+    if not found.held:
+        return said
+    for engine in sorted({r.measurement.engine for r in found.replays}):
+        rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
+        said[engine] = {"all": _score(found, rows)}
+        some = [i for i in rows if targets.is_comparable(found.replays[i])]
+        if 0 < len(some) < len(rows):
+            said[engine] = {"all": _score(found, rows), "comparable": _score(found, some)}
+    return said
+
+
+def _score(found: Calibration, rows: Sequence[int]) -> dict[str, object]:
+    def rated(trials: Sequence[Trial]) -> dict[str, object]:
+        score = folds.score([found.replays[i] for i in rows], [trials[i] for i in rows])
+        if score is None:
+            return {}
+        return {
+            "measurements": score.count,
+            **{f"median_{m}_error_percent": round(score.median[m], 2) for m in METRICS},
+            **{f"mean_{m}_error_percent": round(score.mean[m], 2) for m in METRICS},
+        }
+
+    return {"before": rated(found.before), "after": rated(found.after)}

@@ -1,0 +1,83 @@
+"""The figures of a measurement that a fit compares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynamo.calibrate.knobs import Vector
+from dynamo.validate.measurement import Figures, Measurement, Replay
+from dynamo.validate.simulate import Outcome
+from dynamo.validate.sources.silicon import CAMPAIGNS
+
+METRICS = ("ttft", "tpot")
+_FIGURES = ("mean", "p50", "p90", "p99")
+# Of single requests, the mean and these percentiles describe the distribution.
+_PERCENTILES = tuple(range(10, 100, 10))
+
+
+@dataclass(frozen=True)
+class Part:
+    """The requests of a recorded run that count: from and to which share of them, in order of arrival."""
+
+    begin: float = 0.0
+    end: float = 1.0
+
+    def of(self, values: object) -> NDArray[np.float64]:
+        """The values of these requests that are known."""
+        column = np.asarray(values, dtype=float)
+        chosen = column[round(self.begin * len(column)) : round(self.end * len(column))]
+        known: Vector = chosen[~np.isnan(chosen)]
+        return known
+
+
+WHOLE = Part()
+
+
+def measured(measurement: Measurement, part: Part = WHOLE) -> dict[str, Vector]:
+    """The figures that a measurement has, by metric, in milliseconds."""
+    if measurement.requests is not None:
+        return {
+            "ttft": _distribution(part.of(measurement.requests.ttft_ms)),
+            "tpot": _distribution(part.of(measurement.requests.tpot_ms)),
+        }
+    return {metric: _known(getattr(measurement, metric), getattr(measurement, metric)) for metric in METRICS}
+
+
+def simulated(measurement: Measurement, outcome: Outcome, part: Part = WHOLE) -> dict[str, Vector]:
+    """The same figures of a replay."""
+    if measurement.requests is not None:
+        return {"ttft": _distribution(part.of(outcome.ttft_ms)), "tpot": _distribution(part.of(outcome.tpot_ms))}
+    return {metric: _known(getattr(measurement, metric), getattr(outcome, metric)) for metric in METRICS}
+
+
+# Beyond, queues decide the TTFT of a closed loop.
+_MOST_CLIENTS = 128
+
+
+def is_comparable(replay: Replay) -> bool:
+    """Whether a measurement tells something about the knobs: fits look at these, and scores list them apart.
+
+    Left out are requests that waited for KV, which shows in a TTFT of more than a third of the time that the answer
+    took; and, of the silicon table, more than 128 clients, and Llama-3.1-8B, which was measured with a prefix cache.
+    """
+    m = replay.measurement
+    if m.source in CAMPAIGNS and ((m.concurrency or 0) > _MOST_CLIENTS or "Llama-3.1-8B" in m.model):
+        return False
+    if m.concurrency is None or not isinstance(m.osl, int):
+        return True
+    return (m.ttft.mean or 0) <= (m.tpot.mean or 0) * m.osl / 3 or m.osl == 1
+
+
+def _known(of: Figures, values: Figures) -> Vector:
+    names = [name for name in _FIGURES if getattr(of, name)]
+    return np.array([math.nan if getattr(values, name) is None else getattr(values, name) for name in names])
+
+
+def _distribution(values: NDArray[np.float64]) -> Vector:
+    if not len(values):
+        return np.array([])
+    return np.array([values.mean(), *np.percentile(values, _PERCENTILES)])

@@ -1,0 +1,153 @@
+"""Replays measurements with chosen values of the knobs, on all cores, and remembers what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dynamo.calibrate import targets
+from dynamo.calibrate.knobs import NAMES, Vector
+from dynamo.calibrate.targets import Part
+from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.simulate import simulate
+
+# Simulated figures by metric, or why there are none.
+Trial: TypeAlias = "dict[str, Vector] | str"
+OnTrial: TypeAlias = Callable[[int, int], object]
+
+
+class Task(NamedTuple):
+    """A replay to be carried out once for each setting, which is values of all knobs; None leaves engine as it is."""
+
+    replay: Replay
+    settings: tuple[tuple[float, ...] | None, ...]
+    part: Part = targets.WHOLE
+
+
+class Memory:
+    """What trials came to, by replay and setting; kept in a file of JSON lines if there is one."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._known: dict[str, Trial] = {}
+        self._path = Path(path) if path else None
+        if self._path and self._path.exists():
+            for line in self._path.read_text().splitlines():
+                with contextlib.suppress(ValueError, KeyError):  # cut off when a fit was interrupted
+                    row = json.loads(line)
+                    self._known[row["trial"]] = _from_json(row["figures"])
+
+    def find(self, task: Task, setting: tuple[float, ...] | None) -> Trial | None:
+        return self._known.get(_key(task, setting))
+
+    def keep(self, task: Task, found: Sequence[Trial]) -> None:
+        rows = []
+        for setting, trial in zip(task.settings, found, strict=True):
+            key = _key(task, setting)
+            self._known[key] = trial
+            rows.append(json.dumps({"trial": key, "figures": _to_json(trial)}) + "\n")
+        if self._path:
+            with self._path.open("a") as file:
+                file.writelines(rows)
+
+
+def run_all(tasks: Sequence[Task], memory: Memory, jobs: int, on_trial: OnTrial | None = None) -> list[list[Trial]]:
+    """What each task came to for each of its settings.
+
+    Raises RuntimeError if a process dies. An exception, KeyboardInterrupt for one, ends the processes first.
+    """
+    missing = [_without_known(task, memory) for task in tasks]
+    batches = _batches([task for task in missing if task.settings])
+    total = sum(len(batch) for batch in batches)
+    for done, (task, found) in enumerate(_carried_out(batches, jobs), start=1):
+        memory.keep(task, found)
+        if on_trial is not None:
+            on_trial(done, total)
+    return [[_known(memory, task, setting) for setting in task.settings] for task in tasks]
+
+
+def _known(memory: Memory, task: Task, setting: tuple[float, ...] | None) -> Trial:
+    trial = memory.find(task, setting)
+    assert trial is not None, "all tasks were carried out"
+    return trial
+
+
+def _without_known(task: Task, memory: Memory) -> Task:
+    return task._replace(settings=tuple(s for s in task.settings if memory.find(task, s) is None))
+
+
+def _batches(tasks: Sequence[Task]) -> list[list[Task]]:
+    """Tasks that ask the AIC SDK about the same model on the same GPUs, some at a time: loading that takes long."""
+    groups: dict[object, list[Task]] = {}
+    for task in tasks:
+        asked = tuple(sorted((name, str(v)) for name, v in task.replay.engine.items() if name.startswith("aic_")))
+        groups.setdefault(asked, []).append(task)
+    most = 12
+    return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
+
+
+def _carried_out(batches: Sequence[list[Task]], jobs: int) -> Iterator[tuple[Task, list[Trial]]]:
+    if jobs <= 1 or len(batches) <= 1:
+        for batch in batches:
+            for task in batch:
+                yield task, _run(task)
+        return
+    # Spawned: a Go runtime does not survive fork.
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
+    try:
+        waiting: dict[Future[list[list[Trial]]], list[Task]] = {pool.submit(_run_batch, b): b for b in batches}
+        for future in as_completed(waiting):
+            yield from zip(waiting[future], future.result(), strict=True)
+    except BrokenProcessPool:
+        raise RuntimeError("a process of the calibration ended unexpectedly, perhaps for lack of memory") from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+
+
+def _begin() -> None:
+    """Leaves Ctrl-C, which a terminal sends to all processes of a command, to the one that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run_batch(tasks: Sequence[Task]) -> list[list[Trial]]:
+    return [_run(task) for task in tasks]
+
+
+def _run(task: Task) -> list[Trial]:
+    found: list[Trial] = []
+    for setting in task.settings:
+        if found and isinstance(found[0], str):  # what is refused once is refused always
+            found.append(found[0])
+            continue
+        engine = {**task.replay.engine, **(dict(zip(NAMES, setting, strict=True)) if setting else {})}
+        replay = Replay(task.replay.measurement, engine, task.replay.workload, task.replay.stand_ins)
+        try:
+            found.append(targets.simulated(replay.measurement, simulate(replay), task.part))
+        except Refusal as refusal:
+            found.append(str(refusal))
+    return found
+
+
+def _key(task: Task, setting: tuple[float, ...] | None) -> str:
+    said: dict[str, Any] = {"engine": dict(task.replay.engine), "load": repr(task.replay.workload)}
+    said |= {"id": task.replay.measurement.id, "part": list(vars(task.part).values()), "setting": setting}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _to_json(trial: Trial) -> object:
+    return trial if isinstance(trial, str) else {metric: list(map(float, v)) for metric, v in trial.items()}
+
+
+def _from_json(figures: Any) -> Trial:
+    return figures if isinstance(figures, str) else {metric: np.array(v) for metric, v in figures.items()}

@@ -1,0 +1,209 @@
+"""``python -m dynamo.calibrate`` and the engine argument ``calibration``, as users meet them, without the AIC SDK."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Cli, refused
+
+from dynamo.calibrate import folds, kvpool, main
+from dynamo.calibrate.calibration import Calibration, Options, calibrate
+from dynamo.calibrate.knobs import NAMES
+from dynamo.calibrate.report import distance
+from dynamo.mocker import MockEngineArgs
+from dynamo.replay import run_synthetic_trace_replay
+from dynamo.validate import sources
+from dynamo.validate.mapping import Rules
+
+PROJECT = Path(__file__).parent.parent
+EXAMPLE = str(PROJECT / "examples" / "calibration")
+POLYNOMIAL = ["--engine", '{"engine_type": "vllm"}']
+PAGE = (PROJECT / "docs" / "calibrate.md").read_text()
+COMMANDS = re.findall(
+    r"^python .*?(?=^python |\Z)",
+    "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)).replace("\\\n", ""),
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def test_page(folder: Path) -> None:
+    """Every command of docs/calibrate.md, in order; the last ones use the profile."""
+    (folder / "examples").symlink_to(PROJECT / "examples")
+    printed = []
+    for command in COMMANDS:
+        program, *arguments = shlex.split(command)
+        assert program == "python"
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        printed.append(done)
+    assert "Saved: profile.json" in printed[1].stdout
+    for done in printed[-2:]:
+        assert "warning: calibration profile.json: level model (vllm; 3 measurements): prefill_scale" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def found() -> Calibration:
+    measurements = sources.read([EXAMPLE])
+    return calibrate(measurements, Options(rules=Rules(engine={"engine_type": "vllm"}), folds=0))
+
+
+def test_knobs_are_found_again(found: Calibration) -> None:
+    """The example was made with a prefill factor of 1.4 and 35 ms; what else it holds cannot be told apart."""
+    estimate = found.estimate(found.replays[0].measurement)
+    assert estimate is not None
+    knobs = dict(zip(NAMES, estimate.knobs, strict=True))
+    assert knobs["prefill_scale"] == pytest.approx(1.4, rel=0.1)
+    assert knobs["request_overhead_us"] == pytest.approx(35_000, rel=0.15)
+    assert estimate.measurements == 3
+
+
+def test_the_fit_predicts_replays(found: Calibration) -> None:
+    """The formula of a closed loop agrees with a replay at other knobs than those that it was made from."""
+    from dynamo.calibrate import response, targets, trials
+
+    replay = found.replays[0]
+    task = response.design(replay, targets.WHOLE)
+    formula = response.response(task, trials.run_all([task], trials.Memory(), 1)[0])
+    assert not isinstance(formula, str)
+    for request_us in (0.0, 30_000.0):
+        setting = (1.7, 0.8, 900.0, 60.0, request_us)
+        ((trial,),) = trials.run_all([trials.Task(replay, (setting,))], trials.Memory(), 1)
+        assert not isinstance(trial, str)
+        expected = formula.value(np.array(setting))
+        for metric in targets.METRICS:
+            assert expected[metric][0] == pytest.approx(trial[metric][0], rel=1e-6 if request_us == 0 else 0.05)
+
+
+def test_profile(cli: Cli, folder: Path) -> None:
+    """A profile sets knobs in a replay, and those that the arguments give stay."""
+    entry = {"level": "engine", "engine": "vllm", "timing": "polynomial", "scheduler": "dynamo", "measurements": 2}
+    knobs = {"prefill_scale": 2.0, "step_overhead_us": 1000}
+    Path("p.json").write_text(json.dumps({"format": "dynosim-calibration/1", "entries": [{**entry, "knobs": knobs}]}))
+
+    def ttft(**args: Any) -> float:
+        report = run_synthetic_trace_replay(640, 2, 1, extra_engine_args=MockEngineArgs(**args))
+        return float(report["mean_ttft_ms"])
+
+    with pytest.warns(
+        UserWarning, match=r"calibration p.json: level engine \(vllm; 2 measurements\): prefill_scale 2, "
+    ):
+        both = ttft(calibration="p.json")
+    assert both == ttft(prefill_scale=2.0, step_overhead_us=1000)
+    with pytest.warns(UserWarning, match="step_overhead_us 1000$"):
+        assert ttft(calibration="p.json", prefill_scale=1.0) == ttft(step_overhead_us=1000)
+    words = refused(cli(*REPLAY, '{"calibration": "none.json"}'))
+    assert words == "error: extra_engine_args: calibration: none.json: file does not exist\n"
+    words = refused(cli(*REPLAY, '{"calibration": "p.json", "engine_type": "sglang"}'))
+    assert "want a profile for sglang with polynomial durations; it has vllm with polynomial durations" in words
+    words = refused(cli(*REPLAY, '{"calibration": "auto"}'))
+    assert "calibration: got auto, want a profile for vllm with polynomial durations" in words
+
+
+REPLAY = ("--input-tokens", "64", "--output-tokens", "2", "--request-count", "1", "--extra-engine-args")
+
+
+def test_a_run_is_repeated_with_its_profile(cli: Cli, folder: Path) -> None:
+    entry = {"level": "engine", "engine": "vllm", "timing": "polynomial", "knobs": {"request_overhead_us": 5000}}
+    text = json.dumps({"format": "dynosim-calibration/1", "entries": [entry]})
+    Path("p.json").write_text(text)
+    assert cli(*REPLAY, '{"calibration": "p.json"}', "--report-json", "a.json").returncode == 0
+    assert cli("--from-report", "a.json", "--report-json", "b.json").returncode == 0
+    first, again = (json.loads(Path(name).read_text()) for name in ("a.json", "b.json"))
+    assert again["mean_ttft_ms"] == first["mean_ttft_ms"] > 20
+    Path("p.json").write_text(text.replace("5000", "6000"))
+    assert "p.json" in refused(cli("--from-report", "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "p.json", "--folds", "1"], "--folds: got 1, want 0, or an integer from 2 to 100"),
+        (["-o", "p.json", "--fit-first", "0"], "--fit-first: got 0.0, want a number above 0, at most 1"),
+        (["-o", "p.json", "-j", "0"], "--jobs: got 0, want an integer >= 1"),
+        (["-o", "nowhere/p.json"], "-o: got 'nowhere/p.json', want a file in a folder that can be written to"),
+        (["-o", "p.json", "--kv-from", "x.log"], "--kv-from: 'x.log' is missing"),
+        (["-o", "p.json", "--engine", "[1]"], "--engine: want a JSON object of engine arguments"),
+        ([], "the following arguments are required: -o/--output"),
+    ],
+)
+def test_bad_input(cli: Cli, folder: Path, arguments: list[str], words: str) -> None:
+    assert words in refused(cli(EXAMPLE, *arguments, module="dynamo.calibrate"))
+    assert list(folder.iterdir()) == []
+
+
+def test_without_scipy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("dynamo.calibrate.main.find_spec", lambda name: None)
+    assert main.main([EXAMPLE, "-o", "p.json"]) == 2
+    assert capsys.readouterr().err == "error: calibration needs SciPy: pip install 'dynosim[calibrate]'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("INFO 11-22 kv_cache_utils.py: GPU KV cache size: 41,408 tokens\n", 41408),
+        ("... KV Cache is allocated. dtype: torch.bfloat16, #tokens: 1234567, K size: 1 GB\n", 1234567),
+        ('sglang:max_total_num_tokens{model_name="m"} 1.5e+06\n', 1500000),
+        ('vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="2588"} 1.0\n', 41408),
+    ],
+)
+def test_kv_pool(folder: Path, text: str, tokens: int) -> None:
+    Path("x.log").write_text("first line\n" + text)
+    assert kvpool.tokens_of("x.log") == tokens
+
+
+def test_kv_pool_that_nothing_states(folder: Path) -> None:
+    Path("x.log").write_text("hello\n")
+    with pytest.raises(ValueError, match="does not state the size of a KV pool"):
+        kvpool.tokens_of("x.log")
+    Path("x.log").write_text('vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1.0\n')
+    with pytest.raises(ValueError, match="has no num_gpu_blocks and block_size"):
+        kvpool.tokens_of("x.log")
+
+
+def test_the_pool_is_in_the_profile(cli: Cli, folder: Path) -> None:
+    Path("x.log").write_text("GPU KV cache size: 64,000 tokens\n")
+    done = cli(
+        EXAMPLE, *POLYNOMIAL, "-o", "p.json", "--folds", "0", "--kv-from", "x.log", "-j", "1", module="dynamo.calibrate"
+    )
+    assert done.returncode == 0, done.stderr
+    entries = json.loads(Path("p.json").read_text())["entries"]
+    assert [entry.get("kv_tokens") for entry in entries if entry["level"] == "model"] == [64000]
+    done = cli(*REPLAY, '{"scheduler": "vllm", "calibration": "p.json"}')
+    assert "num_gpu_blocks 1000" in done.stderr
+
+
+def test_an_interrupted_fit_goes_on(folder: Path, found: Calibration) -> None:
+    """What was replayed is not replayed again, and a line that was cut off does no harm."""
+    measurements = sources.read([EXAMPLE])[:1]
+    options = Options(rules=Rules(engine={"engine_type": "vllm"}), folds=0, memory="kept.jsonl")
+    first = calibrate(measurements, options)
+    kept = Path("kept.jsonl").read_text()
+    Path("kept.jsonl").write_text(kept + '{"trial": "abc", "fig')
+    replayed: list[int] = []
+    again = calibrate(
+        measurements, Options(options.rules, 0, memory="kept.jsonl", on_trial=lambda n, of: replayed.append(n))
+    )
+    assert replayed == []
+    assert [e.knobs for e in again.fit.estimates.values()] == [e.knobs for e in first.fit.estimates.values()]
+
+
+def test_folds_keep_configurations_together() -> None:
+    places = {folds.fold_of(f"configuration {i}", 5) for i in range(100)}
+    assert places == {0, 1, 2, 3, 4}
+    assert folds.fold_of("a|b", 5) == folds.fold_of("a|b", 5)
+
+
+def test_distance_of_distributions() -> None:
+    assert distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 4])) == 0
+    assert distance(np.array([1.0, 2]), np.array([3.0, 4])) == 1
+    assert distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 9])) == 0.25
+    assert not math.isnan(distance(np.array([1.0]), np.array([1.0])))
