@@ -10,7 +10,7 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/memory"
+	"dynosim/gocore/job/memory"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
 )

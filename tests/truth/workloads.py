@@ -68,7 +68,11 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
 
 def _tokens_per_hash(rng: random.Random, usual: int) -> int:
     """Mostly whole blocks; other traces are cut into blocks anew."""
-    return usual if rng.random() < 0.8 else rng.choice([max(1, usual // 2), usual + max(1, usual // 2), rng.randint(1, 2 * usual)])
+    return (
+        usual
+        if rng.random() < 0.8
+        else rng.choice([max(1, usual // 2), usual + max(1, usual // 2), rng.randint(1, 2 * usual)])
+    )
 
 
 def _pool(rng: random.Random, tokens: int, block: int) -> int:
