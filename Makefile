@@ -23,6 +23,12 @@ AIC_BIN := $(AIC_VENV)/bin
 AIC_ENVIRONMENT := $(AIC_VENV)/.environment
 AIC_INSTALLED := $(AIC_VENV)/.installed
 AIC_SDK := aiconfigurator==0.10.0 pyarrow\<20
+# A third one, with the release of the SDK that docs/accuracy.md is made with (Python 3.11 to 3.13).
+ACCURACY_VENV := .venv-accuracy
+ACCURACY_BIN := $(ACCURACY_VENV)/bin
+ACCURACY_ENVIRONMENT := $(ACCURACY_VENV)/.environment
+ACCURACY_INSTALLED := $(ACCURACY_VENV)/.installed
+ACCURACY_SDK := aiconfigurator==0.12.0
 INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])')
 ifneq ($(shell cat $(ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
 $(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(TOOLS))
@@ -30,9 +36,12 @@ endif
 ifneq ($(shell cat $(AIC_ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
 $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
 endif
+ifneq ($(shell cat $(ACCURACY_ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
+$(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help accuracy build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -161,6 +170,19 @@ truth: ## Compare with the engines' own schedulers on random workloads, pass by 
 truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=PYTHON for those of public traces)
 	$(BIN)/python tests/truth/table.py $(if $(VLLM),--vllm $(VLLM)) $(if $(SGLANG),--sglang $(SGLANG)) --write docs/agreement.md
 
+$(ACCURACY_ENVIRONMENT):
+	$(PYTHON) -m venv --clear $(ACCURACY_VENV)
+	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' $(ACCURACY_SDK)
+	@echo '$(INTERPRETER)' > $@
+
+$(ACCURACY_INSTALLED): $(SOURCES) | $(ACCURACY_ENVIRONMENT)
+	@rm -rf build/lib* build/bdist* build/temp*
+	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation .
+	@touch $@
+
+accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the tables of docs/accuracy.md (1 GB)
+	$(ACCURACY_BIN)/python tests/accuracy/table.py --write docs/accuracy.md --keep build/accuracy
+
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \
 		while read -r file target; do \
@@ -177,5 +199,5 @@ generate: ## Rewrite the generated files
 	go generate $(GO_PACKAGES)
 
 clean: ## Remove what was built
-	rm -rf $(VENV) $(AIC_VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(AIC_VENV) $(ACCURACY_VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

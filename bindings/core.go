@@ -14,11 +14,11 @@ import (
 	"dynosim/gocore/job"
 )
 
-// patience is how long Run waits for a cancelled engine to stop by itself. An engine that computes notices within
-// milliseconds; one that is blocked reading a pipe never does, and is left behind.
+// patience is how long Run waits for a cancelled run to stop by itself. A run that computes notices the cancellation within
+// milliseconds; one that is blocked reading a pipe never does, and is abandoned.
 const patience = 120 * time.Millisecond
 
-// A run is one id: what Python can ask about while it goes on, and its rows afterwards.
+// A run is what an id names: its progress while it goes on, and its rows afterwards.
 type run struct {
 	*border.Call
 	monitor  job.Monitor
@@ -37,7 +37,7 @@ func Open() (id int64) {
 	return runs.Add(r)
 }
 
-// ask puts a question of the run to Python.
+// ask passes a question of the run to Python.
 func (r *run) ask(question string) (answer string, err error) {
 	answer, err = r.Call.Ask(question)
 	if errors.Is(err, border.ErrCancelled) {
@@ -63,8 +63,8 @@ func Run(id int64, config string) (text string, err error) {
 	})
 }
 
-// Load reads a trace for several runs (see job.LoadTrace), which the id then stands for until Close, and returns what it is
-// (job.Trace.JSON). It blocks and is cancelled as Run, and takes the one run of its id.
+// Load reads a trace for several runs (see job.LoadTrace) and returns a description (job.Trace.JSON). The id names the trace until
+// Close. Load blocks and is cancelled as Run, and takes the one run of its id.
 func Load(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
 	return perform(id, func(r *run) (string, error) {
@@ -86,7 +86,7 @@ func Foresee(id int64, config string) (text string, err error) {
 	return perform(id, func(r *run) (string, error) { return job.Foresee(config, &r.monitor) })
 }
 
-// Use has a run that has not started take its trace from Load.
+// Use makes a run that has not started take its trace from Load.
 func Use(id, loaded int64) (err error) {
 	defer border.Guard(&err)
 	r, err := runs.Find(id)
@@ -113,7 +113,7 @@ func Convert(id int64, config string) (text string, err error) {
 	return perform(id, func(r *run) (string, error) { return job.Convert(config, &r.monitor) })
 }
 
-// Inspect returns what a trace is like as JSON text (see job.Inspect). It blocks and is cancelled as Run, and takes the
+// Inspect returns a description of a trace as JSON text (see job.Inspect). It blocks and is cancelled as Run, and takes the
 // one run of its id.
 func Inspect(id int64, config string) (text string, err error) {
 	defer border.Guard(&err)
@@ -127,7 +127,7 @@ func Profile(id int64, config string) (text string, err error) {
 	return perform(id, func(*run) (string, error) { return job.Profile(config) })
 }
 
-// perform has do run and waits for it, for a question, or for cancellation.
+// perform runs do and waits for its end, a question, or cancellation.
 func perform(id int64, do func(*run) (string, error)) (string, error) {
 	r, err := runs.Find(id)
 	if err != nil {
@@ -187,8 +187,8 @@ func Column(id int64, name string) (data []byte, err error) {
 // separator stands before every row of a text column. JSON would take several times as long on both sides.
 const separator = "\x1e"
 
-// Strings returns a text column of a finished run: each row with the separator before it. A column in which a row holds
-// the separator, or what C strings cannot, comes as a JSON array instead.
+// Strings returns a text column of a finished run: each row with the separator before it. A column in which a row contains the
+// separator, or characters that C strings cannot have, is returned as a JSON array instead.
 func Strings(id int64, name string) (text string, err error) {
 	defer border.Guard(&err)
 	result, err := finished(id)
@@ -216,8 +216,8 @@ func Interrupts() (n int64) {
 	return interrupt.Count()
 }
 
-// RemoveDrafts deletes what runs of this process have written of files that are not whole. It is for a process that ends
-// without waiting for them: they complete no file afterwards.
+// RemoveDrafts deletes the incomplete files of the runs of this process. It is for a process that ends without waiting for its runs:
+// they complete no file afterwards.
 func RemoveDrafts() {
 	defer border.Quiet()
 	job.RemoveDrafts()

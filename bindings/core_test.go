@@ -194,7 +194,7 @@ func TestCancelBeforeRun(t *testing.T) {
 	wantKind(t, err, border.Cancelled)
 }
 
-// A pipe that nobody writes blocks the reader where no poll can reach it.
+// A pipe without a writer blocks the reader where no poll can reach it.
 func TestCancelWhileBlockedOnInput(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe.jsonl")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -33,11 +33,17 @@ def trace(folder: Path) -> str:
         (["--num-workers", "1.5"], "--num-workers"),
         (["--arrival-speedup-ratio", "fast"], "--arrival-speedup-ratio"),
         (["--trace-format", "dynamo"], "needs at least one trace file"),
-        (["a", "b"], "mooncake requires exactly one trace file, got 2"),
-        (["a", "b", "--trace-format", "mooncake-delta"], "mooncake-delta requires exactly one trace file"),
+        (["a", "b"], "trace_files: got 2 files, want exactly one for trace_format mooncake"),
+        (
+            ["a", "b", "--trace-format", "mooncake-delta"],
+            "trace_files: got 2 files, want exactly one for trace_format mooncake-delta",
+        ),
         (["a", "--input-tokens", "3"], "--input-tokens cannot be combined with a trace file"),
         (["a", "--turns-per-session", "2"], "--turns-per-session"),
-        (["a", "--shared-prefix-ratio", "0.5"], "--shared-prefix-ratio"),
+        (
+            ["a", "--shared-prefix-ratio", "0.5"],
+            "--shared-prefix-ratio cannot be combined with a trace file, which takes --trace-shared-prefix-ratio",
+        ),
         (["a", "--num-prefix-groups", "2"], "--num-prefix-groups"),
         (["a", "--inter-turn-delay-ms", "1"], "--inter-turn-delay-ms"),
         (["a", "--arrival-interval-ms", "1"], "--arrival-interval-ms"),
@@ -467,7 +473,7 @@ def test_an_encoding_without_box_characters(folder: Path) -> None:
 def test_numpy_and_rich_are_never_imported(folder: Path) -> None:
     check = (
         "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]);"
-        "assert not {'numpy', 'rich'} & set(sys.modules)"
+        "assert not {'numpy', 'rich', 'shutil'} & set(sys.modules)"
     )
     Path("rows.jsonl").write_bytes(ROWS_TEXT)
     for workload in (TINY, ["rows.jsonl", *ROWS_OPTIONS]):

@@ -16,7 +16,7 @@ from conftest import TINY, Cli, command, refused, row, write_trace
 from dynamo.mocker import AicPerfConfig, KvRouterConfig, MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
-COMMANDS = ["dynamo.replay", "dynamo.mocker", "dynamo.replay.convert", "dynamo.replay.inspect"]
+COMMANDS = ["dynamo.replay", "dynamo.mocker", "dynamo.replay.convert", "dynamo.replay.inspect", "dynamo.validate"]
 
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:

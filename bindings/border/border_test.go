@@ -12,8 +12,8 @@ import (
 func TestPanicBecomesAnError(t *testing.T) {
 	c := NewCall(0)
 	_, err := c.Start(func(error) string { return "usage" }, func() (string, error) {
-		var nobody *Call
-		nobody.asked = true
+		var missing *Call
+		missing.asked = true
 		return "", nil
 	})
 	if err == nil || !strings.HasPrefix(err.Error(), Internal+"\x1f") || !strings.Contains(err.Error(), "nil pointer") {

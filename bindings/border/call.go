@@ -10,7 +10,7 @@ import (
 // Enquiry stands before a question where a result is expected.
 const Enquiry = "\x05"
 
-// Kinds of errors that are not those of the work itself.
+// Kinds of errors that do not come from the work itself.
 const (
 	Cancelled = "cancelled"
 	Internal  = "internal"
@@ -48,8 +48,8 @@ func NewCall(patience time.Duration) *Call {
 	}
 }
 
-// Start has do run on a goroutine of its own. It returns what do returns, or a question, after an Enquiry character, for
-// which see Answer, or that the call was cancelled. Errors of do are given their kind.
+// Start runs do on a goroutine of its own. It returns the result of do; or a question, after an Enquiry character, see Answer; or the
+// error that the call was cancelled. kind sorts the errors of do.
 func (c *Call) Start(kind func(error) string, do func() (string, error)) (string, error) {
 	c.mu.Lock()
 	again := c.started
@@ -111,7 +111,7 @@ func (c *Call) wait() (string, error) {
 	}
 }
 
-// Ask is what the work itself calls: it has Start or Answer return a question, and waits for the answer. It fails with
+// Ask is called by the work itself: it makes Start or Answer return a question, and waits for the answer. It fails with
 // [ErrCancelled] once the call is cancelled.
 func (c *Call) Ask(question string) (string, error) {
 	select {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Registry has what Python knows by an id.
+// Registry keeps the values that Python names by ids.
 type Registry[T any] struct {
 	mu    sync.Mutex
 	last  int64
@@ -24,7 +24,7 @@ func (r *Registry[T]) Add(x T) int64 {
 	return r.last
 }
 
-// Find returns what has an id.
+// Find returns the value of an id.
 func (r *Registry[T]) Find(id int64) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

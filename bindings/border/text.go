@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Failure builds the error text that Python takes apart again.
+// Failure builds the error text that Python splits again.
 func Failure(kind, message string) error {
 	return errors.New(Clean(kind + "\x1f" + message))
 }

@@ -1,8 +1,8 @@
 // Package interrupt counts the Ctrl-C of a process whose signals belong to Python.
 //
-// Python tells only its main thread of an interrupt. A run in another thread has to stop, too, and asks here. The count is
-// kept by a signal handler in C that is put before Python's and calls it afterwards, so that nothing changes for Python.
-// Go's os/signal cannot do that: it takes signals away from the handler that was there before.
+// Python interrupts only its main thread. A run in another thread has to stop, too, and learns of the interrupt here. A signal
+// handler in C counts; it is installed before that of Python and calls it afterwards, so that nothing changes for Python. os/signal
+// of Go cannot do that: it takes signals away from the earlier handler.
 package interrupt
 
 /*
@@ -12,7 +12,7 @@ package interrupt
 #include <stddef.h>
 
 static atomic_long interrupts;
-static atomic_int inside; // a handler that calls the one it has replaced may come back to this one
+static atomic_int inside; // a handler installed later may call this one again
 static struct sigaction former;
 
 static void count(int number, siginfo_t *info, void *context) {

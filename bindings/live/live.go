@@ -51,7 +51,7 @@ func Answer(id int64, answer string) (text string, err error) {
 	return w.Call.Answer(answer)
 }
 
-// Ended is 1 if workers have ended, though a question of theirs is still being answered.
+// Ended is 1 if workers have ended, even while Python still answers one of their questions.
 func Ended(id int64) (ended int64) {
 	defer border.Quiet()
 	if w, err := processes.Find(id); err == nil && w.Over() {
@@ -68,7 +68,7 @@ func Drain(id int64) {
 	}
 }
 
-// Cancel ends workers at once: it cuts requests off, but still removes what others would find of the workers.
+// Cancel ends workers at once: it cuts requests off, but still removes the workers from discovery.
 func Cancel(id int64) {
 	defer border.Quiet()
 	if w, err := processes.Find(id); err == nil {

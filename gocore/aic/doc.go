@@ -1,7 +1,7 @@
 // Package aic knows how to ask the AIC SDK (the Python package aiconfigurator), which predicts how long engines compute on
 // real GPUs: what a model of it is described by, and the questions and answers in JSON.
 //
-// The SDK lives in Python. A run never calls it: it asks, waits, and whoever has started the run answers.
+// The SDK lives in Python. A run never calls it: it asks and waits, and the caller of the run answers.
 //
 //	Client.Open       {"open": {backend, system, version, model, sizes, data types}} -> {"session": 1, "version": "0.19.0"}
 //	Client.PoolBlocks {"capacity": {session, block_size, ...}}                       -> {"blocks": 17796}

@@ -1,4 +1,4 @@
-// Package cachetrace logs what happens in the block pools of vLLM and TensorRT-LLM engines, a line for each batch of blocks
+// Package cachetrace logs the changes of the block pools of vLLM and TensorRT-LLM engines, one line for each batch of blocks
 // that is stored or evicted:
 //
 //	KV cache trace engine_type=vllm event=allocation ... free_blocks=2 active_blocks=2 inactive_blocks=0 ...
@@ -24,7 +24,7 @@ const Variable = "DYN_MOCKER_KV_CACHE_TRACE"
 // Wanted tells whether a value of Variable asks for them.
 func Wanted(value string) bool { return value == "1" || strings.EqualFold(value, "true") }
 
-// Warning tells a user who asks for the lines of an engine that has none; "" if it has some.
+// Warning is the warning for an engine that writes no such lines, "" for one that does.
 func Warning(value string, args engineargs.Args) string {
 	if !Wanted(value) || worker.Traits(args).TracesCache {
 		return ""
@@ -32,7 +32,7 @@ func Warning(value string, args engineargs.Args) string {
 	return Variable + " has no effect with engine_type " + args.EngineType.String() + ", whose cache is a tree and no pool of blocks"
 }
 
-// New returns what logs the changes of one engine's cache; nil if there is no log.
+// New returns the function that logs the changes of one engine's cache, nil if there is no log.
 func New(log *slog.Logger, args engineargs.Args, dpRank int) func(engine.CacheTrace) {
 	if log == nil {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/timing"
 )
 
 // Args describes one engine. Parse has checked every value; treat it as read-only.
@@ -40,7 +41,11 @@ type Args struct {
 	Role   engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
-	// Profile is the file or folder with measured durations, "" for the built-in polynomial.
+	// TimingModel is the name of the model that says how long passes take. Formula is the model itself if these arguments
+	// describe it completely, nil for the built-in polynomial and for models that have to be loaded.
+	TimingModel string
+	Formula     timing.Model
+	// Profile is the file or folder with measured durations, "" for none.
 	Profile string
 	// Knobs adjust durations and the size of the pool to what was measured.
 	Knobs Knobs
@@ -317,6 +322,11 @@ func build(o *strictjson.Object) Args {
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),
 		DraftSeed:           o.Uint("aic_mtp_seed"),
 		GPUsPerWorker:       intOrOne(o, "aic_tp_size") * intOrOne(o, "aic_attention_dp_size"),
+	}
+	model := timingModel(o)
+	args.TimingModel = model.Name
+	if model.New != nil {
+		args.Formula = model.New(o)
 	}
 	if o.Given("aic_backend") {
 		args.AIC = aic.Of(o)

@@ -95,6 +95,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkPoolSpellings,
 	checkFrequencySketch,
 	checkAIC,
+	checkTimingModel,
 	checkScheduler,
 }
 

@@ -17,7 +17,7 @@ import (
 var defaults = Args{
 	EngineType: VLLM, BlockSize: 64, NumGPUBlocks: 16384, MaxNumSeqs: 256, MaxNumBatchedTokens: 8192,
 	PrefixCaching: true, ChunkedPrefill: true, SpeedupRatio: 1, DecodeSpeedupRatio: 1,
-	Preemption: LIFO, Eviction: Lineage, Watermark: 0, GPUsPerWorker: 1,
+	Preemption: LIFO, Eviction: Lineage, Watermark: 0, TimingModel: "polynomial", GPUsPerWorker: 1,
 	DraftSeed: 42,
 	SGLang: SGLangArgs{
 		Policy: FCFS, MaxPrefillTokens: 16384, ChunkedPrefillSize: 8192, ClipMaxNewTokens: 4096, Conservativeness: 1, ReferenceQuirks: true, Overlap: true,
@@ -89,25 +89,27 @@ func TestAccepted(t *testing.T) {
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
 			a.Role, a.Transfer = engine.Prefill, TransferArgs{1_000_000, 0.5, true}
 		})},
-		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.Profile = "a.npz" })},
+		{`{"timing_model": "polynomial"}`, defaults},
+		{`{"planner_profile_data": "a.npz", "timing_model": "interpolated"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
+		{`{"planner_profile_data": "a.npz"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},
 		{`{"aic_nextn": 2, "aic_nextn_accept_rates": "0.5", "aic_mtp_seed": 18446744073709551615}`, with(func(a *Args) {
 			a.Drafts, a.AcceptRates, a.DraftSeed = 2, "0.5", math.MaxUint64
 		})},
 		{`{"aic_nextn": 1, "engine_type": "sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize, a.Drafts = SGLang, 1, 1 })},
 		{`{"aic_backend": "vllm", "aic_model_path": "m"}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 			a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 64, MaxTokens: 8192, Fraction: 0.9}
 		})},
 		{`{"aic_backend": "sglang", "engine_type": "sglang", "aic_model_path": "m", "mem_fraction_static": 0.5, "max_num_batched_tokens": null}`,
 			with(func(a *Args) {
-				a.AIC = aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
+				a.TimingModel, a.AIC = "aic", aic.Config{Backend: "sglang", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 1}
 				a.EngineType, a.BlockSize, a.MaxNumBatchedTokens = SGLang, 1, math.MaxInt
 				a.NumGPUBlocks, a.Capacity = 0, aic.Capacity{BlockSize: 1, MaxTokens: 8192, Fraction: 0.5}
 			})},
 		{`{"aic_backend": "vllm", "aic_system": "b200", "aic_backend_version": " 1.2 ", "aic_tp_size": 4, "aic_model_path": "m", "aic_moe_tp_size": 2,
 			"aic_moe_ep_size": 4, "aic_attention_dp_size": 2, "aic_nextn": 2, "aic_gemm_dtype": "int4", "aic_moe_dtype": " fp8 ", "aic_fmha_dtype": "AUTO",
 			"aic_kv_cache_dtype": "none", "aic_comm_dtype": "", "num_gpu_blocks_override": 7}`, with(func(a *Args) {
-			a.AIC = aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
+			a.TimingModel, a.AIC = "aic", aic.Config{Backend: "vllm", System: "b200", Version: "1.2", Model: "m", TP: 4, AttentionDP: 2, MoETP: 2, MoEEP: 4,
 				Drafts: 2, Types: aic.DataTypes{GEMM: "int4_wo", MoE: "fp8"}}
 			a.NumGPUBlocks, a.GPUsPerWorker, a.Drafts = 7, 8, 2
 		})},
@@ -280,6 +282,9 @@ func TestRefused(t *testing.T) {
 		{`{"worker_type": "aggregated", "is_decode": false}`, `is_decode: got false together with worker_type, want worker_type alone`},
 		{`{"is_prefill": true, "is_decode": true}`, `is_decode: got true together with is_prefill, want at most one of them true`},
 		// Contradictions, the first one only, and none beside a range error.
+		{`{"timing_model": "aic"}`, `aic_backend: got nothing, want it given, as timing_model is aic`},
+		{`{"timing_model": "interpolated"}`, `planner_profile_data: got nothing, want it given, as timing_model is interpolated`},
+		{`{"timing_model": "polynomial", "planner_profile_data": "a.npz"}`, `timing_model: got "polynomial", want interpolated, as planner_profile_data is given`},
 		{`{"num_g3_blocks": 5, "enable_g4_storage": true}`, `num_g3_blocks: got 5, want num_g2_blocks set as well`},
 		{`{"enable_g4_storage": true, "num_g2_blocks": 0}`, `enable_g4_storage: got true, want num_g2_blocks set as well`},
 		{`{"dp_size": 0, "enable_g4_storage": true}`, `dp_size: got 0, want an integer from 1 to 4294967295`},

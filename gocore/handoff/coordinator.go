@@ -10,7 +10,7 @@ const (
 	DestinationFirst              // SGLang
 )
 
-// Action is something that the owner of a coordinator is to carry out.
+// Action is what the owner of a coordinator has to carry out.
 type Action uint8
 
 const (
@@ -86,7 +86,7 @@ type set uint16
 
 func (s set) has(a Action) bool { return s>>a&1 == 1 }
 
-// OrderError is a fact that cannot be true: it answers an action that was never asked for.
+// OrderError is the error of a fact that answers an action that was never asked for.
 type OrderError struct {
 	Fact     Fact
 	Awaiting Action // what was asked for last
@@ -102,11 +102,11 @@ func New(order Order) (Coordinator, Action) {
 	return c, c.ask(chains[order][0])
 }
 
-// Handle takes a fact and returns the action that follows from it, None if nothing does.
+// Handle takes a fact and returns the action that follows from it, or None.
 //
-// A fact that has been told before changes nothing, and neither does any fact but the answer to a cancel once a cleanup
-// has begun, or any fact at all after Complete. A fact that answers an action which was not asked for is an OrderError; it
-// changes nothing either, and the owner may go on, or tell Failed.
+// A fact that was told before changes nothing. After a cleanup has begun, only answers to cancels change anything, and after
+// Complete nothing does. A fact that answers an action which was not asked for is an OrderError; it changes nothing, and the owner
+// may go on, or tell Failed.
 func (c *Coordinator) Handle(f Fact) (Action, error) {
 	answers := answered[f]
 	switch {
@@ -123,7 +123,7 @@ func (c *Coordinator) Handle(f Fact) (Action, error) {
 	}
 }
 
-// Awaiting is the action that was asked for last. Until it is Complete, a fact has to follow.
+// Awaiting is the action that was asked for last. Unless it is Complete, a fact has to follow.
 func (c *Coordinator) Awaiting() Action { return c.awaiting }
 
 // Done reports whether the hand-off is over: Complete has been asked for.
@@ -152,7 +152,7 @@ func (c *Coordinator) next() Action {
 	panic("handoff: " + c.awaiting.String() + " is not part of a hand-off that succeeds")
 }
 
-// beginCleanup gives up what has been asked for. Failing twice is failing once.
+// beginCleanup starts to cancel what was asked for. A second failure changes nothing.
 func (c *Coordinator) beginCleanup() Action {
 	if c.cleanup {
 		return None
@@ -161,7 +161,7 @@ func (c *Coordinator) beginCleanup() Action {
 	return c.ask(c.nextCancel())
 }
 
-// nextCancel is what is left of a cleanup: each side that was asked for something is told once.
+// nextCancel is the next action of a cleanup: each side that was asked for something is cancelled once.
 func (c *Coordinator) nextCancel() Action {
 	switch {
 	case c.asked.has(Submit) && !c.asked.has(CancelSource):

@@ -37,7 +37,7 @@ func TestCoordinator(t *testing.T) {
 			want:  "submit, error, error, reserve, error, error, start transfer",
 		},
 		{
-			name: "the source is held before anybody submitted", order: DestinationFirst,
+			name: "the source is held before Submit", order: DestinationFirst,
 			facts: []Fact{SourceHeld, DestinationReserved, SourceHeld},
 			want:  "reserve, error, submit, start transfer",
 		},

@@ -13,7 +13,7 @@ type Transfer struct {
 type Mode uint8
 
 const (
-	// FullPrompt copies every token of the prompt, wherever the destination has it cached already.
+	// FullPrompt copies every token of the prompt, also those that the destination has cached.
 	FullPrompt Mode = iota
 	// DestinationMissing copies what the destination lacks, in whole blocks.
 	DestinationMissing

@@ -9,12 +9,12 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// sdk is what a run has to do with the AIC SDK: it opens the sessions that the run needs, estimates pools, and predicts
-// durations. Whoever started the run answers; see Monitor.Ask.
+// sdk is the side of a run that talks to the AIC SDK: it opens the sessions that the run needs, estimates pools, and predicts
+// durations. Answers come from the caller of the run, see Monitor.Ask.
 type sdk struct {
 	sessions *session.Set
 	models   []model
-	router   *estimator // nil if the router does without
+	router   *estimator // nil if the router needs no predictions
 }
 
 // model predicts passes. It is shared by the workers of both pools.
@@ -27,7 +27,7 @@ func newSDK(m *Monitor) *sdk {
 	return &sdk{sessions: session.NewSet(m.Ask)}
 }
 
-// withPool estimates the size of a pool that option leaves open. One simulated engine stands for all attention data-parallel
+// withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine stands for all attention data-parallel
 // ranks and has the blocks of all.
 func (s *sdk) withPool(option string, args engineargs.Args) (engineargs.Args, error) {
 	return s.sessions.WithPool(option, args, args.AIC.AttentionDP)
@@ -81,10 +81,10 @@ type estimator struct {
 	session *session.Session
 	failed  int   // predictions that the SDK refused
 	failure error // the first of them
-	broken  error // the SDK does not answer any more
+	broken  error // why the SDK has stopped answering
 }
 
-// routerEstimator is that of the session that option describes.
+// routerEstimator is the estimator for the session that option describes.
 func (s *sdk) routerEstimator(option string, config aic.Config) (*estimator, error) {
 	opened, err := s.sessions.Open(option, config)
 	if err != nil {

@@ -31,7 +31,7 @@ func Convert(config string, m *Monitor) (summary string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var trace bytes.Buffer // a draft of the file would stay behind when a reader of a pipe is left behind
+	var trace bytes.Buffer // not a draft, which would stay when the run is abandoned while it waits for a pipe
 	c, err := workload.ConvertDynamo(&trace, sources, o.Bool("agentic"), m.poll)
 	if err != nil {
 		return "", err

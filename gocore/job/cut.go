@@ -8,7 +8,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// cutWarning names on one line the requests whose outputs the engine ends early, because they fill the KV pool; "" if
+// cutWarning lists in one line the requests whose outputs the engine ends early because they fill the KV pool; "" if
 // there are none.
 func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	const shown = 5

@@ -148,7 +148,7 @@ func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32
 	seen[turn] = true
 	decode := len(stages) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
-		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: nobody prefills for others in this run", *row.PrefillWorkerIdx)
+		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers", *row.PrefillWorkerIdx)
 	}
 	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, stages[0].Workers); err != nil {
 		return false, err

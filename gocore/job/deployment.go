@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -10,7 +11,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// deployment is the workers of a run: one pool, or one for prompts and one for outputs.
+// deployment describes the workers of a run: one pool, or one pool for prompts and one for outputs.
 type deployment struct {
 	disaggregated           bool
 	args                    engineargs.Args // of the one pool, or of decode workers
@@ -77,7 +78,7 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 		text = o.Text(name)
 	}
 	parse := engineargs.Parse
-	if o.Bool("planner") {
+	if isPlanned(o) {
 		parse = engineargs.ParsePlanned
 	}
 	args, warnings, err := parse(text)
@@ -90,7 +91,7 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 	return args, warnings, nil
 }
 
-// checkPools refuses a description that is half that of one pool and half that of two.
+// checkPools refuses a description that mixes options of one pool with options of two.
 func checkPools(o *strictjson.Object) error {
 	for _, pair := range [][2]string{{"prefill_engine_args", "decode_engine_args"}, {"decode_engine_args", "prefill_engine_args"}} {
 		if !o.Given(pair[0]) {
@@ -111,13 +112,13 @@ func checkPools(o *strictjson.Object) error {
 	case !o.Given("router_mode"): // two pools have no default
 		return &strictjson.FieldError{
 			Field: "router_mode", Got: "nothing",
-			Want: router.KVMode + " or " + router.RoundRobinMode + " with prefill_engine_args and decode_engine_args",
+			Want: "one of " + strings.Join(router.ModeNames(), ", ") + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil
 }
 
-// checkPair makes sure that one pool can go on with what the other has begun.
+// checkPair makes sure that decode workers can continue the requests that prefill workers have begun.
 func checkPair(prefill, decode engineargs.Args) error {
 	wrong := func(field string, got any, want string) error {
 		return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}

@@ -13,22 +13,22 @@ import (
 	"dynosim/gocore/spelling"
 )
 
-// A draft is a file that is written beside its place and moved there when it is whole. What exists and is no ordinary
-// file, a pipe or a device, is written directly, since moving a file there would replace it.
+// A draft is a file that is written under another name beside its final path, and moved there once it is complete. A pipe or
+// a device at that path is written directly, since moving a file there would replace it.
 type draft struct {
 	given string // the path that the user knows
 	path  string // where the file goes
 	name  string // where it is until then, "" if it is written directly
 }
 
-// drafts are those of the whole process, for RemoveDrafts.
+// drafts are all drafts of this process, for RemoveDrafts.
 var drafts struct {
 	sync.Mutex
 	names map[string]bool
 	over  bool
 }
 
-// errOver is what a process that ends gets for new drafts and for those that are whole too late.
+// errOver is the error of drafts that are begun or completed after RemoveDrafts.
 var errOver = fmt.Errorf("%w: the process ends", ErrCancelled)
 
 // RemoveDrafts deletes the drafts of all runs. From then on no run of this process makes a draft or completes one: it is

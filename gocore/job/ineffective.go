@@ -35,7 +35,10 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	if o.Float("shared_prefix_ratio") == 0 {
 		warn("num_prefix_groups", "with shared_prefix_ratio 0")
 	}
-	if s.trace.format != workload.AppliedCompute {
+	if !s.synthetic && !s.trace.format.UsesBlockSize() {
+		warn("trace_block_size", "with trace_format "+s.trace.format.String())
+	}
+	if !s.trace.format.Shares() {
 		for _, name := range []string{"trace_shared_prefix_ratio", "trace_num_prefix_groups"} {
 			warn(name, "with trace_format "+s.trace.format.String())
 		}
@@ -55,10 +58,10 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	return warnings
 }
 
-// unusedSeed is a warning of a seed from which nothing is drawn, "" for none.
+// unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
-	if s.routing.mode.Configured || drawn || o.AtDefault("seed") {
+	if s.routing.mode.Configured || drawn || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}
 	because := "with router_mode " + s.routing.mode.Name
@@ -100,7 +103,7 @@ func (r *run) ineffective() []string {
 	return warnings
 }
 
-// outcomeWarnings names the requests that did not end as they asked to.
+// outcomeWarnings names the requests that were rejected or got fewer tokens than they asked for.
 func (r *run) outcomeWarnings(c *report.Collector) []string {
 	lines := []string{cutWarning(r.deployment.args, r.workload), rejectionWarning(c, r.workload)}
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })

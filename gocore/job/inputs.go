@@ -19,9 +19,9 @@ import (
 
 // inputFile is a file that a run has read.
 type inputFile struct {
-	Argument string `json:"argument"` // that names it
+	Argument string `json:"argument"` // the argument that names the file
 	Path     string `json:"path"`     // as given; "-" is standard input
-	// SHA256 is that of the bytes of the file, in hexadecimal, "" if they could be read only once: standard input, a pipe.
+	// SHA256 is the hash of the file's bytes, in hexadecimal; "" for standard input and pipes, which can be read only once.
 	SHA256 string `json:"sha256"`
 }
 
@@ -94,7 +94,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hashFile reads a file once more. What cannot be read twice has no hash.
+// hashFile reads a file once more. A stream, which cannot be read twice, has no hash.
 func hashFile(path string, poll func() error) (string, error) {
 	if path == "-" || !isFile(path) {
 		return "", nil

@@ -22,9 +22,9 @@ func inspection() strictjson.Schema {
 	return strictjson.Schema{Fields: fields}
 }
 
-// Inspect says what a trace is like. config is a JSON object with trace_files, trace_format and trace_block_size as a
-// run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text the same
-// for people. Errors have a Kind, as those of Run.
+// Inspect computes statistics of a trace. config is a JSON object with trace_files, trace_format and trace_block_size as a
+// run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text describes them
+// in sentences. Errors have a Kind, as those of Run.
 func Inspect(config string, m *Monitor) (result string, err error) {
 	o, err := strictjson.Decode(config, inspection())
 	if err != nil {

@@ -59,7 +59,7 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	return r.report(outcome, warnings)
 }
 
-// run is a Spec with everything that it asks for loaded.
+// run is a Spec together with the inputs that were loaded for it.
 type run struct {
 	*Spec
 	monitor    *Monitor
@@ -104,7 +104,7 @@ func (r *run) check() []string {
 	return slices.Concat(r.warnings, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
 }
 
-// ended is what a simulation leaves.
+// ended is the outcome of a simulation.
 type ended struct {
 	replay.Outcome
 	wall time.Duration
@@ -127,16 +127,14 @@ func (r *run) simulate() (ended, error) {
 	return e, nil
 }
 
-// config is what the replay itself has to know.
+// config is the configuration of the replay.
 func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && !r.online, SLA: r.sla,
 	}, r.deployment, r.routing.mode, r.stages)
-	if r.planned {
-		cfg.Planner = askedPlanner{r.monitor.Ask}
-	}
+	cfg.Planner = r.scaling.planner(r.monitor)
 	return cfg
 }
 
@@ -150,10 +148,10 @@ func (r *run) poll(nowMs float64, finished int) error {
 	return r.monitor.pollRun(nowMs, finished)
 }
 
-// logged simulates, and writes the decisions of the routers to the file that is meant for them, if there is one.
+// logged simulates, and writes the decisions of the routers to the file of router_log, if that is given.
 func (r *run) logged() (e ended, err error) {
 	if r.outputs.routerLog == "" {
-		return r.timed()
+		return r.ticked()
 	}
 	err = writeWhole(r.outputs.routerLog, func(file io.Writer) error {
 		log := newDecisionLog(file, r.workload)
@@ -161,8 +159,22 @@ func (r *run) logged() (e ended, err error) {
 			stage.Log = log.add
 		}
 		var err error
-		e, err = r.timed()
+		e, err = r.ticked()
 		return errors.Join(err, log.flush())
+	})
+	return e, err
+}
+
+// ticked simulates, and writes the ticks of the planner to the file that is meant for them, if there is one.
+func (r *run) ticked() (e ended, err error) {
+	if r.scaling.log == "" {
+		return r.timed()
+	}
+	err = writeWhole(r.scaling.log, func(file io.Writer) error {
+		r.scaling.ticks = newTickLog(file)
+		var err error
+		e, err = r.timed()
+		return errors.Join(err, r.scaling.ticks.flush())
 	})
 	return e, err
 }
@@ -180,7 +192,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.planned, e.Scaling)}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.scaling.on(), e.Scaling)}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

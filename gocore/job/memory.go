@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// What a run needs at the least, measured. The true need is up to three times as much: a run that is sure not to fit is
-// refused before it starts, any other is watched.
+// The least memory that a run needs, measured. The true need is up to three times as much, so a run whose least need does
+// not fit is refused before it starts, and any other run is watched.
 const (
 	requestBytes = 250 // turn, session, times and row of a request
 	passingBytes = 40  // all that is kept of a request that is forgotten when it is over
@@ -27,7 +27,7 @@ type budget struct {
 	limit int64 // of all that Go code of this process has taken
 }
 
-// newBudget bounds a run by this room. Go collects garbage more often when it comes near to that.
+// newBudget bounds a run by this much memory. Go collects garbage more often as the limit comes near.
 func newBudget(room memory.Room) budget {
 	b := budget{room, math.MaxInt64}
 	if room.Bytes < memory.Unbounded {
@@ -37,7 +37,7 @@ func newBudget(room memory.Room) budget {
 	return b
 }
 
-// admit refuses a run that needs more than there is.
+// admit refuses a run that needs more memory than there is.
 func (b budget) admit(needed float64, what string) error {
 	if b.room.Bytes == memory.Unbounded || needed <= float64(b.room.Usable) {
 		return nil
@@ -46,7 +46,7 @@ func (b budget) admit(needed float64, what string) error {
 		what, memory.Text(int64(min(needed, 1<<62))), b.shown())
 }
 
-// check fails a run that has taken all that there is, before the system ends the process for it.
+// check fails a run that has used up its memory, before the system ends the process because of it.
 func (b budget) check() error {
 	if b.limit == 0 || b.limit == math.MaxInt64 || memory.Used() < b.limit && !memory.AddressSpaceShort() {
 		return nil
@@ -54,7 +54,7 @@ func (b budget) check() error {
 	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
 }
 
-// shown says what there is, and how much of that is for the run.
+// shown says how much memory there is, and how much of it the run may take.
 func (b budget) shown() string {
 	return fmt.Sprintf("%s leaves %s, %s of it for the run", b.room.By, memory.Text(b.room.Bytes), memory.Text(b.room.Usable))
 }
@@ -78,7 +78,7 @@ func loadWithin(m *Monitor, s *Spec, d deployment) (*workload.Workload, error) {
 func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error {
 	requests := float64(spec.RequestCount) * float64(max(1, spec.TurnsPerSession))
 	if requests > workload.MaxTurns {
-		return nil // too many whatever there is, which the workload says
+		return nil // more than any workload may have: the workload itself refuses it
 	}
 	each := float64(requestBytes)
 	if spec.Passing {

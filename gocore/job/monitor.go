@@ -12,15 +12,14 @@ import (
 // ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when no answer will come any more.
 var ErrCancelled = errors.New("cancelled")
 
-// Monitor connects a run with its caller, who watches and stops it from another goroutine, and answers its questions.
+// Monitor connects a run with its caller, which watches and stops it from another goroutine, and answers its questions.
 // The zero value is ready.
 type Monitor struct {
 	// Ask gets the answer to a question for the AIC SDK, see package aic; the run waits for it. Nil refuses runs that have
 	// any. It fails with ErrCancelled if the run is stopped meanwhile.
 	Ask func(question string) (answer string, err error)
 
-	// Trace is read instead of the files that the description of a run names, which must be those of the trace; nil has
-	// the run read them itself.
+	// Trace is a trace that was read already. The description of the run must name its files. Nil makes the run read them.
 	Trace *Trace
 
 	cancelled atomic.Bool
@@ -31,7 +30,7 @@ type Monitor struct {
 	budget    atomic.Pointer[budget] // nil until the run is bounded
 }
 
-// phase is what a run is busy with.
+// phase is the stage that a run is in.
 type phase int32
 
 const (
@@ -67,7 +66,7 @@ func (m *Monitor) poll() error {
 	return nil
 }
 
-// bound has the run fail at a poll when it has taken the memory that is free now.
+// bound makes the run fail at a poll once it has taken the memory that is free now.
 func (m *Monitor) bound() budget {
 	b := newBudget(memory.Free())
 	m.budget.Store(&b)

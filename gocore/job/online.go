@@ -14,7 +14,7 @@ const (
 	onlineMode  = "online"
 )
 
-// checkOnline refuses what a replay on the clock cannot do.
+// checkOnline refuses options that a replay in real time does not support.
 func checkOnline(o *strictjson.Object, d deployment) error {
 	if o.Text("replay_mode") != onlineMode {
 		return nil

@@ -3,9 +3,9 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"dynosim/gocore/strictjson"
-	"dynosim/gocore/workload"
 )
 
 // The two kinds of run. Their other keys are those of the Python functions run_trace_replay and
@@ -36,7 +36,7 @@ func decode(config string) (*strictjson.Object, lengths, error) {
 		return nil, lengths{}, err
 	}
 	lengths, errs := parseLengths(config, o)
-	if err := strictjson.Join(append(o.RangeErrors(), errs...)); err != nil {
+	if err := strictjson.Join(slices.Concat(withoutWorkers(o), o.RangeErrors(), errs)); err != nil {
 		return nil, lengths, err
 	}
 	if o.Text("kind") == kindTrace {
@@ -59,10 +59,24 @@ func checkKind(o *strictjson.Object) error {
 	return nil
 }
 
+// withoutWorkers refuses to begin without workers, unless a planner may start some.
+func withoutWorkers(o *strictjson.Object) []error {
+	if isPlanned(o) {
+		return nil
+	}
+	var errs []error
+	for _, name := range []string{"num_workers", "num_prefill_workers", "num_decode_workers"} {
+		if o.Given(name) && o.Shown(name) == "0" {
+			errs = append(errs, &strictjson.FieldError{Field: name, Got: "0", Want: strictjson.Integer{Min: 1, Max: maxWorkers}.Want()})
+		}
+	}
+	return errs
+}
+
 func checkTraceFiles(o *strictjson.Object) error {
 	files := o.List("trace_files")
 	switch {
-	case traceFormat(o) == workload.Dynamo:
+	case traceFormat(o).Several():
 		if len(files) == 0 {
 			return errors.New("trace_files: got 0 files, want at least one")
 		}

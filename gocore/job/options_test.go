@@ -62,7 +62,7 @@ func TestRefusedDescriptions(t *testing.T) {
 		{"save_trace", synthetic(`"save_trace":""`), `save_trace: got "", want a string that is not empty`},
 		{"too many requests", synthetic(`"turns_per_session":1000000000`), "request_count: got 3 with turns_per_session 1000000000, want at most 33554432 requests in all"},
 		{"num_workers 0", synthetic(`"num_workers":0`), "num_workers: got 0, want an integer from 1 to 65536"},
-		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 1 to 65536`},
+		{"num_workers as text", synthetic(`"num_workers":"2"`), `num_workers: got "2", want an integer from 0 to 65536`},
 		{"replay_concurrency 0", synthetic(`"replay_concurrency":0`), "replay_concurrency: got 0, want an integer >= 1"},
 		{"replay_concurrency negative", synthetic(`"replay_concurrency":-1`), "replay_concurrency: got -1, want an integer >= 1"},
 		{"arrival_speedup_ratio 0", synthetic(`"arrival_speedup_ratio":0`), "arrival_speedup_ratio: got 0, want a finite number > 0"},

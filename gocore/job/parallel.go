@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// inParallel calls do for 0 to n-1 on all processors that Go may use. A panic goes on in the caller.
+// inParallel calls do for 0 to n-1 on all processors that Go may use. A panic of do panics in the caller.
 func inParallel(n int, do func(int)) {
 	var (
 		next  atomic.Int64

@@ -11,6 +11,61 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
+// scaling is what changes the number of workers of a run, if anything does.
+type scaling struct {
+	asks       bool   // a planner of the caller
+	autoscaler string // its description, "" if there is none
+	twoPools   bool
+	log        string   // path of a file for the ticks, "" for none
+	ticks      *tickLog // while the file is open
+}
+
+// isPlanned reports whether something changes the number of workers.
+func isPlanned(o *strictjson.Object) bool { return o.Bool("planner") || o.Given("autoscaler") }
+
+func (s *scaling) on() bool { return s.asks || s.autoscaler != "" }
+
+func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
+	s := scaling{asks: o.Bool("planner"), autoscaler: o.Text("autoscaler"), twoPools: d.disaggregated, log: o.Text("planner_log")}
+	if s.asks && s.autoscaler != "" {
+		return s, &strictjson.FieldError{Field: "autoscaler", Got: o.Shown("autoscaler"), Want: "it left out with planner"}
+	}
+	if s.log != "" && !s.on() {
+		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner or autoscaler with it"}
+	}
+	if s.on() && o.Given("router_decisions") {
+		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}
+	}
+	if s.autoscaler == "" {
+		return s, nil
+	}
+	if _, err := planner.ParseAutoscaler(s.autoscaler, s.twoPools); err != nil {
+		return s, fmt.Errorf("autoscaler: %w", err)
+	}
+	return s, nil
+}
+
+// planner makes the planner of a run, nil if the number of workers stays.
+func (s *scaling) planner(m *Monitor) planner.Planner {
+	var p planner.Planner
+	switch {
+	case s.asks:
+		p = askedPlanner{m.Ask}
+	case s.autoscaler != "":
+		a, err := planner.ParseAutoscaler(s.autoscaler, s.twoPools)
+		if err != nil {
+			panic("job: the autoscaler was checked: " + err.Error())
+		}
+		p = a
+	default:
+		return nil
+	}
+	if s.ticks != nil {
+		return loggedPlanner{p, s.ticks}
+	}
+	return p
+}
+
 // A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner":
 //
 //	{"planner": "initial_tick_ms"}         the answer: {"initial_tick_ms": 5000.0}

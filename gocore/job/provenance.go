@@ -11,13 +11,13 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// provenance says what was run, so that a report tells it and the run can be repeated. Nothing in it depends on the clock or
-// on the machine.
+// provenance says in the report what was run, so that the run can be repeated. Nothing in it depends on the clock or on the
+// machine.
 type provenance struct {
 	Function string `json:"function"` // of the Python package
 	// Arguments are those of the function, after defaults. Outputs are not among them.
 	Arguments map[string]any `json:"arguments"`
-	// Estimated is the size of KV pools that the AIC SDK was asked for, by argument.
+	// Estimated is the sizes of KV pools that the AIC SDK has estimated, by argument.
 	Estimated map[string]int `json:"estimated_gpu_blocks,omitempty"`
 	Inputs    []inputFile    `json:"inputs"`
 }
@@ -25,8 +25,8 @@ type provenance struct {
 // functions are the Python functions that carry out each kind of run.
 var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
 
-// describe completes what the description says of a run with what its input files are. It fails if they are others than
-// those of the run that is to be repeated.
+// describe adds the input files to the provenance that follows from the description. It fails if they differ from those of
+// the run that is to be repeated.
 func describe(s *Spec, sized deployment, m *Monitor) (provenance, error) {
 	p := s.origin
 	p.Estimated = map[string]int{}
@@ -42,7 +42,7 @@ func describe(s *Spec, sized deployment, m *Monitor) (provenance, error) {
 	return p, checkInputs(s.repeats, p.Inputs)
 }
 
-// parseOrigin says what config asks for.
+// parseOrigin is the part of the provenance that follows from config.
 func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance, error) {
 	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}}
 	var given map[string]json.RawMessage
@@ -75,8 +75,8 @@ func plain(raw json.RawMessage) any {
 	return raw
 }
 
-// defaultApplies reports whether a run without the option has its default. Where another option or the trace itself says
-// the same, it has not.
+// defaultApplies reports whether a run without the option uses its default. It does not where another option or the trace
+// gives the value.
 func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 	switch known.Name {
 	case "num_workers":
@@ -93,7 +93,7 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 	return known.Default != nil
 }
 
-// describeDeployment adds the engine arguments of each pool and the configuration of the router, whole.
+// describeDeployment adds the engine arguments of each pool and the configuration of the router, with their defaults.
 func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) error {
 	for name := range d.pools() {
 		filled, err := engineargs.Filled(textOr(o, name, "{}"))

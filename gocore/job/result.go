@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/report"
 )
 
-// Result is what a run leaves for the user.
+// Result is the outcome of a run for the user.
 type Result struct {
 	summary  []report.Value
 	warnings []string

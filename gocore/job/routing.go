@@ -21,16 +21,16 @@ const (
 	decodeRouterStream
 )
 
-// routing is how a run gives requests to workers.
+// routing describes how requests are given to workers.
 type routing struct {
 	mode      router.Mode
 	config    router.Config // the default one for a mode without configuration
-	session   aic.Config    // that predicts how long prompts take, without a Backend there is none
+	session   aic.Config    // predicts how long prompts take; without a Backend nothing is predicted
 	decisions string        // path of a file with decisions to repeat, "" for none
 	force     bool          // repeat them even where another worker is cheaper
 }
 
-// parseRouting reads what concerns the router. Decisions to repeat need the workload: see pin.
+// parseRouting reads the options of the router. Decisions to repeat need the workload: see pin.
 func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error) {
 	text := "{}"
 	if o.Given("router_config") {
@@ -52,7 +52,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if !config.Seeded {
 		r.config.Seed = o.Uint("seed")
 	}
-	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !o.Bool("planner") {
+	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + r.mode.Name,
 		}
@@ -69,7 +69,8 @@ func routerMode(o *strictjson.Object) router.Mode {
 	return mode
 }
 
-// parseEstimator reads which session tells the router how long prompts take. Configuration and description need each other.
+// parseEstimator reads which session tells the router how long prompts take. router_prefill_load_model and aic_perf_config are
+// given together or not at all.
 func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []string, error) {
 	const name = "aic_perf_config"
 	switch given := o.Given(name); {
@@ -118,7 +119,7 @@ func stageOptions(config router.Config, d deployment) []*router.Options {
 	return []*router.Options{prefill, decode}
 }
 
-// stageRouter is the router of one pool. A queue policy among the engine's arguments goes before that of the router.
+// stageRouter is the router of one pool. A queue policy among the engine arguments replaces that of the router.
 func stageRouter(config router.Config, args engineargs.Args, workers int, stream uint64) *router.Options {
 	if policy, ok := router.ParseQueuePolicy(args.RouterQueuePolicy); ok {
 		config.QueuePolicy = policy
@@ -142,7 +143,7 @@ func refuseWithoutRouter(o *strictjson.Object) error {
 	return nil
 }
 
-// pin has the routers repeat the decisions of a file, and warns if some are missing from it.
+// pin makes the routers repeat the decisions of a file, and warns if the file lacks some.
 func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, error) {
 	if r.decisions == "" {
 		return nil, nil

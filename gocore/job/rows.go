@@ -14,8 +14,8 @@ func checkRows(o *strictjson.Object) error {
 	return nil
 }
 
-// passes reports whether requests may be made when they arrive and forgotten when they are over: nothing reads them
-// before or afterwards.
+// passes reports whether requests may be created when they arrive and discarded when they are over, because nothing reads
+// them before or afterwards.
 func (s *Spec) passes() bool {
 	return !s.rows && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&
 		s.outputs.trace == "" && s.outputs.routerLog == "" && s.routing.decisions == ""

@@ -327,7 +327,7 @@ func TestCancelWhileRunning(t *testing.T) {
 	}
 }
 
-// TestCancelWhileReporting writes the rows into a pipe that nobody empties until the run has been cancelled.
+// TestCancelWhileReporting writes the rows into a pipe that is not read until the run has been cancelled.
 func TestCancelWhileReporting(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {

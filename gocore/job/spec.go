@@ -17,6 +17,7 @@ type Spec struct {
 	deployment deployment
 	routing    routing
 
+	seed        uint64                 // of what a trace leaves to chance
 	trace       traceSpec              // what to read, if the workload is not synthetic
 	generated   workload.SyntheticSpec // what to generate, if it is
 	concurrency int                    // requests in flight at the same time; 0 follows the arrival times
@@ -25,7 +26,7 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	sla          report.SLA
-	planned      bool // a planner of the caller decides how many workers there are
+	scaling      scaling // who decides how many workers there are
 	outputs      outputs
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -44,7 +45,7 @@ type Spec struct {
 type traceSpec struct {
 	files             []string
 	format            workload.Format
-	blockSize         int // 0 if the trace may say it itself
+	blockSize         int // 0 if it was not given: some traces have it themselves
 	sharedPrefixRatio float64
 	numPrefixGroups   int
 }
@@ -70,6 +71,9 @@ func Parse(config string) (*Spec, error) {
 	if err := checkRows(o); err != nil {
 		return nil, err
 	}
+	if s.scaling, err = parseScaling(o, s.deployment); err != nil {
+		return nil, err
+	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
 		return nil, err
 	}
@@ -88,7 +92,7 @@ func Parse(config string) (*Spec, error) {
 	return s, nil
 }
 
-// specOf takes over the options that stand for themselves.
+// specOf copies the options that need no further parsing.
 func specOf(o *strictjson.Object) *Spec {
 	s := &Spec{
 		synthetic:    o.Text("kind") == kindSynthetic,
@@ -98,10 +102,10 @@ func specOf(o *strictjson.Object) *Spec {
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
 		sla:          sla(o),
-		planned:      o.Bool("planner"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {
+		s.seed = o.Uint("seed")
 		s.trace = parseTrace(o)
 		s.trace.sharedPrefixRatio = o.Float("trace_shared_prefix_ratio")
 		s.trace.numPrefixGroups = o.Int("trace_num_prefix_groups")

@@ -10,7 +10,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// lengths are the distributions of a generated workload, nil for that of a trace.
+// lengths are the length distributions of a generated workload, nil in a run of a trace.
 type lengths struct{ input, output *workload.Lengths }
 
 // parseLengths reads the keys whose values are integers or texts of distributions. The schema has no type for that, so the
@@ -47,8 +47,8 @@ func parseLength(o *strictjson.Object, name string, value any) (*workload.Length
 	return d, nil
 }
 
-// parseWorkload reads the description of a generated workload, but for the files of empirical distributions and for what
-// depends on the engine. That of a trace is empty.
+// parseWorkload reads the description of a generated workload, except for the files of empirical distributions and for what
+// depends on the engine. For a run of a trace it is empty.
 func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, error) {
 	if o.Text("kind") != kindSynthetic {
 		return workload.SyntheticSpec{}, nil

@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/router"
@@ -17,9 +18,10 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	offline  bool // it works only in virtual time
-	// feature is what the option needs and this build has not, "" for an option that works. Only its default is accepted.
+	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
+	// works.
 	feature string
-	// aside marks what is not among the arguments of a run in its report: outputs, and what repeats a run.
+	// aside marks options that are not among the arguments in a report: outputs, and options that repeat a run.
 	aside bool
 	// shell marks an option that only the command line knows. It is no key of the description.
 	shell bool
@@ -50,6 +52,7 @@ const (
 	takesAICConfig    taken = "aic_config"
 	takesObjectOrPath taken = "object_or_path"
 	takesPlanner      taken = "planner"
+	takesAutoscaler   taken = "autoscaler"
 )
 
 // Groups of --help.
@@ -68,19 +71,19 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_files", Type: strictjson.List{}},
 		kind:  kindTrace, required: true, positional: true, takes: takesPaths,
 		flag: "trace_file",
-		help: "Mooncake-style JSONL, plain or compressed (.gz, .zst); - reads standard input",
-		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
+		help: "trace, Mooncake-style JSONL unless --trace-format says otherwise, plain or compressed (.gz, .zst); - reads standard input",
+		doc:  "A trace, plain, ``.gz`` or ``.zst``; ``\"-\"`` reads standard input. A sequence of several for ``trace_format=\"dynamo\"``, ``\"servegen\"`` and ``\"weka\"``. Or what ``load_trace`` has read, without the options of a trace, which it has already.",
 	},
 	{
 		Field: strictjson.Field{Name: "config", Type: strictjson.Text{}}, shell: true, metavar: "FILE",
 		help: "JSON or YAML file with the run: parameters of the Python functions, and trace",
 	},
 	{
-		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: traceFormats}, Default: "mooncake"},
+		Field: strictjson.Field{Name: "trace_format", Type: strictjson.Enum{Choices: workload.FormatSpellings()}, Default: workload.Mooncake.String()},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "format of the trace (default: mooncake)",
-		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"`` or ``\"dynamo\"``.",
+		help:  "format of the trace: " + strings.Join(workload.FormatNames(), ", ") + " (default: mooncake)",
+		doc:   "``\"mooncake\"`` (default), ``\"mooncake-delta\"``, ``\"agentic_mooncake\"``, ``\"applied_compute_agentic\"``, ``\"dynamo\"``, or that of a public trace or of a load generator, for which docs/workloads.md has an example each.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
@@ -93,8 +96,8 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
 		kind:  kindTrace,
 		group: workloadGroup,
-		help:  "fraction of each trace prompt replaced by a shared prefix (default: 0)",
-		doc:   "Fraction of each prompt of an applied-compute trace that is replaced by a prefix which sessions share, 0 (default) to 1.",
+		help:  "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts share (default: 0)",
+		doc:   "Fraction of each prompt that is replaced by a prefix which sessions share, 0 (default) to 1, in traces that do not say what prompts share.",
 	},
 	{
 		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
@@ -181,20 +184,20 @@ var options = slices.Concat([]option{
 		doc:   "Pause between the end of a turn and the start of the next, in milliseconds; 0 if not given.",
 	},
 	{
-		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field: strictjson.Field{Name: "num_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		group: deploymentGroup,
 		help:  "simulated workers (default: 1)",
 		doc:   "Simulated workers of one pool; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "prefill workers of a disaggregated deployment (default: 1)",
 		doc:     "Prefill workers of two pools; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Min: 1, Max: maxWorkers}, Default: 1},
+		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
 		offline: true,
 		group:   deploymentGroup,
 		help:    "decode workers of a disaggregated deployment (default: 1)",
@@ -224,8 +227,8 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  "round_robin (default) or kv_router; to be given with prefill and decode workers",
-		doc:   "``\"round_robin\"`` (default) or ``\"kv_router\"``, for two workers or more.",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers",
+		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
@@ -271,6 +274,20 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
 		takes: takesPlanner, offline: true, aside: true,
 		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+	},
+	{
+		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesAutoscaler, offline: true,
+		group: deploymentGroup,
+		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
+		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
+	},
+	{
+		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, writes: true, offline: true,
+		metavar: "FILE", group: deploymentGroup,
+		help: "write one JSON object for each tick of the planner or autoscaler",
+		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
@@ -401,10 +418,6 @@ func aicOptions() []option {
 		made[i] = option{Field: aic.Fields[at], shell: true, group: loadModelGroup, help: h[1]}
 	}
 	return made
-}
-
-var traceFormats = []string{
-	"mooncake", "mooncake-delta", "mooncake_delta", "agentic_mooncake", "agentic-mooncake", "applied_compute_agentic", "dynamo",
 }
 
 var arrivalProcesses = []string{"constant", "poisson", "gamma", "weibull"}

@@ -50,13 +50,13 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", option, err)
 		}
-		return grid, "interpolated", nil
+		return grid, args.TimingModel, nil
 	default:
-		return nil, "polynomial", nil
+		return args.Formula, args.TimingModel, nil
 	}
 }
 
-// setup is what the engine of a worker gets besides its arguments. Whoever computes prompts only drafts nothing.
+// setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
 	trace := cacheTrace()

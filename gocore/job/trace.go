@@ -16,8 +16,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Trace is a trace that was read once for several runs, which may use it at the same time. It stays as it was when it was
-// loaded, whatever becomes of its files.
+// Trace is a trace that was read once for several runs, which may use it at the same time. Later changes of
+// its files do not change it.
 type Trace struct {
 	traceSpec
 	hashes   []string // SHA-256 of the files, in hexadecimal
@@ -30,13 +30,21 @@ type Trace struct {
 	parsed map[reading]*workload.Workload
 }
 
-// reading is what an engine wants of the prompts of a trace.
+// reading says in what form an engine needs the prompts of a trace.
 type reading struct {
 	blockSize   int
-	namePartial bool // workload.TraceSpec.NamePartialBlocks
+	namePartial bool   // workload.TraceSpec.NamePartialBlocks
+	seed        uint64 // of what the trace leaves to chance, 0 if that is nothing
 }
 
-func readingFor(args engineargs.Args) reading { return reading{args.BlockSize, args.ComparesTokens()} }
+// readingFor is what a run with this seed wants for engines with these arguments.
+func (t traceSpec) readingFor(args engineargs.Args, seed uint64) reading {
+	as := reading{blockSize: args.BlockSize, namePartial: args.ComparesTokens()}
+	if t.format.Draws() {
+		as.seed = seed
+	}
+	return as
+}
 
 // traceOptions are the options of a run that say how to read a trace.
 var traceOptions = []string{
@@ -120,7 +128,7 @@ func (t *Trace) JSON() string {
 	return string(text)
 }
 
-// workload is what the trace is for engines that want it read so. The caller may schedule it. The first run of each reading
+// workload is the trace as a workload for engines that need this reading. The caller may schedule it. The first run of each reading
 // reads the files, which must not have changed.
 func (t *Trace) workload(as reading, poll func() error) (*workload.Workload, error) {
 	t.mu.Lock()
@@ -153,7 +161,7 @@ func (t *Trace) parse(as reading, poll func() error) (*workload.Workload, error)
 		return nil, err
 	}
 	hashes := make([]string, len(sources))
-	for i, source := range sources { // what follows the end of a compressed trace belongs to the file, too
+	for i, source := range sources { // the hash covers all bytes of the file, also those after the end of compressed data
 		if _, err := io.Copy(io.Discard, source.Reader); err != nil {
 			return nil, fmt.Errorf("trace_files: %s: %w", source.Name, err)
 		}

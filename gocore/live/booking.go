@@ -5,12 +5,12 @@ import "dynosim/gocore/engine"
 // book works out how many tokens each request gets from a pass, and lists them in released.
 //
 // A pass only says how the set of emitting requests changes: which requests join it and which have finished. A preempted one
-// leaves silently, which shows in the number of tokens. Then the engine is asked how many tokens each request has.
+// leaves without a word, so the number of tokens is too small. Then the engine is asked how many tokens each request has.
 func (r *rank) book(pass *engine.Pass) {
 	r.released = r.released[:0]
 	r.preemptions += pass.Preempted
 	for _, a := range pass.Admitted {
-		if q := r.requests[a.ID]; !q.admitted { // those that were preempted come again
+		if q := r.requests[a.ID]; !q.admitted { // a preempted request is admitted again
 			q.admitted = true
 			r.reused += a.ReusedTokens
 			r.countLookup(q, a.ReusedTokens)

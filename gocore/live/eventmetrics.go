@@ -35,7 +35,7 @@ func (m *eventMetrics) rank(e discovery.Endpoint, workerID string, native bool) 
 	if !native {
 		return c
 	}
-	for _, stage := range []string{"received", "accepted"} { // a relay would have to read what a publisher is given here
+	for _, stage := range []string{"received", "accepted"} { // the other stages of Dynamo are those of a relay, which does not exist here
 		c.stored = append(c.stored, m.native.WithLabelValues(e.Namespace, e.Component, workerID, "stored", stage))
 		c.removed = append(c.removed, m.native.WithLabelValues(e.Namespace, e.Component, workerID, "removed", stage))
 	}

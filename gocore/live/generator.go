@@ -62,11 +62,11 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 		fail(reply, reason)
 		return
 	}
-	held := len(request.TokenIDs) + g.outputs.length(&request)
-	if !g.tokens.take(held, reply) {
+	size := len(request.TokenIDs) + g.outputs.length(&request)
+	if !g.tokens.take(size, reply) {
 		return
 	}
-	defer g.tokens.free(held)
+	defer g.tokens.free(size)
 	rng := rand.New(rand.NewPCG(g.seed, g.drawn.Add(1)))
 	q := newRequest(request.TokenIDs, g.outputs.decide(&request, rng))
 	s := &sending{request: q, reply: reply, rank: g.ranks[dpRank], metrics: g.metrics[dpRank], received: call.ReceivedAt}
@@ -87,7 +87,7 @@ func (g *generator) Serve(ctx context.Context, call *plane.Call, reply plane.Rep
 	}
 }
 
-// onlyPrefill leaves of a request what a prefill worker does: the prompt, and a token that marks its end.
+// onlyPrefill reduces a request to the part of a prefill worker: the prompt, and one token that marks its end.
 func onlyPrefill(request *wire.Request) {
 	one := uint32(1)
 	request.StopConditions = wire.StopConditions{MaxTokens: &one}
@@ -103,7 +103,7 @@ func (g *generator) transferTime(request *wire.Request) time.Duration {
 	return time.Duration(min(g.handoffs.transfer.DelayMs(prompt, prompt)*1e6, math.MaxInt64/2))
 }
 
-// handOver serves a request together with another worker. It returns when both the client and the hand-off are done with.
+// handOver serves a request together with another worker. It returns when the answer has been sent and the hand-off is over.
 func (g *generator) handOver(ctx context.Context, callID string, request *wire.Request, dpRank int, s *sending) {
 	handoffCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -126,8 +126,8 @@ func (g *generator) handOver(ctx context.Context, callID string, request *wire.R
 	}
 }
 
-// fail answers a request that is itself at fault. To a frontend a refusal says that something is wrong with the worker, which
-// it then does not use for some seconds; so the request is accepted first.
+// fail answers a request that cannot be served by any worker. A frontend takes a refusal for a fault of the worker, which it then
+// does not use for some seconds; so the request is accepted before it fails.
 func fail(reply plane.Reply, reason string) {
 	if reply.Accept() == nil {
 		reply.Problem(badRequest(reason))
@@ -139,7 +139,7 @@ func badRequest(reason string) wire.Problem {
 	return wire.Problem{Message: reason, Type: "Bad Request", Code: http.StatusBadRequest}
 }
 
-// rank is where a request goes: where its router wants it, else the ranks in turn.
+// rank chooses the rank for a request: the one that its router has chosen, else the ranks in turn.
 func (g *generator) rank(request *wire.Request) (int, error) {
 	size := len(g.ranks)
 	switch {
@@ -152,7 +152,7 @@ func (g *generator) rank(request *wire.Request) (int, error) {
 	}
 }
 
-// sending is the way of an answer to its client.
+// sending is the sending of one answer to its client.
 type sending struct {
 	request  *request
 	reply    plane.Reply
@@ -169,7 +169,7 @@ type sending struct {
 }
 
 // run sends tokens as they are released, until the end, which does not come before that of a hand-off. It reports false if
-// the client has gone before that.
+// the client disconnects before that.
 func (s *sending) run(ctx context.Context) bool {
 	q := s.request
 	for {
@@ -207,7 +207,7 @@ func (s *sending) run(ctx context.Context) bool {
 	}
 }
 
-// wait lets the time of a transfer go by. It reports false if the client has gone before that.
+// wait waits for the duration of a transfer. It reports false if the client disconnects before that.
 func (s *sending) wait(ctx context.Context) bool {
 	if s.delay <= 0 {
 		return true
@@ -223,8 +223,8 @@ func (s *sending) wait(ctx context.Context) bool {
 	}
 }
 
-// giveUp ends an answer whose hand-off has failed. Only if this worker has too many of them is the client told; otherwise the
-// answer has no end, so that the frontend tries other workers.
+// giveUp ends an answer whose hand-off has failed. The client gets an error only if this worker has too many hand-offs; otherwise
+// the answer breaks off, so that the frontend tries other workers.
 func (s *sending) giveUp() bool {
 	var limit *rendezvous.LimitError
 	if !errors.As(s.handoffErr, &limit) {

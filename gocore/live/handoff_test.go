@@ -146,7 +146,7 @@ func (d *deployment) checkEmpty(t *testing.T) {
 	}
 }
 
-// TestBrokenHandoffs: whoever leaves, and whenever, neither side keeps anything.
+// TestBrokenHandoffs: whichever side leaves, and whenever, neither side keeps anything.
 func TestBrokenHandoffs(t *testing.T) {
 	gone := errors.New("gone")
 	for how, leave := range map[string]func(*deployment, *transaction){

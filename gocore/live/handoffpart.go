@@ -21,7 +21,7 @@ func (s handoffPart) Do(action handoff.Action, tell func(bootstrap.Fact)) {
 	}
 }
 
-// refuse answers a command that will not be carried out.
+// refuse reports to the sender of a command that it will not be carried out.
 func (n *command) refuse(reason string) {
 	switch {
 	case n.action == handoff.CancelSource || n.action == handoff.CancelDestination:
@@ -34,7 +34,7 @@ func (n *command) refuse(reason string) {
 	}
 }
 
-// handOff does between two passes what a hand-off asks for.
+// handOff carries out a command of a hand-off, between two passes.
 func (r *rank) handOff(n *command) {
 	q := n.request
 	q.tell = n.tell
@@ -53,7 +53,7 @@ func (r *rank) handOff(n *command) {
 	case handoff.Reserve:
 		r.reserve(q)
 	case handoff.Activate:
-		if q.over { // it has been told that it failed
+		if q.over { // the hand-off knows already that the request has failed
 			return
 		}
 		r.destination.Activate(q.id)
@@ -66,8 +66,8 @@ func (r *rank) handOff(n *command) {
 	}
 }
 
-// awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this
-// engine; actionDone, that it has come.
+// awaitAction records that the next action of a hand-off gives up blocks, or puts them into use, without a pass of this engine.
+// actionDone records that the action has been carried out.
 func (r *rank) awaitAction(q *request) {
 	q.awaitsAction = true
 	r.awaiting++
@@ -80,7 +80,7 @@ func (r *rank) actionDone(q *request) {
 	}
 }
 
-// forget ends the stay of a request on a prefill worker.
+// forget removes a request from the engine of a prefill worker.
 func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 	if q.over {
 		return
@@ -90,7 +90,7 @@ func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 	r.publish(events)
 }
 
-// reserve asks for room. What can never run is not the fault of the worker.
+// reserve asks the engine for the blocks of a request. A request that can never run fails without a retry at other workers.
 func (r *rank) reserve(q *request) {
 	if err := r.destination.Reserve(r.enter(q)); err != nil {
 		r.end(q)
@@ -101,7 +101,7 @@ func (r *rank) reserve(q *request) {
 	r.tryReserve()
 }
 
-// tryReserve looks for room for the request that has waited longest, and reports whether there is some.
+// tryReserve takes blocks for the request that has waited longest, and reports whether there were enough.
 func (r *rank) tryReserve() bool {
 	if r.destination == nil {
 		return false
@@ -115,7 +115,7 @@ func (r *rank) tryReserve() bool {
 	return ok
 }
 
-// tellHeld lets the hand-offs of prompts that the last pass has computed go on.
+// tellHeld tells hand-offs that the last pass has computed their prompts and the KV is held for the transfer.
 func (r *rank) tellHeld() {
 	for _, q := range r.computed {
 		r.awaitAction(q)

@@ -19,7 +19,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// handoffs are the part that a worker has in hand-offs.
+// handoffs is the part of a worker in its hand-offs.
 type handoffs struct {
 	role     engine.Role
 	transfer handoff.Transfer
@@ -69,7 +69,7 @@ func rendezvousConfig(args *engineargs.Args) rendezvous.Config {
 	return c
 }
 
-// check says why a request cannot be handed over here, "" if it can.
+// check returns the reason why a request cannot be handed over here, "" if it can.
 func (h *handoffs) check(info *wire.Bootstrap) string {
 	switch {
 	case h.role == engine.Aggregated:
@@ -82,7 +82,8 @@ func (h *handoffs) check(info *wire.Bootstrap) string {
 	return ""
 }
 
-// identify is how both workers of a hand-off call it. callID is a UUID unless the client is none of Dynamo's.
+// identify returns the identity of a hand-off, which both of its workers derive from the request. callID is a UUID, unless the
+// client is not one of Dynamo.
 func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
 	requestID, err := uuid.Parse(callID)
 	if err != nil {
@@ -91,8 +92,8 @@ func identify(info *wire.Bootstrap, callID string) bootstrap.Identity {
 	return bootstrap.Identity{HandoffID: info.HandoffID.UUID, Room: info.Room, RequestID: requestID}
 }
 
-// run hands a request over, and returns when that is done, nil if the destination has it. What the engine was given is
-// taken back otherwise.
+// run hands a request over and returns when that is done: nil if the destination has it. After an error, the engine of this
+// worker has been told to drop the request.
 func (h *handoffs) run(ctx context.Context, info *wire.Bootstrap, id bootstrap.Identity, dpRank, promptTokens int, s rendezvous.Engine) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

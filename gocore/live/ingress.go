@@ -29,11 +29,11 @@ const (
 	EventsOverNATS
 )
 
-// ingress is the request plane's way in.
+// ingress is the part of the request plane that receives requests.
 type ingress interface {
-	// open lets requests for a path in, which has been registered, and returns what the record of the endpoint says about it.
+	// open accepts requests for a registered path, and returns the transport for the record of the endpoint.
 	open(e discovery.Endpoint, id uint64, path string) (transport map[string]string, err error)
-	// shut lets no more in.
+	// shut accepts no more requests for a path.
 	shut(path string)
 	close()
 }
@@ -52,7 +52,7 @@ func (p *Process) openIngress() (ingress, error) {
 	}
 }
 
-// address is one address for all paths.
+// address is the ingress of TCP and HTTP: one address for all paths.
 type address struct {
 	server interface {
 		Addr() *net.TCPAddr
@@ -89,7 +89,7 @@ func (d natsIngress) shut(path string) { d.server.Withdraw(path) }
 
 func (d natsIngress) close() { d.server.Close() }
 
-// connect connects to the NATS server, if there is use for one.
+// connect connects to the NATS server, if anything goes over NATS.
 func (p *Process) connect() error {
 	c := &p.config
 	if c.NATS == nil {

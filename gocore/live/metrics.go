@@ -13,7 +13,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// metrics are what the engines that are simulated say about themselves, by the names they use.
+// metrics are the metrics that the simulated engines have, under the names that they use.
 type metrics struct {
 	sglang               bool
 	running, waiting     *prometheus.GaugeVec
@@ -86,7 +86,7 @@ func (m *metrics) values(model, workerID string, dpRank int) []string {
 	return []string{model, workerID, rank}
 }
 
-// ofHistograms leaves of the labels of a rank, or their values, those that its histograms have.
+// ofHistograms selects from the labels of a rank, or their values, those that its histograms have.
 func (m *metrics) ofHistograms(labels []string) []string {
 	switch {
 	case m.detail == plane.PerWorker:
@@ -98,7 +98,7 @@ func (m *metrics) ofHistograms(labels []string) []string {
 	}
 }
 
-// rank returns what watches one rank, and what watches its requests.
+// rank returns the observer of one rank, and the metrics of its requests.
 func (m *metrics) rank(model, workerID string, dpRank int, args *engineargs.Args) (Observer, *requestMetrics) {
 	v := m.values(model, workerID, dpRank)
 	load := &loadMetrics{
@@ -156,7 +156,7 @@ func (m *loadMetrics) LoadChanged(l Load) {
 	}
 }
 
-// requestMetrics time the tokens of requests. A nil one does not.
+// requestMetrics measure the times of the tokens of requests. A nil one does nothing.
 type requestMetrics struct {
 	firstToken, gap, e2e prometheus.Observer
 	delay                prometheus.Observer // between the simulation and the socket
@@ -180,7 +180,7 @@ func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
 	}
 }
 
-// sent takes note of how long after their instant tokens have been sent.
+// sent records how long after their simulated time tokens were sent.
 func (m *requestMetrics) sent(lateMs float64) {
 	if m != nil {
 		m.delay.Observe(lateMs / 1000)

@@ -11,32 +11,32 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// output is the answer to a request: decided when it arrives, sent as the simulation gets to it.
+// output is the answer to a request: chosen when the request arrives, sent as the simulation emits its tokens.
 type output struct {
 	tokens []uint32
 	finish string // why it ends where it does
 }
 
-// Tokens that stand for an answer that is not planned.
+// The range of the tokens of answers that are drawn.
 const (
 	firstToken = 1000
 	lastToken  = 1999
 )
 
-// outputs decides answers.
+// outputs chooses the answers to requests.
 type outputs struct {
-	standardLength int // for requests that name none
+	standardLength int // tokens of an answer if the request names no number
 	reasoning      *engineargs.Reasoning
 	recorded       map[string][]uint32 // answers to repeat, by key
 	engine         engineargs.Args     // which may end answers early
 }
 
-// length is how many tokens a request gets at most.
+// length is the largest number of tokens that a request gets.
 func (o *outputs) length(request *wire.Request) int {
 	return o.engine.Output(len(request.TokenIDs), o.asked(request))
 }
 
-// asked is how many tokens a request asks for at most.
+// asked is the largest number of tokens that a request allows.
 func (o *outputs) asked(request *wire.Request) int {
 	if planned, ok := o.planned(request); ok {
 		return len(planned)
@@ -65,7 +65,7 @@ func (o *outputs) planned(request *wire.Request) ([]uint32, bool) {
 	return planned, ok
 }
 
-// decide draws the answer to a request.
+// decide chooses the answer to a request.
 func (o *outputs) decide(request *wire.Request, rng *rand.Rand) output {
 	length := o.length(request)
 	tokens, planned := o.planned(request)
@@ -75,7 +75,7 @@ func (o *outputs) decide(request *wire.Request, rng *rand.Rand) output {
 	return cut(tokens[:length], request)
 }
 
-// draw makes up length tokens; the first of them are marked as thought if that is asked for.
+// draw draws length tokens; the first of them are marked as reasoning if that is configured.
 func (o *outputs) draw(length int, rng *rand.Rand) []uint32 {
 	tokens := make([]uint32, length)
 	for i := range tokens {
@@ -89,7 +89,7 @@ func (o *outputs) draw(length int, rng *rand.Rand) []uint32 {
 	return tokens
 }
 
-// thought is how many of length tokens are a thought with its two marks:
+// thought is the number of tokens, of length in all, that are reasoning with its two marks:
 //
 //	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
 func thought(length int, ratio float64) int {
@@ -100,8 +100,8 @@ func thought(length int, ratio float64) int {
 	return min(max(n, 2), length)
 }
 
-// cut ends an answer at the first token that ends it by the conditions of the request. That token is sent: frontends know
-// which of them to hide.
+// cut ends an answer at the first token that fulfils a stop condition of the request. That token is sent: frontends know which
+// of them to hide.
 func cut(tokens []uint32, request *wire.Request) output {
 	s := &request.StopConditions
 	fewest := 0
@@ -130,7 +130,7 @@ func cut(tokens []uint32, request *wire.Request) output {
 	return output{tokens: tokens, finish: wire.FinishLength}
 }
 
-// check says why a request cannot be served by an engine with these arguments, "" if it can.
+// check returns the reason why an engine with these arguments cannot serve a request, "" if it can.
 func (o *outputs) check(request *wire.Request, args *engineargs.Args) string {
 	prompt, length := len(request.TokenIDs), o.length(request)
 	switch {

@@ -30,11 +30,11 @@ type Config struct {
 	Endpoint  discovery.Endpoint
 	Args      engineargs.Args
 	Timing    timing.Model // nil for the polynomial
-	// Predict answers questions about the durations of passes instead, from several goroutines; nil if Timing is to be used.
+	// Predict answers questions about the durations of passes, called from several goroutines; nil if Timing is used instead.
 	Predict func([]timing.Question) ([]timing.Answer, error)
 
 	Workers int
-	// Pause is how long to wait after the launch of worker i of all but the last.
+	// Pause is how long to wait after the launch of worker i. It is not called for the last one.
 	Pause func(i int) time.Duration
 	// EventsPorts and ReplayPorts are the first ports of each worker for events in vLLM's own format; nil for none.
 	EventsPorts, ReplayPorts []int
@@ -121,8 +121,8 @@ func New(c Config) (*Process, error) {
 	return p, nil
 }
 
-// Launch starts the workers, one after the other. It stops early without an error if the context ends. Whatever happens,
-// Shutdown has to follow.
+// Launch starts the workers, one after the other. It stops early without an error if the context ends. Shutdown must be called
+// in any case.
 func (p *Process) Launch(ctx context.Context) error {
 	for i := range p.config.Workers {
 		if err := p.launch(ctx, i); err != nil {
@@ -156,7 +156,7 @@ func (p *Process) launch(ctx context.Context, i int) error {
 	p.workers = append(p.workers, w)
 	p.mu.Unlock()
 	err = w.announce()
-	go guard.Func(func() { // also after an error: others wait for its end
+	go guard.Func(func() { // also after an error: close waits until start has returned
 		if startErr := w.start(); startErr != nil {
 			select {
 			case p.failed <- fmt.Errorf("worker %d: %w", i, startErr):
@@ -167,7 +167,7 @@ func (p *Process) launch(ctx context.Context, i int) error {
 	return err
 }
 
-// abandon makes a worker invisible that cannot serve any more. Others go on without it.
+// abandon withdraws a worker that cannot serve any more from discovery. The others go on without it.
 func (p *Process) abandon(w *Worker, reason string) {
 	p.mu.Lock()
 	draining := p.draining
@@ -187,13 +187,13 @@ func (p *Process) abandon(w *Worker, reason string) {
 	}
 }
 
-// goodbyeTimeout is for frontends that cannot be reached.
+// goodbyeTimeout bounds the wait for frontends that cannot be reached.
 const goodbyeTimeout = 5 * time.Second
 
-// Failed hands out the error of a worker that could not start its engines, or that none is left.
+// Failed receives the error of a worker that could not start its engines, or the error that no worker is left.
 func (p *Process) Failed() <-chan error { return p.failed }
 
-// Shutdown makes all workers invisible, waits until the requests that they have are answered or the context ends, and ends
+// Shutdown withdraws all workers from discovery, waits until their requests are answered or the context ends, and closes
 // everything.
 func (p *Process) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
@@ -221,7 +221,7 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sayGoodbye lets frontends whose requests have not been begun hear that they will not be, and hangs up on all.
+// sayGoodbye tells frontends which of their requests will not be served, and closes their connections.
 func (p *Process) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
@@ -238,7 +238,7 @@ type Status struct {
 	InFlight int // requests
 }
 
-// Status tells how the process is.
+// Status returns the health of the process.
 func (p *Process) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()

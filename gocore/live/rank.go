@@ -18,18 +18,18 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Observer hears what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
-// the engine goroutine: they must not wait.
+// Observer is told what the engine of one rank does, at the moment when it can be seen from outside. Its methods are called on
+// the engine goroutine: they must not block.
 type Observer interface {
-	// CacheChanged tells which blocks have come or gone.
+	// CacheChanged reports the blocks that were stored or removed.
 	CacheChanged([]blocks.Change)
-	// PassEnded tells what a pass did and how long it took; its tokens are sent after that.
+	// PassEnded reports what a pass did and how long it took. Its tokens are sent after that.
 	PassEnded(work engine.Work, durationMs float64)
-	// LoadChanged tells what the engine has to do after a pass, or after requests were taken back.
+	// LoadChanged reports the load of the engine after a pass, or after requests were cancelled.
 	LoadChanged(Load)
 }
 
-// Load is what an engine has to do.
+// Load is the load of an engine.
 type Load struct {
 	Waiting, Running int // requests
 	UsedBlocks       int // of the cache
@@ -44,7 +44,7 @@ type rank struct {
 	args   *engineargs.Args
 	engine engine.Reporter
 	traits engine.Traits
-	// source and destination are the engine again, of a prefill or a decode worker; nil of others.
+	// source and destination are the same engine by its methods for hand-offs, on a prefill or a decode worker; nil on others.
 	source      engine.Source
 	destination engine.Destination
 	names       *blocks.Table
@@ -54,7 +54,7 @@ type rank struct {
 	stop        chan struct{}
 	done        chan struct{}
 	failed      atomic.Bool
-	broken      func() error        // says why the durations of passes cannot be known
+	broken      func() error        // why the durations of passes cannot be determined; nil if they can
 	onFailure   func(reason string) // after failed was set; may be nil
 
 	inbox inbox
@@ -65,7 +65,7 @@ type rank struct {
 	emitting         []*request // those that get a token in each pass that emits
 	released         []release
 	computed         []*request // their prompts have been computed by the pass
-	leaving          []*request // their blocks go with the next events
+	leaving          []*request // their blocks are released with the next events
 	endMs            float64    // of the last pass
 	busy             bool       // the engine had work after it
 	awaiting         int        // requests in a hand-off, with blocks that come free, or into use, without a pass
@@ -82,11 +82,11 @@ type release struct {
 	failure string // instead, if not ""
 }
 
-// command is what other goroutines want from a rank.
+// command is what another goroutine asks a rank to do.
 type command struct {
 	request *request
 	cancel  bool
-	action  handoff.Action // of a hand-off, or None; what comes of it is told
+	action  handoff.Action // of a hand-off, or None; its outcome is told
 	tell    func(bootstrap.Fact)
 	atMs    float64
 }
@@ -131,10 +131,10 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 	return r
 }
 
-// submit gives a request to the engine. It reports false if the engine does not run any more.
+// submit gives a request to the engine. It reports false if the engine has stopped.
 func (r *rank) submit(q *request) bool { return r.send(command{request: q, atMs: r.nowMs()}) }
 
-// cancel takes a request back; one that has ended is fine.
+// cancel takes a request out of the engine. Nothing happens if it has ended.
 func (r *rank) cancel(q *request) { r.send(command{request: q, cancel: true}) }
 
 func (r *rank) send(n command) bool {
@@ -159,7 +159,7 @@ func (r *rank) close() {
 	<-r.done
 }
 
-// start runs the engine on a goroutine of its own, until close. What it does is told to observers from then on.
+// start runs the engine on a goroutine of its own, until close, and reports to the observers.
 func (r *rank) start(observers []Observer) {
 	r.observers = observers
 	go r.run()
@@ -193,7 +193,7 @@ func (r *rank) run() {
 	r.abandon(shuttingDown)
 }
 
-// fail ends the rank because it cannot go on.
+// fail ends the rank after an error.
 func (r *rank) fail(reason string) {
 	r.failed.Store(true)
 	r.abandon(reason)
@@ -202,7 +202,7 @@ func (r *rank) fail(reason string) {
 	}
 }
 
-// pass runs one pass and lets the world see its effects in time. It reports false if the rank is to stop.
+// pass runs one pass, and makes each of its effects visible at its time. It reports false if the rank is to stop.
 func (r *rank) pass(startMs float64) bool {
 	pass, alive := r.engine.RunPass(startMs)
 	if r.broken() != nil {
@@ -232,11 +232,11 @@ func (r *rank) pass(startMs float64) bool {
 		}
 	}
 	r.tellHeld()
-	// An engine with one role does not know whether others are going to help it.
+	// An idle engine of one role may be waiting for the other worker of a hand-off.
 	if idle := pass.Idle() && r.args.Role != engine.Aggregated; alive && !idle || r.engine.Requests() == 0 {
 		return true
 	}
-	return r.stuck()
+	return r.unblock()
 }
 
 // takeCommands hands requests to the engine, and says when the next pass starts.
@@ -277,7 +277,7 @@ func (r *rank) tellLoad() {
 	}
 }
 
-// enter names a request and its blocks.
+// enter gives a request its id and the ids of its blocks.
 func (r *rank) enter(q *request) engine.Request {
 	q.id = r.freshID()
 	r.requests[q.id] = q
@@ -295,7 +295,7 @@ func (r *rank) enter(q *request) engine.Request {
 	return e
 }
 
-// freshID is the next id that no request has. They count up, and begin again after 2^31 requests.
+// freshID is the next id that no request has. Ids count up, and begin again after 2^31 requests.
 func (r *rank) freshID() engine.RequestID {
 	for {
 		if r.lastID == math.MaxInt32 {
@@ -308,7 +308,7 @@ func (r *rank) freshID() engine.RequestID {
 	}
 }
 
-// drop takes a request out of the engine, which gives its blocks back at once.
+// drop takes a request out of the engine, which frees its blocks at once.
 func (r *rank) drop(q *request) {
 	switch {
 	case q.over:
@@ -324,7 +324,7 @@ func (r *rank) drop(q *request) {
 	}
 }
 
-// end forgets a request that the engine does not own any more. Events of its last pass may still speak of its blocks.
+// end forgets a request that the engine does not own any more. Events of its last pass may still name its blocks.
 func (r *rank) end(q *request) {
 	q.over = true
 	r.actionDone(q)
@@ -344,7 +344,7 @@ func (r *rank) fallSilent(q *request) {
 	}
 }
 
-// publish tells what has happened to the cache, and lets go of the blocks of requests that had ended by then.
+// publish reports cache events to the observers, and releases the names of the blocks of requests that have ended.
 func (r *rank) publish(events []kvcache.Event) {
 	changes := r.names.Resolve(events)
 	for _, o := range r.observers {
@@ -359,9 +359,9 @@ func (r *rank) publish(events []kvcache.Event) {
 	r.leaving = r.leaving[:0]
 }
 
-// stuck is for an engine that cannot go on by itself. As long as hand-offs are going to give blocks back it waits for them:
-// they do not wait for passes of this engine, and have a deadline. It reports false if the rank is to stop.
-func (r *rank) stuck() bool {
+// unblock handles an engine that has requests and can run no pass. While hand-offs are going to free blocks it waits for them:
+// they do not depend on passes of this engine, and have a deadline. It reports false if the rank is to stop.
+func (r *rank) unblock() bool {
 	if r.awaiting == 0 {
 		r.revive()
 		return true
@@ -370,7 +370,7 @@ func (r *rank) stuck() bool {
 	return r.clock.Await(r.inbox.wake)
 }
 
-// revive helps an engine that cannot go on by itself. What nothing helps is taken away from the front.
+// revive makes an engine able to run passes again. If nothing else helps, the oldest request fails.
 func (r *rank) revive() {
 	if r.engine.Requests() == 0 || r.tryReserve() || r.engine.Unblock() {
 		return
@@ -383,7 +383,7 @@ func (r *rank) revive() {
 	}
 }
 
-// abandon fails all requests that are left, and all that may come.
+// abandon fails all requests that are left, and all that are submitted later.
 func (r *rank) abandon(reason string) {
 	r.inbox.mu.Lock()
 	commands := r.inbox.commands

@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestClose fails whoever is there and whoever comes.
+// TestClose: requests that are there fail, and so do those that come later.
 func TestClose(t *testing.T) {
 	r, _ := startRank(t, func(*engineargs.Args) {})
 	q := plan(8, 80, 1)

@@ -14,7 +14,7 @@ type recordedRow struct {
 	RequestID    string   `json:"request_id"`
 	SessionID    string   `json:"session_id"`
 	OutputLength *int     `json:"output_length"`
-	OutputTokens *int     `json:"output_tokens"` // the same by another name
+	OutputTokens *int     `json:"output_tokens"` // another name of output_length
 	TokenIDs     []uint32 `json:"output_token_ids"`
 }
 

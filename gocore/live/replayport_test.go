@@ -57,7 +57,7 @@ func askReplay(t *testing.T, port int, from uint64) (numbers []uint64, stored []
 	}
 }
 
-// TestReplayPort: whoever has missed events of a rank gets them again, and nobody else's.
+// TestReplayPort: a subscriber that has missed events of a rank gets them again, and those of no other rank.
 func TestReplayPort(t *testing.T) {
 	port := freeport.Ports(t, 8)
 	_, store := startProcess(t, port)

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/protocol/bootstrap"
 )
 
-// request is one call inside a rank. The goroutine of the call reads what the engine goroutine releases.
+// request is one request of a rank. The goroutine that answers it reads what the engine goroutine releases.
 type request struct {
 	prompt       []uint32 // nil once it has been named
 	promptTokens int
@@ -18,7 +18,7 @@ type request struct {
 	released atomic.Int32            // tokens that may be sent
 	dueMs    atomic.Uint64           // bits of the simulated time of the last of them
 	failure  atomic.Pointer[failure] // why the request has ended without all of them
-	wake     chan struct{}           // one of the two has changed; holds one
+	wake     chan struct{}           // released or failure has changed; has room for one
 
 	// What follows belongs to the engine goroutine.
 	id           engine.RequestID
@@ -27,7 +27,7 @@ type request struct {
 	place        int // in rank.emitting, or notEmitting
 	admitted     bool
 	over         bool
-	held         bool                 // its KV stays after the last token
+	held         bool                 // its KV stays after the last token, for the transfer
 	awaitsAction bool                 // counted in rank.awaiting
 	tell         func(bootstrap.Fact) // its hand-off, nil if there is none
 }
@@ -37,7 +37,7 @@ const notEmitting = -1
 // failure is the end of a request without all its tokens.
 type failure struct {
 	reason string
-	// elsewhere tells that another worker may do better.
+	// elsewhere means that another worker may be able to serve the request.
 	elsewhere bool
 }
 
@@ -45,14 +45,14 @@ func newRequest(prompt []uint32, o output) *request {
 	return &request{prompt: prompt, promptTokens: len(prompt), output: o, wake: make(chan struct{}, 1), place: notEmitting}
 }
 
-// release lets the client have n more tokens, which were made at an instant of simulated time.
+// release makes n more tokens available to the client, which were emitted at a simulated time.
 func (r *request) release(n int, atMs float64) {
 	r.dueMs.Store(math.Float64bits(atMs))
 	r.released.Add(int32(n))
 	r.notify()
 }
 
-// end tells the client that no more tokens are going to come.
+// end tells the client that no more tokens will come.
 func (r *request) end(f failure) {
 	r.failure.Store(&f)
 	r.notify()

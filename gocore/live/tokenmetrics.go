@@ -34,7 +34,7 @@ func (r *rank) countTokens(q *request, n int) {
 	r.tokens.Generated += n
 }
 
-// tokenMetrics are the counters of tokens, and the size of the cache, by the names that engines have for them.
+// tokenMetrics are the counters of tokens and the size of the cache, under the names that the engines use.
 type tokenMetrics struct {
 	sglang                     bool
 	prompt, generated          *prometheus.CounterVec
@@ -73,7 +73,7 @@ func newTokenMetrics(r prometheus.Registerer, prefix string, names engine.Metric
 	return m
 }
 
-// rank returns what counts the tokens of a rank with these labels, and shows the size of its cache.
+// rank returns the counters of a rank with these labels, and sets the gauges for the size of its cache.
 func (m *tokenMetrics) rank(labels []string, args *engineargs.Args) *tokenCounters {
 	with := func(more ...string) []string { return append(labels[:len(labels):len(labels)], more...) }
 	c := &tokenCounters{prompt: m.prompt.WithLabelValues(labels...), generated: m.generated.WithLabelValues(labels...)}

@@ -10,12 +10,12 @@ import (
 // maxTokens is how many tokens the requests of a process may have together, prompts and answers: 1 GiB of them.
 const maxTokens = 256 << 20
 
-// tokens counts those of requests that are being served. It is shared by the workers of a process.
+// tokens bounds the tokens of all requests that are being served. The workers of a process share it.
 type tokens struct{ left *semaphore.Weighted }
 
 func newTokens(n int) tokens { return tokens{semaphore.NewWeighted(int64(n))} }
 
-// take counts the tokens of a request, unless there are too many; the request is answered then. free ends what take began.
+// take counts the tokens of a request until free. If there are too many, it answers with an error and reports false.
 func (t tokens) take(n int, reply plane.Reply) bool {
 	if t.left.TryAcquire(int64(n)) {
 		return true

@@ -37,7 +37,7 @@ type Worker struct {
 
 	serving atomic.Bool // engines run
 	leaving sync.Once
-	left    error // of leaving
+	left    error // of withdraw
 	quit    chan struct{}
 	started chan struct{} // closed when start is over
 }
@@ -70,7 +70,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	return w
 }
 
-// announce makes the worker visible: from now on it is sent requests. They wait until the engines run.
+// announce registers the worker in discovery: from now on frontends send it requests. They wait until the engines run.
 func (w *Worker) announce() error {
 	c := &w.process.config
 	if err := w.openHandoffs(); err != nil {
@@ -86,7 +86,7 @@ func (w *Worker) announce() error {
 	return w.serve(c.Endpoint, w.generator)
 }
 
-// openHandoffs makes the worker take part in hand-offs before it can be sent one.
+// openHandoffs prepares the worker for hand-offs before frontends can send it one.
 func (w *Worker) openHandoffs() (err error) {
 	config := rendezvousConfig(&w.args)
 	config.Log = w.log
@@ -99,7 +99,7 @@ func (w *Worker) openHandoffs() (err error) {
 	return err
 }
 
-// serve registers an endpoint of the worker and tells where it is.
+// serve registers an endpoint of the worker and publishes its address.
 func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 	p := w.process
 	path := discovery.Hex(w.id) + "/" + e.Name
@@ -114,7 +114,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
 	return w.store.Put(discovery.EndpointRecord(e, w.id, transport, p.config.Device))
 }
 
-// start runs the engines after the start-up time, and lets routers follow what they do.
+// start runs the engines after the start-up time, and publishes their events for routers.
 func (w *Worker) start() error {
 	defer close(w.started)
 	select {
@@ -156,12 +156,12 @@ func (w *Worker) publisherConfig() publish.Config {
 	return config
 }
 
-// hasKVEvents reports whether routers follow what the caches hold: decode workers are not chosen by that.
+// hasKVEvents reports whether routers follow the caches. For decode workers they do not, as they are not chosen by cache content.
 func (w *Worker) hasKVEvents() bool {
 	return w.args.PrefixCaching && w.args.Role != engine.Decode
 }
 
-// announceEvents tells where events are published, and where routers that have missed some can ask.
+// announceEvents publishes where events are sent, and where routers that have missed some can ask for them.
 func (w *Worker) announceEvents() error {
 	c := &w.process.config
 	for _, r := range w.publisher.Records(c.Host) {
@@ -182,7 +182,7 @@ func (w *Worker) announceEvents() error {
 	return nil
 }
 
-// withdraw makes the worker invisible, once. Requests that it has go on.
+// withdraw removes the worker from discovery, once. Its requests go on.
 func (w *Worker) withdraw() error {
 	w.leaving.Do(func() { w.left = w.leave() })
 	return w.left
@@ -202,7 +202,7 @@ func (w *Worker) leave() error {
 func (w *Worker) close() {
 	w.handoffs.close()
 	for _, r := range w.ranks {
-		if w.publisher == nil { // they have never run
+		if w.publisher == nil { // the engines have never run
 			r.start(nil)
 		}
 		r.close()

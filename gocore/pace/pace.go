@@ -1,8 +1,8 @@
 // Package pace ties simulated time to the clock.
 //
-// Simulated time is milliseconds since a Clock was made. It never runs ahead: whoever runs a pass sleeps until its end. It may
-// be a little behind, as sleepers wake late and passes take time to compute; the next pass then starts where the last one has
-// ended, so that small delays are made up for and do not add up.
+// Simulated time is milliseconds since a Clock was made. It never runs ahead of the clock: the goroutine that runs a pass sleeps
+// until the end of the pass. It may be a little behind, as sleepers wake late and passes take time to compute. The next pass then
+// starts where the last one has ended, so that small delays are made up for and do not add up.
 package pace
 
 import (

@@ -19,8 +19,8 @@ type cluster struct {
 	ready   workerSet           // idle workers that own a request
 
 	// What coasting needs; see coast.go.
-	due      []int64 // by worker: the sequence number of its end that counts
-	swept    int     // workers below have had their chance to start a pass at this instant
+	due      []int64 // by worker: the sequence number of its valid end
+	swept    int     // workers below have been asked to start a pass at this instant
 	stepwise bool    // no worker may coast
 
 	// What a planner needs; nil and empty without one. See elastic.go.
@@ -74,7 +74,7 @@ func (c *cluster) loop() error {
 	return nil
 }
 
-// instant does everything that happens at this instant.
+// instant handles everything that happens at this instant.
 func (c *cluster) instant() error {
 	for {
 		ended, err := c.endPasses()
@@ -186,9 +186,9 @@ func (c *cluster) dispatch(turn int32, to int) {
 	c.updateReady(to)
 }
 
-// startPasses starts a pass on every ready worker, by ascending index; after each one the search begins anew, as whatever
-// the pass did may have made another worker ready. A pass of no length is applied at once and its worker goes again; one
-// that had no effect either is tried again only when something else has happened.
+// startPasses starts a pass on every ready worker, by ascending index. After each pass the search begins again, because the pass may
+// have made another worker ready. A pass without duration is applied at once, and its worker may start the next one; but if it had
+// no effect either, the worker is tried again only after something else has happened.
 func (c *cluster) startPasses() (changed bool, err error) {
 	for i, ok := c.ready.next(0); ok; {
 		c.swept = max(c.swept, i)
@@ -230,7 +230,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 	return changed, nil
 }
 
-// pushEnd tells when a worker will be idle again.
+// pushEnd adds the time when a worker will be idle again.
 func (c *cluster) pushEnd(i int, atMs float64) {
 	c.ready.remove(i)
 	c.ends.Push(atMs, c.started, i)
@@ -238,7 +238,7 @@ func (c *cluster) pushEnd(i int, atMs float64) {
 	c.started++
 }
 
-// nextEnd is the end that comes first. Those of coasts that were cut short since do not count.
+// nextEnd is the earliest end. It skips ends of coasts that were cut short.
 func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
 	for {
 		top, ok := c.ends.Top()

@@ -2,12 +2,12 @@ package replay
 
 import "sort"
 
-// Workers that coast (engine.Coaster) run many passes in one go, of which the cluster sees only the last end. Nothing that
-// it would do at the other ends depends on them: a pass of this kind ends no request and tells the router nothing.
+// Workers that coast (engine.Coaster) run many passes at once, and the cluster sees only the end of the last one. At the other ends
+// it would have nothing to do: a pass of this kind ends no request and has no news for the router.
 //
 //	worker 0    ---|---|---|---|---|---|---|      ends planned
 //	                        ^ a request arrives
-//	worker 0    ---|---|---|---|                  ends that stay; the next pass sees the request
+//	worker 0    ---|---|---|---|                  ends that remain; the next pass sees the request
 //
 // Retrying a stalled worker advances its stall counter, and it is retried at every instant. Coasting skips instants, so no
 // worker coasts while one is stalled.
@@ -28,7 +28,7 @@ func (c *cluster) haltCoast(i int) {
 	if len(ends) == 0 {
 		return
 	}
-	// The pass after end k has started if that end lies before now, or if it is now and this worker had its chance.
+	// The pass after end k has started if that end lies before now, or if it is now and this worker was asked to start one.
 	started := 1 + sort.Search(len(ends)-1, func(k int) bool {
 		return ends[k] > c.nowMs || ends[k] == c.nowMs && i >= c.swept
 	})
@@ -61,7 +61,7 @@ func (c *cluster) haltAll() {
 	}
 }
 
-// lastInstant is the time of the last thing that happened. If the run was cut short, that may be an end in a coast.
+// lastInstant is the last time at which something happened. If the run was cut short, that may be an end in a coast.
 func (c *cluster) lastInstant() float64 {
 	last := c.nowMs
 	for i := range c.workers {
@@ -74,5 +74,5 @@ func (c *cluster) lastInstant() float64 {
 	return last
 }
 
-// nowhere is the number of no end.
+// nowhere is a sequence number that no end has.
 const nowhere = -1

@@ -21,7 +21,7 @@ type DisaggConfig struct {
 	PrefillRouter, DecodeRouter   router.Factory
 }
 
-// disagg is the event loop of two pools of workers and the hand-offs between them. handoffs.go has what a hand-off does.
+// disagg is the event loop of two pools of workers and the hand-offs between them. handoffs.go carries out hand-offs.
 type disagg struct {
 	*run
 	order    handoff.Order
@@ -31,10 +31,10 @@ type disagg struct {
 
 	prefill, decode stage
 	handoffs        []handoffState          // by request
-	actions         deque.Deque[nextAction] // of all hand-offs, first asked for first
+	actions         deque.Deque[nextAction] // of all hand-offs, in the order in which they were asked for
 	unfinished      int                     // hand-offs and outputs of requests that have arrived
 
-	events eventheap.Heap[event] // things that end; arrivals are in the driver; see topEvent
+	events eventheap.Heap[event] // ends of passes and transfers; arrivals are in the driver; see topEvent
 	pushed int64                 // the sequence number of the next event
 
 	// What coasting needs; see disaggcoast.go.
@@ -164,7 +164,7 @@ func (d *disagg) loop() error {
 	}
 }
 
-// instant does everything that happens at this instant.
+// instant handles everything that happens at this instant.
 func (d *disagg) instant() error {
 	for {
 		changed := false
@@ -198,14 +198,14 @@ func (d *disagg) nextMs() (float64, bool) {
 	return arrival, hasArrival
 }
 
-// advance goes to the next instant.
+// advance moves the clock to the next instant.
 func (d *disagg) advance(toMs float64) {
 	d.passBoundaries(toMs)
 	d.elapse(toMs)
 	d.cutBoundaries(toMs)
 }
 
-// elapse lets time pass in which nothing happens.
+// elapse moves the clock through a time in which nothing happens.
 func (d *disagg) elapse(toMs float64) {
 	if elapsed := toMs - d.nowMs; elapsed > 0 {
 		for _, s := range [...]*stage{&d.prefill, &d.decode} {
@@ -224,8 +224,8 @@ func (d *disagg) push(atMs float64, e event) {
 	d.pushed++
 }
 
-// endsNow is the first event, if it is due now. An event of one kind hides those of the other behind it until its own turn
-// comes, even if they are due at the same time.
+// endsNow is the first event, if it is due now. An event of another kind is not looked past, even if events behind it are due at
+// the same time.
 func (d *disagg) endsNow() (event, bool) {
 	top, ok := d.topEvent()
 	return top.Value, ok && top.AtMs == d.nowMs
@@ -282,9 +282,9 @@ func (d *disagg) startDecode() (changed bool, err error) {
 	return d.startPasses(&d.decode, decodePass, d.endDecode)
 }
 
-// startPasses starts a pass on the first worker that is ready, and begins anew with the first, until none can start one. A
-// pass of no length is applied at once. One that had no effect either leaves its worker as it was: it is tried again when
-// something else has happened, and so is one that knows it is getting nowhere.
+// startPasses starts a pass on the first worker that is ready, and begins again with the first one, until no worker can start a
+// pass. A pass without duration is applied at once. If it had no effect either, or the engine reports that it makes no progress, the
+// worker is tried again only after something else has happened.
 func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (changed bool, err error) {
 	for i, ok := s.ready.next(0); ok; {
 		w := &s.workers[i]
@@ -359,8 +359,8 @@ func (d *disagg) endPrefill(i int) error {
 	return nil
 }
 
-// endDecode makes the end of a pass of a decode worker visible. Room is looked for before the router hears of the requests
-// that have left, and told of only afterwards.
+// endDecode makes the end of a pass of a decode worker visible. It looks for room before the router is told which requests have
+// left, and reports the room afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
 	reservation, reserved := d.decode.workers[i].destination.TryReserve()
@@ -380,7 +380,7 @@ func (d *disagg) endDecode(i int) error {
 	return nil
 }
 
-// leave ends the stay of a request on its decode worker.
+// leave removes a request that is over from its decode worker.
 func (d *disagg) leave(id engine.RequestID, status report.Status, reason string) error {
 	admitted, err := d.decode.router.Free(int32(id), d.nowMs)
 	if status == report.Completed {
@@ -396,7 +396,7 @@ func (d *disagg) leave(id engine.RequestID, status report.Status, reason string)
 	return d.reserve(admitted, err)
 }
 
-// idle ends the pass of a worker, and what has waited for that comes next.
+// idle ends the pass of a worker, and queues the actions that waited for that.
 func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	w := &s.workers[i]
 	pass := w.Pass
@@ -415,9 +415,8 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	return pass
 }
 
-// unblock is for the moment when nothing is left to wait for. It lets workers out of situations that need not be the end:
-// room on a decode worker that was not found, because it is looked for at the end of passes, and requests that wait
-// behind each other.
+// unblock is called when no further event is due. It resolves situations in which workers could go on: room on a decode worker that
+// was not found, because it is only looked for at the end of passes, and requests that wait for each other.
 func (d *disagg) unblock() (changed bool) {
 	for i := range d.decode.workers {
 		destination := d.decode.workers[i].destination
@@ -442,14 +441,14 @@ func (d *disagg) unblock() (changed bool) {
 	return changed
 }
 
-// cut records what requests have emitted that are not finished when the run ends.
+// cut records the tokens of requests that are not finished when the run ends.
 func (d *disagg) cut() {
 	for i := range d.decode.workers {
 		if len(d.decode.workers[i].Coast) > 0 {
 			d.settleCoast(i)
 		}
 	}
-	for _, s := range []*stage{&d.decode, &d.prefill} { // the former knows the tokens of a request that both have
+	for _, s := range []*stage{&d.decode, &d.prefill} { // decode first: it knows the tokens of a request that both have
 		for i := range s.workers {
 			if s.workers[i].Engine == nil {
 				continue

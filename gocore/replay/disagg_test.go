@@ -32,7 +32,7 @@ func disaggConfig(t testing.TB, seed uint64, rows string) Config {
 		if i := rng.IntN(len(engines) + 1); i < len(engines) {
 			return engines[i]
 		}
-		return `{"block_size":4,"num_gpu_blocks":8}` // not enough for everybody
+		return `{"block_size":4,"num_gpu_blocks":8}` // too few for all requests
 	}
 	prefill, decode := pick(), pick()
 	if seed%3 == 1 {

@@ -17,28 +17,29 @@ import (
 //
 // The results are those of stepping through every pass, to the last bit:
 //
-//   - An end in a coast does nothing that could be seen. No request finishes, and there is no room to be looked for, or the
-//     engine does not coast. A request for room, and an action that has to wait for the end of the pass, cut the coast
-//     short after the pass that has begun.
-//   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end is an event like others. So
+//   - An end in a coast has no visible effect. The engine coasts only while no request finishes and no request waits for room.
+//     A new request for room, or an action that has to wait for the end of the pass, cuts the coast short after the current
+//     pass.
+//   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end becomes an ordinary event. So
 //     ends that are passed over lie between instants.
-//   - Events at one instant take place in the order in which they began. The last pass of a coast began between instants,
-//     together at most with passes of other decode workers, and those begin by ascending number.
-//   - The seconds of workers add up from end to end, as the sum of floating-point numbers depends on the terms.
+//   - Events at one instant are handled in the order in which they began. The last pass of a coast began between instants, at
+//     most together with passes of other decode workers, and those begin by ascending number.
+//   - The seconds of workers are summed from end to end, because a sum of floating-point numbers depends on its terms.
 //   - While a worker has work but cannot go on, it is tried again at every instant. So none coasts then.
 
-// coast is what a decode worker's loop knows of its coast, besides the ends.
+// coast is what the loop knows about the coast of a decode worker, besides the ends.
 type coast struct {
 	sinceMs float64 // when it began
 	seq     int64   // of the event if the first pass is the last one
 	passed  int     // ends that the loop has passed over
-	due     int64   // the number of the event that is its end, or that of the pass; others are out of date
+	due     int64   // the number of the event that ends it, or the pass; other events are out of date
 }
 
-// mostCoasting is up to how many decode workers coasting pays: every passed end looks at all that coast.
+// mostCoasting is the largest number of decode workers for which coasting saves time: at every end that is passed over, all
+// coasting workers are looked at.
 const mostCoasting = 32
 
-// topEvent is the first event. Ends of coasts that were cut short since do not count.
+// topEvent is the first event. It skips ends of coasts that were cut short.
 func (d *disagg) topEvent() (eventheap.Event[event], bool) {
 	for {
 		top, ok := d.events.Top()
@@ -91,8 +92,7 @@ func (d *disagg) haltCoast(i int) {
 	}
 }
 
-// settleCoast carries out the passes of a coast that has ended. It returns what is left to be made visible at its end,
-// which is nothing.
+// settleCoast carries out the passes of a coast that has ended. It returns an empty pass: nothing is left to be made visible.
 func (d *disagg) settleCoast(i int) *engine.Pass {
 	w := &d.decode.workers[i]
 	d.coasting = slices.DeleteFunc(d.coasting, func(worker int) bool { return worker == i })
@@ -104,7 +104,7 @@ func (d *disagg) settleCoast(i int) *engine.Pass {
 	return &engine.Pass{}
 }
 
-// haltIfWaiting ends an instant: if any worker that has work could not begin a pass, no other may coast.
+// haltIfWaiting is called at the end of an instant: if a worker has work and could not begin a pass, no other may coast.
 func (d *disagg) haltIfWaiting() {
 	d.stepwise = !d.prefill.ready.empty() || !d.decode.ready.empty()
 	if d.stepwise {

@@ -18,7 +18,7 @@ type handoffState struct {
 
 const unassigned = -1
 
-// nextAction is something that a hand-off asks for.
+// nextAction is an action that a hand-off asks for.
 type nextAction struct {
 	id engine.RequestID
 	do handoff.Action
@@ -34,7 +34,7 @@ func (d *disagg) begin(id engine.RequestID) {
 	d.unfinished += 2
 }
 
-// tell gives a fact to a coordinator. What it asks for waits its turn.
+// tell gives a fact to a coordinator, and queues the action that follows.
 func (d *disagg) tell(id engine.RequestID, f handoff.Fact) {
 	action, err := d.handoffs[id].coordinator.Handle(f)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *disagg) tell(id engine.RequestID, f handoff.Fact) {
 	}
 }
 
-// act carries out all actions, those that they lead to included.
+// act carries out all queued actions, and those that follow from them.
 func (d *disagg) act() (changed bool, err error) {
 	for d.actions.Len() > 0 {
 		changed = true
@@ -109,7 +109,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 	return NameRequest(err, d.Workload)
 }
 
-// reserve asks decode workers for room. One that can never run the request refuses, and with that the request has failed.
+// reserve asks decode workers for room. If a worker can never run the request, the request fails.
 func (d *disagg) reserve(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		id, w := engine.RequestID(a.ID), &d.decode.workers[a.Worker]
@@ -167,8 +167,8 @@ func (d *disagg) release(id engine.RequestID, i int) {
 	d.tell(id, handoff.SourceReleased)
 }
 
-// cancelSource takes a request from its prefill worker, or from the queue of the router. What the router has booked for it
-// on a worker stays until the hand-off is complete.
+// cancelSource takes a request from its prefill worker, or from the queue of the router. The router counts the load of the request
+// until the hand-off is complete.
 func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
@@ -187,7 +187,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 	return nil
 }
 
-// cancelDestination does the same on the other side.
+// cancelDestination does the same for its decode worker.
 func (d *disagg) cancelDestination(a nextAction) error {
 	i := d.handoffs[a.id].decode
 	if i == unassigned {
@@ -208,8 +208,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 	return nil
 }
 
-// complete ends a hand-off. One that has succeeded leaves the rest to the decode worker; with one that has not, the
-// request is over.
+// complete ends a hand-off. If it has succeeded, the decode worker goes on with the request; if not, the request is over.
 func (d *disagg) complete(id engine.RequestID) error {
 	d.unfinished--
 	if d.handoffs[id].coordinator.Succeeded() {
@@ -225,7 +224,7 @@ func (d *disagg) complete(id engine.RequestID) error {
 	return err
 }
 
-// prompt is what a prefill worker is to do for a request.
+// prompt is the request for the prefill worker: the prompt and one token.
 func (d *disagg) prompt(id engine.RequestID) engine.Request {
 	req := d.request(id)
 	req.OutputTokens, req.Hold = 1, true

@@ -10,12 +10,12 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// Workers that get their requests in turn need not know of each other if no request waits for another one: which worker gets which
-// request when is known beforehand. Then each of them runs by itself, from beginning to end. That is faster, even one
+// Workers that get their requests in turn do not depend on each other if no request waits for another one: it is known beforehand
+// which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That is faster even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
 
-// independent reports whether workers can run by themselves. SGLang's are left together: what they try when they are in a
-// dead end depends on how often others give them occasion. And the lines of a cache trace come in the order of time.
+// independent reports whether workers can run by themselves. Engines that depend on events of other workers cannot: in a dead end
+// SGLang tries something at every event. Nor can workers whose caches are logged, as the lines are in the order of time.
 func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Workers == 1 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
@@ -26,8 +26,7 @@ func (cfg *Config) independent(setups []engine.Setup) bool {
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
 }
 
-// independently runs the workers by themselves, each as a cluster of one. Whatever they leave behind is put together in
-// their order.
+// independently runs the workers by themselves, each as a cluster of one, and joins their results in the order of workers.
 func (r *run) independently(setups []engine.Setup) error {
 	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
 	collectors := make([]*report.Collector, r.Workers)
@@ -56,7 +55,7 @@ func inOrder(n int, do func(int)) {
 	}
 }
 
-// alone runs the only worker of a part, which is forgotten afterwards: a thousand of them would fill the memory.
+// alone runs the only worker of a part and drops it afterwards: a thousand of them would fill the memory.
 func (r *run) alone(setups []engine.Setup) error {
 	defer func() { r.workers = nil }()
 	if err := r.cluster(setups); err != nil {
@@ -67,8 +66,8 @@ func (r *run) alone(setups []engine.Setup) error {
 	return nil
 }
 
-// joinDeadEnds makes one error of those of all workers: the first one of another kind than dead ends, or one dead end of
-// all requests that are left.
+// joinDeadEnds makes one error of those of all workers: the first error that is no dead end, or one dead end with all requests that
+// are left.
 func joinDeadEnds(errs []error) error {
 	var all *engine.DeadEnd
 	for _, err := range errs {

@@ -27,9 +27,9 @@ type Config struct {
 	// Poll is called every few passes with the simulated time and the number of requests that are over since its last call.
 	// An error it returns ends the run and is passed on.
 	Poll func(nowMs float64, finished int) error
-	// Each calls do for 0 to n-1, in any order and, if it likes, several at a time; nil does so one after the other. It is
-	// used for workers that need not know of each other. Poll may then be called at the same time by several of them, each
-	// with its own simulated time.
+	// Each calls do for 0 to n-1, in any order and possibly several at a time; nil means one after the other. It is
+	// used for workers that do not depend on each other. Poll may then be called at the same time by several of them, each with
+	// its own simulated time.
 	Each func(n int, do func(int))
 	// NoRows leaves the collector of an aggregated run without rows, which takes much less memory. Its Summarise must then be
 	// given SLA.
@@ -42,7 +42,7 @@ type Config struct {
 	Setup func(role engine.Role, worker int) engine.Setup
 }
 
-// Outcome is what a run leaves behind.
+// Outcome is the result of a run.
 type Outcome struct {
 	Collector            *report.Collector
 	WorkerSeconds        float64         // simulated seconds times workers, of those that emit tokens
@@ -83,7 +83,7 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 	return r, setups
 }
 
-// through runs all workers in a loop.
+// through runs one of the loops to its end.
 func (r *run) through(loop func([]engine.Setup) error, setups []engine.Setup) (Outcome, error) {
 	if err := loop(setups); err != nil {
 		return Outcome{}, err
@@ -187,8 +187,8 @@ func (r *run) request(id engine.RequestID) engine.Request {
 	}
 }
 
-// runPass starts a pass of a worker. Its admissions and tokens are on record at once, even those that lie beyond the end
-// of a run that is cut short.
+// runPass starts a pass of a worker. Its admissions and tokens are recorded at once, even those beyond the end of a run that is cut
+// short.
 func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	if err := r.poll(); err != nil {
 		return nil, false, err
@@ -198,7 +198,7 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	return pass, alive, nil
 }
 
-// settle carries out the first passes passes through which a worker coasts, and puts their tokens on record.
+// settle carries out the first passes passes of a coast, and records their tokens.
 func (r *run) settle(i, passes int) {
 	r.collector.Coast(i, r.workers[i].Settle(passes))
 }
@@ -238,7 +238,7 @@ func (r *run) over(id engine.RequestID, reason string) {
 	r.driver.Completed(int32(id), r.nowMs)
 }
 
-// unblock lets workers that cannot go on give up something, now that nothing else is going to happen.
+// unblock is called when no further event is due. It makes workers that cannot go on give something up.
 func (r *run) unblock() bool {
 	any := false
 	for i := range r.workers {
@@ -249,7 +249,7 @@ func (r *run) unblock() bool {
 	return any
 }
 
-// cut records what requests have emitted that are not finished when the run ends.
+// cut records the tokens of requests that are not finished when the run ends.
 func (r *run) cut() {
 	for i := range r.workers {
 		if r.workers[i].Engine == nil { // gone, or not started

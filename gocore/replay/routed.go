@@ -8,15 +8,15 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// What a cluster tells its router, and what it does with the answers.
+// The calls of a cluster to its router, and what follows from the answers.
 
 // submit asks the router for a worker. The request may have to wait there.
 func (c *cluster) submit(req engine.Request) error {
 	return c.admit(c.router.Submit(RouterRequest(req, c.Workload), c.nowMs))
 }
 
-// apply makes the end of a pass visible, to a router that observes in this order: cache events, then first and last tokens,
-// then rejections.
+// apply makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens, then
+// rejections.
 func (c *cluster) apply(i int, pass *engine.Pass) error {
 	if !c.observes {
 		for _, id := range pass.Finished {
@@ -53,7 +53,7 @@ func (c *cluster) reject(pass *engine.Pass) error {
 	return nil
 }
 
-// end takes a request that is over off the router's books.
+// end tells the router that a request is over.
 func (c *cluster) end(id engine.RequestID, reason string) error {
 	admitted, err := c.router.Free(int32(id), c.nowMs)
 	if reason == "" {
@@ -86,7 +86,7 @@ func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
 
 // NameRequest gives the request in an error of the router the name that messages use.
 func NameRequest(err error, w *workload.Workload) error {
-	if err == nil { // asked for every admission
+	if err == nil { // this is called for every admission
 		return nil
 	}
 	var pin *router.PinError

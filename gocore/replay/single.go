@@ -61,7 +61,7 @@ func (r *run) releaseSingle() {
 	}
 }
 
-// coastUntil is the time up to which passes may start without a look at what has arrived.
+// coastUntil is the time up to which passes may start without a check for arrivals.
 func (r *run) coastUntil() float64 {
 	until := r.afterLimit()
 	if next, ok := r.driver.NextMs(); ok && (r.Concurrency == 0 || r.workers[0].Engine.Requests() < r.Concurrency) {

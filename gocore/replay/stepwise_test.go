@@ -22,7 +22,7 @@ type drawnRun struct {
 }
 
 // config draws everything that may matter to a worker that runs ahead: how often blocks are opened, whether they run
-// short, whether requests arrive in the midst of a pass or exactly at its end, and who is told what.
+// short, whether requests arrive in the midst of a pass or exactly at its end, and what routers are told.
 func (d drawnRun) config(t testing.TB) Config {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(d.seed, 2))

@@ -138,7 +138,7 @@ func TestBurstReport(t *testing.T) {
 	}
 }
 
-// TestAskedModel: workers share the answers of somebody outside; an error ends the run at the next poll.
+// TestAskedModel: workers share the answers of the caller; an error ends the run at the next poll.
 func TestAskedModel(t *testing.T) {
 	same := timing.Polynomial{}
 	questions := map[timing.Question]int{}

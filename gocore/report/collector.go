@@ -78,13 +78,13 @@ func NewCollector(requests, workers int) *Collector {
 	return c
 }
 
-// newRecord is that of a request of which nothing is known.
+// newRecord is the record of a request that has not arrived.
 func newRecord() record {
 	nan := math.NaN()
 	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker}
 }
 
-// record is that of a request that is not gone.
+// record is the record of a request, which must not have been discarded.
 func (c *Collector) record(id engine.RequestID) *record {
 	if c.passing != nil {
 		return &c.records[c.passing.slots[id]-1]
@@ -98,7 +98,7 @@ const noWorker = -1
 // Arrival records that a request was sent at ms.
 func (c *Collector) Arrival(req engine.Request, ms float64) {
 	if c.passing != nil {
-		c.welcome(req.ID)
+		c.openRecord(req.ID)
 	}
 	r := c.record(req.ID)
 	r.arrivalMs = ms
@@ -160,7 +160,7 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 	c.finished++
 	if c.passing != nil {
-		c.farewell(id)
+		c.closeRecord(id)
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *Collector) start(id engine.RequestID, next run) {
 	r.run, r.state = next, openRun
 }
 
-// burst notes that the open run got tokens tokens in a pass that ends at ms.
+// burst records that the open run got tokens tokens in a pass that ends at ms.
 func (r *record) burst(tokens, pass int32, ms float64) {
 	r.run.extra += tokens - 1
 	if r.run.index == 0 && r.run.pass == pass {
@@ -256,7 +256,7 @@ func (r *record) close(tokens int32) {
 	r.tokens = tokens
 }
 
-// emitted is how many tokens a request with an open run has emitted when pass ends. They may be fewer than were asked for.
+// emitted is how many tokens a request with an open run has emitted when pass ends, at most the number it asked for.
 func (r *record) emitted(pass int32) int32 {
 	return r.run.index + pass - r.run.pass + 1 + r.run.extra
 }

@@ -18,7 +18,7 @@ const (
 	numSteps
 )
 
-// handoff is what is known besides about a request of a disaggregated run. Numbers are -1 and times NaN where something
+// handoff is the part of a record that only disaggregated runs have. Numbers are -1 and times NaN where something
 // did not happen.
 type handoff struct {
 	worker                        int32 // that computes the prompt

@@ -27,7 +27,7 @@ func handoffs(t *testing.T) (*Collector, *workload.Workload) {
 	}
 	c.PrefillPass(&engine.Pass{
 		StartMs: 1, EndMs: 9,
-		Tokens:   2, // nobody's
+		Tokens:   2, // of no request
 		Admitted: []engine.Admission{{ID: 0, ReusedTokens: 0}, {ID: 2}},
 		Rejected: []engine.Rejection{{ID: 1, Reason: "too large"}},
 	})

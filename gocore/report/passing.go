@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// passing is what a collector keeps of requests that are over, if nobody wants rows: what the statistics are computed from.
+// passing is what a collector without rows keeps of requests that are over: the values that the statistics need.
 // A record exists from the arrival of its request to its end, and is then used again.
 type passing struct {
 	sla   SLA
@@ -39,7 +39,7 @@ func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 	}
 }
 
-// missing is a list of NaN.
+// missing is a list of n times NaN.
 func missing(n int) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -48,7 +48,7 @@ func missing(n int) []float64 {
 	return values
 }
 
-// passingPart is Part for such a collector.
+// passingPart is Part for a collector without rows.
 func (c *Collector) passingPart(worker int) *Collector {
 	p := c.passing
 	return &Collector{
@@ -61,8 +61,8 @@ func (c *Collector) passingPart(worker int) *Collector {
 
 func (p *passing) gone(id engine.RequestID) bool { return p.slots[id] == over }
 
-// welcome makes a record for a request.
-func (c *Collector) welcome(id engine.RequestID) {
+// openRecord makes a record for a request that has arrived.
+func (c *Collector) openRecord(id engine.RequestID) {
 	p := c.passing
 	slot := int32(len(c.records))
 	if n := len(p.free); n > 0 {
@@ -74,8 +74,8 @@ func (c *Collector) welcome(id engine.RequestID) {
 	p.slots[id] = slot + 1
 }
 
-// farewell keeps what counts of a request, and gives its record back.
-func (c *Collector) farewell(id engine.RequestID) {
+// closeRecord adds a request that is over to the statistics, and frees its record.
+func (c *Collector) closeRecord(id engine.RequestID) {
 	p := c.passing
 	slot := p.slots[id] - 1
 	r := &c.records[slot]
@@ -95,7 +95,7 @@ func (c *Collector) farewell(id engine.RequestID) {
 func (c *Collector) leave() {
 	for _, id := range c.passing.requests {
 		if id != noRequest {
-			c.farewell(id)
+			c.closeRecord(id)
 		}
 	}
 	c.records, c.passing.requests, c.passing.free = nil, nil, nil
@@ -108,7 +108,7 @@ func (c *Collector) Leave() {
 	}
 }
 
-// take adds up what a part has counted.
+// take adds the counts of a part.
 func (p *passing) take(part *Collector) {
 	part.leave()
 	p.totals.merge(part.passing.totals)

@@ -85,7 +85,7 @@ var columns = []column{
 	{name: "state", text: func(_ *Rows, _ int32, r *record) string { return r.lastState() }},
 }
 
-// String returns the word of the rows, which have none for a request that is not over.
+// String is the status as rows show it, "" for a request that is not over.
 func (s Status) String() string {
 	return [...]string{"", "completed", "rejected", "failed", "canceled"}[s]
 }

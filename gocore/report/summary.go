@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// SLA is what makes a request a good one. NaN bounds are not set.
+// SLA bounds the latencies of a good request. A NaN bound is not set.
 type SLA struct {
 	TTFTMs, ITLMs, E2EMs float64
 }
@@ -31,11 +31,11 @@ func (s SLA) met(r *record) bool {
 	return within(ttft, s.TTFTMs) && within(e2e, s.E2EMs)
 }
 
-// Resources is what the run occupied, for the report. Aggregated workers count as decode workers.
+// Resources is what the run used, for the report. Aggregated workers count as decode workers.
 type Resources struct {
 	PrefillWorkerSeconds, DecodeWorkerSeconds float64
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
-	TimingModel                               string // that said how long passes take
+	TimingModel                               string // name of the model that said how long passes take
 	WallMs                                    float64
 }
 

@@ -7,7 +7,7 @@
 //	accepted   yes     no      -          in which d1 was accepted, and never d3
 //	emitted    1 token + 1 draft = 2
 //
-// Nobody computes tokens here, so whether a draft is accepted is a draw from a generator. Runs of the reference can only
+// No tokens are computed here, so whether a draft is accepted is a draw from a generator. Runs of the reference can only
 // be repeated with its generator: ChaCha with 12 rounds, keyed from a 64-bit seed by eight steps of PCG32. Neither is in
 // the standard library, whose ChaCha has 8 rounds (math/rand/v2) or 20 (golang.org/x/crypto).
 //

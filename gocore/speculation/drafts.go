@@ -34,7 +34,7 @@ func New(rates []float64, seed uint64) *Drafts {
 func (d *Drafts) MaxBurst() int { return 1 + len(d.rates) }
 
 // Burst draws the number of tokens that a request emits in one pass, at least 1. A request that has fewer tokens left
-// draws all the same. A rate of 1 takes nothing from the generator.
+// draws as many numbers. A rate of 1 draws no number from the generator.
 func (d *Drafts) Burst() int {
 	tokens := 1
 	for _, r := range d.rates {

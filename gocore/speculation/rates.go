@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DefaultRates are those of drafts about which the user says nothing.
+// DefaultRates are the rates if the user gives none.
 var DefaultRates = [MaxDrafts]float64{0.85, 0.3, 0, 0, 0}
 
 // RateError is an entry of the list of rates, counted from 0, that is not a probability.
@@ -20,7 +20,7 @@ func (e *RateError) Error() string {
 }
 
 // ParseRates reads the rates of drafts draft tokens, 1 to MaxDrafts, from a list that is separated by commas. An empty
-// list stands for the default, 0.85,0.3,0,0,0. Entries too many are checked and left out, those too few are 0.
+// list stands for the default, 0.85,0.3,0,0,0. Surplus entries are checked and left out, missing ones are 0.
 func ParseRates(list string, drafts int) ([]float64, error) {
 	if strings.TrimSpace(list) == "" {
 		return append([]float64(nil), DefaultRates[:drafts]...), nil

@@ -1,5 +1,5 @@
-// Package strictjson decodes one JSON object that a person wrote, and refuses everything that person
-// cannot have meant: text after the object, duplicate keys, unknown keys, values of another type.
+// Package strictjson decodes one JSON object that a user wrote, and refuses what can only be a mistake: text
+// after the object, duplicate keys, unknown keys, values of another type.
 //
 // A caller lists the keys it knows in a Schema, decodes, and reads the values by name:
 //
@@ -19,10 +19,10 @@
 //
 // # Three groups of errors
 //
-// Errors come in the order in which a person would mend them:
+// Errors come in the order in which a user would correct them:
 //
 //  1. Syntax errors, duplicate keys, unknown keys and wrong types, in the order of the text. The first
-//     one is returned alone, because what follows a slip of the pen is guesswork.
+//     one is returned alone, because the meaning of the text after it is uncertain.
 //  2. Explicit nulls where null means nothing, missing required keys and words outside a list of choices,
 //     in the order of the schema. Again the first one alone.
 //  3. Values outside their range: RangeErrors returns all of them, so that one attempt shows them all.
@@ -37,7 +37,7 @@
 // Integers are exact up to 2^64-1 and never pass through a float: 16.0 and 1e3 are not integers. Numbers
 // are always finite. JSON cannot write NaN or an infinity, so a program that passes values on may send
 // the strings "nan", "inf" and "-inf" (Schema.NonFinite); they are refused like any value out of range,
-// with the text the person expects: "got nan, want a finite number > 0".
+// with the text that the user expects: "got nan, want a finite number > 0".
 //
 // Read schema.go first, then decode.go, then object.go.
 package strictjson

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/spelling"
 )
 
-// FieldError says that a field holds something it must not.
+// FieldError says that a field has a value that is not allowed.
 type FieldError struct {
 	Field string // path of the field, such as "sglang.page_size"; "" for the whole text
 	Got   string // the value as JSON writes it, or what is there instead

@@ -88,7 +88,7 @@ func (t Integer) max() uint64 {
 	return t.Max
 }
 
-// Want leaves out the largest int: it is a limit of this program, and nobody needs it in a message.
+// Want leaves out the largest int: this limit of the program only makes messages longer.
 func (t Integer) Want() string {
 	if t.Max == 0 {
 		return fmt.Sprintf("an integer >= %d", t.Min)
@@ -96,7 +96,7 @@ func (t Integer) Want() string {
 	return fmt.Sprintf("an integer from %d to %d", t.Min, t.Max)
 }
 
-// broken names the upper limit even when Want does not, to a person who went beyond it.
+// broken names the upper limit even when Want does not, for a value beyond it.
 func (t Integer) broken(v any) string {
 	switch u, fits := v.(uint64); {
 	case v == negative{} || fits && u < t.Min:
@@ -166,6 +166,18 @@ func (List) broken(any) string { return "" }
 
 // Want lists the choices in their order.
 func (t Enum) Want() string { return "one of " + strings.Join(t.all(), ", ") }
+
+// Listed is some choices as a sentence lists them, each in the given form of package fmt; the first one is the default:
+// "lifo (default) or fifo".
+func Listed(choices []string, form string) string {
+	shown := make([]string, len(choices))
+	for i, c := range choices {
+		shown[i] = fmt.Sprintf(form, c)
+	}
+	shown[0] += " (default)"
+	last := len(shown) - 1
+	return strings.Join(shown[:last], ", ") + " or " + shown[last]
+}
 
 // all lists every choice once.
 func (t Enum) all() []string {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sdk is somebody outside who writes down what is asked.
+// sdk answers questions and records them.
 type sdk struct {
 	batches [][]Question
 	answer  func(Question) Answer
@@ -70,7 +70,7 @@ func TestAskedClamps(t *testing.T) {
 	}
 }
 
-// TestAskedAhead: two sizes of batches decode in turn; whoever goes on is asked for ahead, and starts anew after a jump.
+// TestAskedAhead: two sizes of batches decode in turn; a batch that goes on is asked for ahead, and starts anew after a jump.
 func TestAskedAhead(t *testing.T) {
 	outside := &sdk{answer: product}
 	a := NewAsked(1, outside.ask)

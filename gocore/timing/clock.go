@@ -37,8 +37,8 @@ func (c *Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
 	return scaled(c.Model.PrefillMs(shape), c.Speedup)
 }
 
-// DecodeSeconds is the decode part of a pass in which count requests are owed a token. contextSum adds up the lengths of
-// their sequences before that token; requests hold activeTokens of totalTokens KV tokens.
+// DecodeSeconds is the decode part of a pass in which count requests get a token. contextSum adds up the lengths of
+// their sequences before that token; activeTokens of totalTokens KV tokens belong to requests.
 func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) float64 {
 	if count == 0 {
 		return 0

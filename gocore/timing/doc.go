@@ -10,7 +10,7 @@
 // visible to every user.
 //
 // Three models exist. Polynomial needs nothing. Grid interpolates between measured points; package timing/profile reads
-// them from files. Asked passes the question on to something outside, such as a vendor's SDK, and remembers the answers.
+// them from files. Asked takes its answers from outside, such as from a vendor's SDK, and remembers them.
 // Read model.go for what a model is told, clock.go for how the scheduler asks, rounding.go for the rounding.
 //
 // On processors with fused multiply-add the compiler may merge a*b+c into one rounding. Every product is therefore

@@ -17,7 +17,7 @@ type Tables struct {
 }
 
 // Grid is a timing model that interpolates linearly between measured points, and follows the outermost two beyond them.
-// It makes no difference between few long requests and many short ones.
+// It does not distinguish few long requests from many short ones.
 type Grid struct{ t Tables }
 
 // TableError says what is wrong with one array of a profile.

@@ -31,7 +31,7 @@ type PrefillShape struct {
 // NewTokens is the mean number of prompt tokens that a request computes.
 func (s PrefillShape) NewTokens() int { return max(0, s.MeanISL-s.MeanPrefix) }
 
-// DecodeShape is the decode part of a pass: Requests are owed a token. ActiveTokens of TotalTokens KV tokens are held by
+// DecodeShape is the decode part of a pass: Requests requests get a token. ActiveTokens of TotalTokens KV tokens belong to
 // requests; MeanContext is the length of the emitting sequences, a mean rounded down.
 type DecodeShape struct {
 	Requests                  int

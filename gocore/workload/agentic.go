@@ -59,7 +59,7 @@ func (l *agenticLoader) add(r *row) error {
 		l.labels[r.sessionID]++
 	}
 	if len(r.waitFor) == 0 {
-		turn.DelayMs = 0 // there is nothing after which it could come
+		turn.DelayMs = 0 // it waits for no request after which the delay could begin
 	}
 	l.waitFor = append(l.waitFor, append([]string(nil), r.waitFor...))
 	l.w.Turns = append(l.w.Turns, turn)
@@ -67,7 +67,7 @@ func (l *agenticLoader) add(r *row) error {
 	return nil
 }
 
-// name notes under which name other rows wait for this one.
+// name records the name under which other rows wait for this one.
 func (l *agenticLoader) name(r *row, index int32) error {
 	if r.given&fieldRequestID == 0 {
 		return errors.New("request_id: missing, want a name that no other row has")

@@ -71,7 +71,7 @@ func (r *appliedRow) set(field fields, value jsontext.Value) (err error) {
 	return err
 }
 
-// check checks what the fields say together.
+// check checks that the fields agree with each other.
 func (r *appliedRow) check(given fields) error {
 	for _, known := range appliedKeys {
 		if given&known.field == 0 {
@@ -110,7 +110,7 @@ func (r *appliedRow) check(given fields) error {
 }
 
 // loadApplied reads whole sessions: the format applied_compute_agentic. The prompt of a turn is that of the turn before,
-// the answer to it and the output of the tool. Generated tokens are not found again: the trace does not say what they
+// the answer to it and the output of the tool. Generated tokens are never prefix hits: the trace does not say what they
 // are, so the next prompt has blocks of its own in their place.
 func loadApplied(w *Workload, source Source, spec TraceSpec) error {
 	if !(spec.SharedPrefixRatio >= 0 && spec.SharedPrefixRatio <= 1) {

@@ -16,7 +16,7 @@ type ArrivalProcess uint8
 const (
 	Constant ArrivalProcess = iota // all gaps are equal
 	Poisson                        // exponential gaps
-	Gamma                          // gaps with a coefficient of variation of choice
+	Gamma                          // gaps with the given coefficient of variation
 	Weibull                        // likewise, with another tail
 )
 

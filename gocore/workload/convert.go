@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Conversion says what a converted recording holds.
+// Conversion summarises a converted recording.
 type Conversion struct {
 	Rows           int
 	TraceBlockSize int
@@ -132,7 +132,7 @@ func (rec *recording) summary() ToolSummary {
 	return s
 }
 
-// counts lists what occurs most first.
+// counts lists the counts, the largest first.
 func counts(of map[string]int) []Count {
 	var all []Count
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -142,7 +142,7 @@ func counts(of map[string]int) []Count {
 	return all
 }
 
-// String is what a converter tells its user, apart from where it has written the rows: one to four lines.
+// String describes the conversion in one to four lines, without the path of the output.
 func (c Conversion) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rows: %d\ntrace block size: %d\n", c.Rows, c.TraceBlockSize)

@@ -8,8 +8,8 @@ package workload
 //	blocks         |   0   |   1   |   2   |   3   |   4
 //
 // Block 2 was generated in part, and turn 1 finds it in the cache if it is still there; so it has an id from the start,
-// which the engine learns with turn 0 (Turn.NamedBlocks). Generated tokens that the trace does not name are nobody
-// else's: from the first of them on, all blocks of a session are its own, and their ids are simply new ones.
+// which the engine learns with turn 0 (Turn.NamedBlocks). Generated tokens that the trace does not name occur in no
+// other session: from the first of them on, all blocks of a session are its own, and their ids are simply new ones.
 //
 // The plan assumes that every turn completes. The tokens of a rejected turn are never generated, so the Driver then
 // plans the rest of its session anew.

@@ -93,7 +93,7 @@ type tokenModel struct {
 	rows  []deltaRow
 	spec  TraceSpec
 	said  map[string][]int
-	fresh int // tokens that nobody else has, counted downwards
+	fresh int // tokens that no other sequence has, counted downwards
 	names map[string]kvcache.BlockID
 	texts map[kvcache.BlockID]string
 

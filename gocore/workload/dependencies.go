@@ -10,7 +10,7 @@ import (
 type dependencies struct {
 	waits   []int32   // by turn: completions it still waits for
 	afterMs []float64 // by turn: the latest of those so far
-	next    [][]int32 // by turn: who waits for it, as often as it does
+	next    [][]int32 // by turn: the turns that wait for it, each as often as it does
 }
 
 func newDependencies(waitFor [][]int32) *dependencies {
@@ -28,8 +28,8 @@ func newDependencies(waitFor [][]int32) *dependencies {
 	return d
 }
 
-// over notes that a turn is over and calls start for every one that waits for nobody any more, with the time at which the
-// last one it waited for was over.
+// over records that a turn is over and calls start for every turn that no longer waits for another, with the time at which
+// the last turn it waited for was over.
 func (d *dependencies) over(turn int32, nowMs float64, start func(turn int32, afterMs float64)) {
 	for _, next := range d.next[turn] {
 		d.waits[next]--
@@ -56,7 +56,7 @@ func circle(waitFor [][]int32) []int32 {
 	if len(free) == len(waitFor) {
 		return nil
 	}
-	// Everybody who is left waits for somebody who is left: following that must lead round.
+	// Every turn that is left waits for another one that is left, so following them leads back to a turn seen before.
 	at := int32(slices.IndexFunc(d.waits, func(left int32) bool { return left > 0 }))
 	place := make(map[int32]int)
 	var path []int32
@@ -70,7 +70,7 @@ func circle(waitFor [][]int32) []int32 {
 	}
 }
 
-// circleFault words the error of a circle.
+// circleFault is the error for a circle.
 func circleFault(names []string, turns []int32) error {
 	const shown = 6
 	var b strings.Builder

@@ -21,8 +21,8 @@ import (
 //	lognormal(mean=2000,cv=0.8,max=32000)    rounded; mean and coefficient of variation of the lengths themselves
 //	empirical(FILE)                          drawn, with replacement, from a file with one length per line
 //
-// normal and lognormal take min and max, 1 and MaxLength if not given. Lengths beyond them are set to them, which moves
-// the mean.
+// normal and lognormal take min and max, 1 and MaxLength if not given. Lengths beyond a bound are set to it, which moves the
+// mean.
 type Lengths struct {
 	Text string
 
@@ -54,8 +54,8 @@ const (
 	wantNonNegative = "a number >= 0"
 )
 
-// ParseLengths reads a distribution as a user writes it. One of a file must be given its content before it is used, see
-// File.
+// ParseLengths reads a distribution as a user writes it. An empirical distribution must be given the content of its
+// file before it is used, see File.
 func ParseLengths(text string) (*Lengths, error) {
 	d := &Lengths{Text: text}
 	trimmed := strings.TrimSpace(text)

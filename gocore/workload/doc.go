@@ -7,7 +7,7 @@
 //	                                                            Rejected
 //
 // A turn is one request. A session is a list of turns that run strictly one after another: turn n+1 becomes ready some
-// delay after turn n has completed. A request that belongs to nobody is a session of one turn. In an agentic trace every
+// delay after turn n has completed. A request that belongs to no session is one of a single turn. In an agentic trace every
 // request is a session of its own, and waits for other requests instead.
 //
 // A Driver runs a workload in one of two ways. In trace mode the first turn of each session starts at its own time. In
@@ -25,11 +25,12 @@
 //	mooncake, mooncake-delta   mooncake.go (sessions), prompts.go, delta.go
 //	agentic_mooncake           agentic.go, dependencies.go
 //	applied_compute_agentic    applied.go
-//	dynamo                     record.go (lines), recording.go (checks), lower.go (who waits for whom), dynamo.go; and
+//	dynamo                     record.go (lines), recording.go (checks), lower.go (which request waits for which), dynamo.go; and
 //	                           convert.go, which writes the same as Mooncake rows
+//	all others                 package traffic reads them, imported.go makes turns of its requests
 //
-// All read lines with trace.go and lines.go, objects with object.go and values with value.go, and word their errors the
-// same way: file, line, field, value, what is allowed. synthetic.go makes workloads up, with lengths from distribution.go
-// and starts from arrivals.go; write.go saves workloads; schedule.go normalises and scales times; driver.go decides what
-// is ready.
+// format.go lists their names. Those with a reader here read lines with trace.go, objects with object.go and values with
+// value.go; all word their errors the same way: file, line, field, value, what is allowed. synthetic.go makes workloads up,
+// with lengths from distribution.go and starts from arrivals.go; write.go saves workloads; schedule.go normalises and scales
+// times; driver.go decides what is ready.
 package workload

@@ -121,7 +121,7 @@ func (d *Driver) Turn(turn int32) *Turn {
 }
 
 // Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the session's
-// place goes to the next one; requests that wait for nobody else any more follow after theirs.
+// place goes to the next one; and requests that wait for no other any longer follow after their delays.
 func (d *Driver) Completed(turn int32, nowMs float64) {
 	if next := d.following(turn); next != 0 {
 		d.ready.Push(nowMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"dynosim/gocore/kvcache"
@@ -53,6 +55,9 @@ func fuzzFormat(f *testing.F, format Format, check func(*testing.T, *Workload)) 
 		}
 		for i := range w.Turns {
 			turn := &w.Turns[i]
+			if turn.InputTokens > 1<<20 {
+				continue // too long to look at each block
+			}
 			blocks := turn.Prompt.AppendBlocks(nil, 0, max(turn.InputTokens/spec.EngineBlockSize, turn.NamedBlocks))
 			seen := make(map[kvcache.BlockID]bool)
 			for _, id := range blocks {
@@ -189,4 +194,74 @@ func checkTimes(t *testing.T, w *Workload) {
 	if earliest != 0 {
 		t.Fatalf("the first session starts at %v", earliest)
 	}
+}
+
+// The formats of package traffic: arbitrary bytes must not break the reader, and what it accepts is replayed whole.
+
+func fuzzTraffic(f *testing.F, name string) {
+	format, known := ParseFormat(name)
+	if !known {
+		f.Fatalf("no format %q", name)
+	}
+	f.Add([]byte(trafficExamples[name]), uint8(0), uint8(0))
+	f.Add([]byte(gzipped(f, trafficExamples[name])), uint8(192), uint8(64))
+	fuzzFormat(f, format, func(t *testing.T, w *Workload) {
+		maxSessions := 0
+		if w.WaitFor == nil {
+			maxSessions = 2
+		}
+		allServed(t, w, maxSessions)
+	})
+}
+
+func FuzzAzure(f *testing.F)         { fuzzTraffic(f, "azure") }
+func FuzzBurstGPT(f *testing.F)      { fuzzTraffic(f, "burstgpt") }
+func FuzzSplitwise(f *testing.F)     { fuzzTraffic(f, "splitwise") }
+func FuzzWeka(f *testing.F)          { fuzzTraffic(f, "weka") }
+func FuzzBailian(f *testing.F)       { fuzzTraffic(f, "bailian") }
+func FuzzLLMServingSim(f *testing.F) { fuzzTraffic(f, "llmservingsim") }
+func FuzzShareGPT(f *testing.F)      { fuzzTraffic(f, "sharegpt") }
+func FuzzAIPerf(f *testing.F)        { fuzzTraffic(f, "aiperf") }
+func FuzzVLLMBench(f *testing.F)     { fuzzTraffic(f, "vllm-bench") }
+func FuzzSGLangBench(f *testing.F)   { fuzzTraffic(f, "sglang-bench") }
+func FuzzGuideLLM(f *testing.F)      { fuzzTraffic(f, "guidellm") }
+
+func FuzzServeGen(f *testing.F) {
+	f.Add(clientFiles[0], clientFiles[1], uint64(1))
+	f.Add("0,0.1,1,Weibull,1,1\n", `{"0": {"text_tokens": "{1: 1}", "image_count": "{2: 1}", "image_tokens": "{5: 1}", "output_tokens": "{9: 1}"}}`, uint64(2))
+	f.Fuzz(func(t *testing.T, trace, dataset string, seed uint64) {
+		names, texts := [2]string{"c-trace.csv", "c-dataset.json"}, [2]string{trace, dataset}
+		if !(drawnRequests(trace) < 10_000) {
+			return // as many as the trace asks for would take too long
+		}
+		w, err := loadClient(names, texts, seed)
+		again, errAgain := loadClient(names, texts, seed)
+		if !reflect.DeepEqual(w, again) || (err == nil) != (errAgain == nil) {
+			t.Fatalf("read twice: %v and %v", err, errAgain)
+		}
+		if err == nil {
+			allServed(t, w, 0)
+		}
+	})
+}
+
+// drawnRequests bounds the requests of a client from above.
+func drawnRequests(trace string) float64 {
+	rates, end := 0.0, 0.0
+	for line := range strings.Lines(trace) {
+		if cells := strings.Split(line, ","); len(cells) > 1 {
+			rates += cell(cells[1])
+			end = max(end, cell(cells[0]))
+		}
+	}
+	return rates * (end + 600)
+}
+
+// cell is a number in a table, as a reader might see it.
+func cell(text string) float64 {
+	x, err := strconv.ParseFloat(strings.Trim(text, " \"\t\r\ufeff"), 64)
+	if err != nil {
+		return 0
+	}
+	return math.Abs(x)
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -14,14 +15,14 @@ import (
 //
 //	load FORMAT KEY=VALUE...   reads the rows that follow and shows the turns: session.index, line, start or delay, tokens
 //	                           in and out, ids of the full blocks of the prompt; "+" blocks of the output that have one;
-//	                           "after" whom it waits for
-//	serve FORMAT KEY=VALUE...  releases them and shows who was sent when, every request taking 2 ms; those that reject
+//	                           "after" the requests it waits for; what became of requests that cannot be replayed as they are
+//	serve FORMAT KEY=VALUE...  releases them and shows which was sent when, every request taking 2 ms; those that reject
 //	                           lists (by line) are rejected
 //
 //	save FORMAT KEY=VALUE...   shows the file that Save writes, and how it is to be read
 //	convert [agentic]          converts the recording that follows
 //
-// Keys: trace_block_size and engine_block_size (both 4 if not given), speedup, concurrency, ratio, groups, reject. A line
+// Keys: trace_block_size and engine_block_size (both 4 if not given), speedup, concurrency, ratio, groups, seed, reject. A line
 // "-- FILE" begins another file.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -63,10 +64,11 @@ func golden(t *testing.T, d *datadriven.TestData) string {
 		return otherwise
 	}
 	w, err := Load(format, sources(d.Input), TraceSpec{
-		TraceBlockSize:    int(number("trace_block_size", map[bool]float64{false: 4}[format == Dynamo])),
+		TraceBlockSize:    int(number("trace_block_size", map[bool]float64{true: 4}[format < Dynamo])),
 		EngineBlockSize:   int(number("engine_block_size", 4)),
 		SharedPrefixRatio: number("ratio", 0),
 		NumPrefixGroups:   int(number("groups", 0)),
+		Seed:              uint64(number("seed", 0)),
 	})
 	if err != nil {
 		return fmt.Sprintf("error: %v\n", err)
@@ -81,7 +83,11 @@ func golden(t *testing.T, d *datadriven.TestData) string {
 	}
 	concurrency := int(number("concurrency", 0))
 	if d.Cmd == "load" {
-		return strings.Join(describeAll(w, int(number("engine_block_size", 4))), "\n") + "\n"
+		lines := describeAll(w, int(number("engine_block_size", 4)))
+		for _, note := range w.Notes.Imported {
+			lines = append(lines, note.String())
+		}
+		return strings.Join(lines, "\n") + "\n"
 	}
 	if err := w.Schedule(concurrency > 0, number("speedup", 1)); err != nil {
 		return fmt.Sprintf("error: %v\n", err)
@@ -127,7 +133,7 @@ func describeAll(w *Workload, engineBlock int) []string {
 				when = fmt.Sprintf("@%v", session.StartMs)
 			}
 		}
-		lines[i] = fmt.Sprintf("%s.%d line %d %s %s", w.SessionName(int32(i)), turn.Index, turn.Row+1, when, tokensAndBlocks(turn, engineBlock))
+		lines[i] = fmt.Sprintf("%s.%d %s %d %s %s", w.SessionName(int32(i)), turn.Index, cmp.Or(w.unit, "line"), turn.Row+1, when, tokensAndBlocks(turn, engineBlock))
 		if w.WaitFor != nil && len(w.WaitFor[i]) > 0 {
 			var names []string
 			for _, earlier := range w.WaitFor[i] {

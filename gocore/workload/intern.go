@@ -32,7 +32,7 @@ type interner struct {
 const (
 	noParent     = ^uint64(0)
 	mixedContent = uint64(1) << 32 // above all tokens
-	ownContent   = ^uint64(0)      // holds tokens that nobody else has
+	ownContent   = ^uint64(0)      // holds tokens of one sequence only
 )
 
 func newInterner(traceBlock, engineBlock int) *interner {
@@ -49,7 +49,7 @@ func newInterner(traceBlock, engineBlock int) *interner {
 	return n
 }
 
-// onTopOf returns an interner that agrees with base and leaves it alone.
+// onTopOf returns an interner that agrees with base and does not change it.
 func onTopOf(base *interner) *interner {
 	n := newInterner(base.traceBlock, base.engineBlock)
 	n.base, n.chunks, n.partial = base, base.chunks, base.partial
@@ -93,7 +93,7 @@ func (n *interner) chunk(p prefix) uint32 {
 	return chunk
 }
 
-// fresh makes a chunk that nobody else will get.
+// fresh makes a chunk that no other prompt gets.
 func (n *interner) fresh() uint32 {
 	n.chunks++
 	return uint32(n.chunks - 1)
@@ -125,7 +125,7 @@ func (n *interner) overflows(listed bool) bool {
 	return n.chunks > math.MaxUint32
 }
 
-// tooMany is the error of that.
+// tooMany is the error when overflows is true.
 func (n *interner) tooMany(w *Workload) error {
 	return fmt.Errorf("%s: the prompts have more than %d distinct blocks of %d tokens, the limit", w.File, uint32(math.MaxUint32), n.engineBlock)
 }
@@ -135,7 +135,7 @@ type history struct {
 	blocks *interner
 	ids    []uint32 // full blocks
 	tokens int
-	// own tells that the sequence holds tokens that nobody else has: all blocks that are not full yet are its own.
+	// own tells that the sequence holds tokens that no other sequence has: all blocks that are not full yet are its own.
 	own bool
 
 	chunk   uint32 // that of the last full block
@@ -185,13 +185,13 @@ func (h *history) append(token uint32, count int) {
 	}
 }
 
-// appendOwn appends tokens that nobody else has.
+// appendOwn appends tokens that no other sequence has.
 func (h *history) appendOwn(count int) {
 	h.own = h.own || count > 0
 	h.append(0, count)
 }
 
-// keep replaces the ids, which must be as many, by those under which the blocks are known already.
+// keep replaces the ids by as many others, under which the blocks are known already.
 func (h *history) keep(ids []uint32) {
 	h.ids = append([]uint32(nil), ids...)
 	h.inChunk = h.blocks.perSegment // the next block begins a chunk

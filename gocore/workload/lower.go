@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// lowered is a recorded request as a replay sends it.
+// lowered is a recorded request in the form in which a replay sends it.
 type lowered struct {
 	call        *call
 	timestampMs float64 // since the earliest request
@@ -256,8 +256,8 @@ func (l *lowerer) sortTools() {
 	}
 }
 
-// toolsBefore lists the tools whose output a request has in its prompt, by start: those of its session that ended after
-// since and before the request, and those known to be for it.
+// toolsBefore lists the tools whose output is part of a request's prompt, in order of their start: those of its session that
+// ended between since and the request, and those known to be for it.
 func (l *lowerer) toolsBefore(request *call, since uint64) []*toolCall {
 	ended := l.ended[request.session]
 	after := func(ms uint64) int {

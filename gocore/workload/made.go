@@ -2,7 +2,7 @@ package workload
 
 import "fmt"
 
-// made is the turns of a generated workload that are made when they are asked for, and forgotten: only what was drawn is
+// made is the turns of a generated workload that are created when they are asked for and not kept: only what was drawn is
 // kept. Each is a session of its own, and its prompt shares nothing.
 type made struct {
 	g       *generator

@@ -1,16 +1,16 @@
 package workload
 
-// prefix is what makes a chunk: its content and everything before it.
+// prefix identifies a chunk: by its content and everything before it.
 type prefix struct {
 	parent  uint64 // id of the block before, or noParent
 	content uint64 // the token, if all tokens are equal; or a number from contents
 }
 
-// prefixTable is a map from prefixes to chunks. Reading a trace hardly does anything but look into it.
+// prefixTable is a map from prefixes to chunks. Reading a trace spends most of its time with look-ups here.
 //
 // Most chunks have one successor at most, and chunks that follow each other are mostly numbered in that order. So the first
-// chunk that comes after another one stands in a list by the number of that one, and a prompt that is known runs down the
-// list. Only where prompts part, a hash table has the other successors.
+// chunk that comes after another one is stored in a list, at the number of that other one, so a known prompt is found by
+// walking down the list. Only where prompts differ from there on, a hash table has the other successors.
 //
 //	prompts 0-1-2-3, 0-1-4, 5      first   start: 0   0: 1   1: 2   2: 3   3: -   4: -   5: -
 //	                               others  after 1: 4   start: 5
@@ -64,7 +64,7 @@ func (p *prefixTable) find(x prefix) (chunk uint32, known bool) {
 	return chunk, known
 }
 
-// add notes the chunk of a prefix that is not known.
+// add records the chunk of a prefix that is not in the table.
 func (p *prefixTable) add(x prefix, chunk uint32) {
 	place, ok := p.place(x.parent)
 	if !ok {

@@ -99,7 +99,7 @@ func listBlocks(turn *Turn, engineBlock int) {
 	turn.Prompt = kvcache.Prompt{Segments: segments, PerSegment: 1}
 }
 
-// appendOutput appends generated tokens: those that the trace names, or some that nobody else has.
+// appendOutput appends generated tokens: those that the trace names, or else tokens that no other sequence has.
 func (h *history) appendOutput(count int, named []uint32) {
 	if len(named) == 0 {
 		h.appendOwn(count)
@@ -110,7 +110,7 @@ func (h *history) appendOutput(count int, named []uint32) {
 	}
 }
 
-// prompt lists the blocks so far. Later appends leave it alone.
+// prompt lists the blocks so far. Later appends do not change it.
 func (h *history) prompt() kvcache.Prompt {
 	return kvcache.Prompt{Segments: h.ids[:len(h.ids):len(h.ids)], PerSegment: 1}
 }

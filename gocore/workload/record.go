@@ -14,7 +14,7 @@ import (
 type record struct {
 	schema string
 	kind   string // event_type
-	timeMs uint64 // of the event, since 1970 as all times here
+	timeMs uint64 // of the event, counted from 1970 like all times here
 
 	hasContext bool
 	session    string

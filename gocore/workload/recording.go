@@ -31,13 +31,13 @@ type call struct {
 	at           place
 }
 
-// place is where a record stands.
+// place is the position of a record: its file and line.
 type place struct {
 	source int32
 	line   int32
 }
 
-// toolCall is a tool that has come to its end.
+// toolCall is a call of a tool that has ended.
 type toolCall struct {
 	recordedTool
 	session        string
@@ -110,7 +110,7 @@ func (b *recordingBuilder) add(r *record, at place) error {
 	return fmt.Errorf("event_type: got %q, want one of %s, %s, %s, %s", r.kind, eventRequest, eventToolStart, eventToolEnd, eventToolError)
 }
 
-// addParent notes which session has started that of the record.
+// addParent records which session has started the session of the record.
 func (b *recordingBuilder) addParent(r *record) error {
 	if r.parent == "" {
 		return nil
@@ -153,7 +153,7 @@ func (b *recordingBuilder) addRequest(r *record, at place) error {
 	return nil
 }
 
-// checkRequest checks that everything a replay needs is there.
+// checkRequest checks that a record has everything that a replay needs.
 func (b *recordingBuilder) checkRequest(r *record) error {
 	q := &r.request
 	if r.given&recordRequest == 0 {

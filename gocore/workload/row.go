@@ -92,7 +92,7 @@ type rowDecoder struct {
 	row     row
 }
 
-// readRows hands every row to add, with its 1-based line number, and notes misspelt keys. The row is valid until add
+// readRows hands every row to add, with its 1-based line number, and records misspelt keys. The row is valid until add
 // returns.
 func readRows(w *Workload, source Source, poll func() error, keys map[string]fields, add func(line int, r *row) error) error {
 	decoder := newRowDecoder(keys)
@@ -124,7 +124,7 @@ func (d *rowDecoder) decode(line []byte) (*row, error) {
 func (r *row) field(key []byte) (fields, bool) {
 	field, known := r.keys[string(key)]
 	if !known {
-		r.strays.note(key)
+		r.strays.record(key)
 	}
 	return field, known
 }
@@ -162,8 +162,8 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 	return err
 }
 
-// setAgentic stores the fields that only agentic rows have. Some of them matter to other readers of such traces, not to a
-// replay: they are checked and forgotten.
+// setAgentic stores the fields that only agentic rows have. Some of them are for other readers of such traces, not for a
+// replay: they are checked and otherwise ignored.
 func (r *row) setAgentic(field fields, value jsontext.Value) (err error) {
 	switch field {
 	case fieldWaitFor:

@@ -7,12 +7,14 @@ import "fmt"
 // In trace mode the earliest session moves to 0, then every start and every delay is divided by speedup. In concurrency
 // mode nothing is changed: starts are ignored, and delays are part of the clients' behaviour.
 //
-// Requests that wait for others run in trace mode only. They take part in finding the earliest start although their own
-// times mean nothing else.
+// Requests that wait for others run in trace mode only. Their own times count for nothing but the earliest
+// start.
 func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	switch {
 	case concurrency && w.WaitFor != nil:
 		return fmt.Errorf("%s: requests of trace_format %v wait for each other, replay_concurrency is not supported with it", w.File, w.Format)
+	case !concurrency && w.untimed:
+		return fmt.Errorf("%s: the requests have no arrival times, they need replay_concurrency", w.File)
 	case !concurrency && w.Format == AppliedCompute:
 		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
 	}

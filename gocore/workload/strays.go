@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/spelling"
 )
 
-// Stray is a key that no row is read for, but that looks like one which is.
+// Stray is a key that readers ignore, and that is spelled almost like one that they read.
 type Stray struct {
 	Key   string
 	Meant string // the key that was probably meant
@@ -16,7 +16,7 @@ type Stray struct {
 // maxStrayKeys bounds the unknown keys that are remembered; those beyond are ignored.
 const maxStrayKeys = 1000
 
-// strayKeys counts unknown keys of rows that are near a known one. Keys that only another format of rows reads are none.
+// strayKeys counts unknown keys of rows that are near a known one. Keys that another format of rows has are not among them.
 type strayKeys struct {
 	known []string
 	seen  map[string]int // by unknown key: its place in found, -1 if it is near nothing
@@ -32,7 +32,7 @@ func newStrayKeys(keys map[string]fields) *strayKeys {
 	return s
 }
 
-func (s *strayKeys) note(key []byte) {
+func (s *strayKeys) record(key []byte) {
 	at, seen := s.seen[string(key)]
 	if !seen {
 		at = s.place(string(key))

@@ -29,7 +29,7 @@ func TestStrayKeysOfOtherFormats(t *testing.T) {
 		if _, known := mooncakeKeys[key]; known {
 			continue
 		}
-		strays.note([]byte(key))
+		strays.record([]byte(key))
 		if len(strays.found) > 0 {
 			t.Errorf("%s: got %+v", key, strays.found)
 		}
@@ -39,9 +39,9 @@ func TestStrayKeysOfOtherFormats(t *testing.T) {
 func TestStrayKeysAreBounded(t *testing.T) {
 	strays := newStrayKeys(mooncakeKeys)
 	for i := range 3 * maxStrayKeys {
-		strays.note(fmt.Appendf(nil, "column %d", i))
+		strays.record(fmt.Appendf(nil, "column %d", i))
 	}
-	strays.note([]byte(strings.Repeat("x", 1<<20)))
+	strays.record([]byte(strings.Repeat("x", 1<<20)))
 	if len(strays.seen) != maxStrayKeys || len(strays.found) != 0 {
 		t.Errorf("got %d keys, %d strays", len(strays.seen), len(strays.found))
 	}

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// SyntheticSpec describes a workload that is made up: equal requests at equal distances, or lengths and distances drawn
-// from distributions.
+// SyntheticSpec describes a generated workload: equal requests at equal intervals, or lengths and intervals drawn from
+// distributions.
 type SyntheticSpec struct {
 	InputTokens       int
 	OutputTokens      int
@@ -27,7 +27,7 @@ type SyntheticSpec struct {
 	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate
 	Seed          uint64   // of everything that is drawn; each kind of draw has a stream of its own
 
-	// Passing has turns made when they are asked for, if each is a session of its own and shares nothing. The workload then
+	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload then
 	// has no Turns and no Sessions, only Len and Lengths, and its driver.
 	Passing bool
 
@@ -121,7 +121,7 @@ func (spec SyntheticSpec) Independent() bool {
 	return spec.TurnsPerSession <= 1 && spec.SharedPrefixRatio == 0 && spec.NumPrefixGroups == 0 && spec.InterTurnDelayMs == 0
 }
 
-// plain writes lengths that are always the same as numbers.
+// plain turns distributions that always give the same length into numbers.
 func (spec SyntheticSpec) plain() SyntheticSpec {
 	if d := spec.InputLengths; d != nil && d.family == fixedLength {
 		spec.InputTokens, spec.InputLengths = d.min, nil
@@ -178,7 +178,7 @@ func newGenerator(spec SyntheticSpec) (*generator, error) {
 	return g, nil
 }
 
-// draw draws what is drawn from distributions.
+// draw draws the values that come from distributions.
 func (g *generator) draw() (err error) {
 	source := func(stream uint64) rand.Source { return rand.NewPCG(g.spec.Seed, stream) }
 	turns := g.spec.RequestCount * g.spec.TurnsPerSession
@@ -279,7 +279,7 @@ func (g *generator) prompt(turn, group int) kvcache.Prompt {
 	return kvcache.Prompt{Segments: segments, PerSegment: 1}
 }
 
-// alone is a prompt that shares nothing, with the number of a segment of its own.
+// alone is a prompt that shares nothing: it is one segment with a number of its own.
 func (g *generator) alone(segment uint32) kvcache.Prompt {
 	return kvcache.Prompt{Segments: []uint32{segment}, PerSegment: max(1, g.blocks)}
 }

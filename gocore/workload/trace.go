@@ -6,50 +6,27 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
+
+	"dynosim/gocore/workload/tracefile"
 )
 
-// Format is a kind of trace.
-type Format uint8
-
-const (
-	Mooncake       Format = iota // whole prompts, sessions of turns
-	MooncakeDelta                // rows hold what a turn adds to its session
-	Agentic                      // requests that wait for others
-	AppliedCompute               // whole sessions, one a line
-	Dynamo                       // recordings of requests and tools
-)
-
-var formatNames = [...]string{"mooncake", "mooncake-delta", "agentic_mooncake", "applied_compute_agentic", "dynamo"}
-
-var formatAliases = map[string]Format{"mooncake_delta": MooncakeDelta, "agentic-mooncake": Agentic}
-
-func (f Format) String() string { return formatNames[f] }
-
-// ParseFormat finds a format by its name or its other spelling.
-func ParseFormat(name string) (Format, bool) {
-	if at := slices.Index(formatNames[:], name); at >= 0 {
-		return Format(at), true
-	}
-	f, known := formatAliases[name]
-	return f, known
-}
-
-// DefaultTraceBlockSize is the number of tokens per block id in all formats but dynamo, whose traces say it themselves.
+// DefaultTraceBlockSize is the number of tokens per block id in all formats that do not say it themselves.
 const DefaultTraceBlockSize = 512
 
 // TraceSpec says how to read a trace.
 type TraceSpec struct {
-	TraceBlockSize  int // tokens per block id; 0 = DefaultTraceBlockSize, or what a dynamo trace says
+	TraceBlockSize  int // tokens per block id; 0 = DefaultTraceBlockSize, or what the format or the trace says
 	EngineBlockSize int // tokens per block of the engine
 
 	// NamePartialBlocks gives the last block of a prompt an id also if it is not full, where the engine's block size divides
 	// that of the trace: an engine may compare prompts token by token.
 	NamePartialBlocks bool
 
-	// Sessions of applied_compute_agentic begin with blocks that all sessions of their group share.
+	// Sessions whose content is not known begin with blocks that all sessions of their group share, see Format.Shares.
 	SharedPrefixRatio float64 // of the first prompt's blocks, 0 to 1
 	NumPrefixGroups   int     // 0 = nothing is shared
+
+	Seed uint64 // of what a format draws, see Format.Draws
 
 	// Poll is called now and then; an error it returns ends the reading and is passed on.
 	Poll func() error
@@ -58,7 +35,7 @@ type TraceSpec struct {
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 
-// longLine is the length from which every line is followed by a call of Poll, since it takes long and much memory.
+// longLine is the length from which every line is followed by a call of Poll, since reading it takes long and much memory.
 const longLine = 1 << 16
 
 // Source is a trace file that has been opened. Name is how errors call it.
@@ -67,16 +44,28 @@ type Source struct {
 	Reader io.Reader
 }
 
-// Load reads a trace. Only a dynamo trace may consist of several files.
+// Load reads a trace. Only some formats may consist of several files, see Format.Several.
 //
 // Lines that are empty are skipped but counted. All rows are checked before anything is returned; errors name file, line
-// and field.
+// and field, and the format that the file looks like if that is another one.
 func Load(format Format, sources []Source, spec TraceSpec) (*Workload, error) {
+	if len(sources) != 1 && !format.Several() {
+		return nil, fmt.Errorf("got %d trace files, want exactly one for trace_format %v", len(sources), format)
+	}
+	sources, hint := withHint(sources, &spec)
+	w, err := loadFormat(format, sources, spec)
+	if err != nil {
+		return nil, hint(format, err)
+	}
+	return w, nil
+}
+
+func loadFormat(format Format, sources []Source, spec TraceSpec) (*Workload, error) {
 	if format == Dynamo {
 		return loadDynamo(sources, spec)
 	}
-	if len(sources) != 1 {
-		return nil, fmt.Errorf("got %d trace files, want exactly one for trace_format %v", len(sources), format)
+	if imported := format.imported(); imported != nil {
+		return loadTraffic(format, imported, sources, spec)
 	}
 	if spec.TraceBlockSize == 0 {
 		spec.TraceBlockSize = DefaultTraceBlockSize
@@ -92,10 +81,7 @@ func Load(format Format, sources []Source, spec TraceSpec) (*Workload, error) {
 	default:
 		err = loadSessions(w, source, spec)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
+	return w, err
 }
 
 // LoadMooncake reads a Mooncake JSONL trace: one request a line, its prompt given as block ids, its output as a length.
@@ -106,12 +92,12 @@ func LoadMooncake(r io.Reader, name string, spec TraceSpec) (*Workload, error) {
 
 // readLines hands every line that is not blank to add, with its 1-based number. Errors name file and line.
 func readLines(source Source, poll func() error, add func(line int, text []byte) error) error {
-	lines, err := newLineReader(source.Reader)
+	lines, err := tracefile.NewLines(source.Reader)
 	if err != nil {
 		return fmt.Errorf("%s %w", source.Name, err)
 	}
 	for number := 1; ; number++ {
-		text, err := lines.next()
+		text, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

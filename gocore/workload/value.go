@@ -107,7 +107,7 @@ func textList(dst []string, value jsontext.Value) ([]string, error) {
 	return dst, err
 }
 
-// eachElement hands the elements of a JSON array to take; any error of it means that the value is not what we want.
+// eachElement hands the elements of a JSON array to take; any error of take means that the array has a wrong element.
 func eachElement(value jsontext.Value, want string, take func(element jsontext.Value) error) error {
 	if value.Kind() != '[' {
 		return mistyped(value, want)
@@ -128,7 +128,7 @@ func eachElement(value jsontext.Value, want string, take func(element jsontext.V
 	return nil
 }
 
-// mistyped words the error of a value that is not what it must be, shortened if it is long.
+// mistyped is the error of a value of another type than it must have, shortened if it is long.
 func mistyped(value jsontext.Value, want string) error {
 	const shown = 60
 	got := string(value)

@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/workload/traffic"
 )
 
 // Workload is all turns of a run, in the order of the trace or of generation, and the sessions they form.
@@ -14,7 +16,7 @@ type Workload struct {
 
 	File        string                // the trace, "" if generated; several are joined by ", "
 	Format      Format                // of the trace
-	RouterHints bool                  // rows set fields that only a router's queue reads
+	RouterHints bool                  // whether any row has hints
 	Hints       map[int32]RouterHints // those, by turn
 	Notes       Notes
 
@@ -23,28 +25,31 @@ type Workload struct {
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
 
-	sources []string // the files of a dynamo trace, and where in them each turn stands
+	sources []string // the files of a trace that has several, and where in them each turn stands
 	places  []place
+	untimed bool          // no session has a start
+	unit    string        // what Turn.Row counts, "" for lines
 	made    *made         // instead of Turns and Sessions, see SyntheticSpec.Passing
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
-// RouterHints is what a row tells the queue of a router.
+// RouterHints are the fields of a row that only the queue of a router reads.
 type RouterHints struct {
 	Priority       int32
 	StrictPriority uint32
 	PolicyClass    string
 }
 
-// Notes counts oddities of a trace that are no errors, in rows.
+// Notes counts rows of a trace with oddities that are no errors.
 type Notes struct {
 	Shortened int // prompts cut to what their block ids cover
 	Surplus   int // more block ids than the prompt needs
 	WideIDs   int // block ids beyond 32 bits, of which only the low 32 bits count
+	Imported  []traffic.Note
 	Strays    []Stray
 }
 
-// Texts words the notes for a trace of so many requests.
+// Texts describes them for a trace of so many requests.
 func (n Notes) Texts(requests int) []string {
 	texts := []string{}
 	for _, note := range []struct {
@@ -58,6 +63,9 @@ func (n Notes) Texts(requests int) []string {
 		if note.count > 0 {
 			texts = append(texts, fmt.Sprintf("%d of %d requests: %s", note.count, requests, note.what))
 		}
+	}
+	for _, note := range n.Imported {
+		texts = append(texts, note.String())
 	}
 	for _, stray := range n.Strays {
 		texts = append(texts, fmt.Sprintf("%d of %d requests: the key %q is not read, did you mean %q?", stray.Rows, requests, stray.Key, stray.Meant))
@@ -78,12 +86,12 @@ type Turn struct {
 	Row          int32 // 0-based line in the trace, or number of generation
 	Session      int32
 	Index        int32   // within the session, from 0
-	Next         int32   // the session's next turn, none if 0 (turn 0 follows nobody)
+	Next         int32   // the session's next turn, none if 0 (turn 0 follows no other)
 	DelayMs      float64 // from the completion of the previous turn; 0 for the first
 	InputTokens  int
 	OutputTokens int
 	// Prompt is the ids of the leading full blocks of prompt and output together: all full blocks of the prompt, and
-	// NamedBlocks blocks if those are more. Others can find them; the remaining blocks are nobody else's.
+	// NamedBlocks blocks if those are more. Other requests can find them; the remaining blocks belong to this request alone.
 	Prompt      kvcache.Prompt
 	NamedBlocks int
 }
@@ -114,18 +122,19 @@ func (w *Workload) fault(turn int32, err error) error {
 	return fmt.Errorf("%s: %w", w.TurnName(turn), err)
 }
 
-// TurnName is how messages call a turn: by file and 1-based line, or by the 0-based number of its generation.
+// TurnName is how messages call a turn: by file and 1-based line or number, or by the 0-based number of its generation.
 func (w *Workload) TurnName(turn int32) string {
 	row := turn
 	if w.made == nil {
 		row = w.Turns[turn].Row
 	}
+	unit := cmp.Or(w.unit, "line")
 	switch {
 	case w.File == "":
 		return fmt.Sprintf("request %d", row)
 	case w.places != nil:
 		at := w.places[turn]
-		return fmt.Sprintf("%s line %d", w.sources[at.source], at.line)
+		return fmt.Sprintf("%s %s %d", w.sources[at.source], unit, at.line)
 	}
-	return fmt.Sprintf("%s line %d", w.File, row+1)
+	return fmt.Sprintf("%s %s %d", w.File, unit, row+1)
 }

@@ -102,8 +102,8 @@ const maxTraceBlock = 1 << 20
 // engine: Mooncake JSONL, in its agentic form if requests wait for each other, in its delta form if prompts accumulate.
 // Times are written as they are: before Schedule, the options that change them apply again.
 //
-// Tokens are not the original ones; prompts share what they shared. Lines keep their numbers where every turn has a line
-// of its own, with blank lines between them if need be.
+// Tokens differ from the original ones, but prompts share the same prefixes. Where every turn has a line of its own, lines
+// keep their numbers, with blank lines between them if necessary.
 func (w *Workload) Save(out io.Writer, engineBlockSize int) (Saved, error) {
 	s := &saver{w: w, engineBlock: engineBlockSize, out: bufio.NewWriterSize(out, 1<<16)}
 	if err := s.choose(); err != nil {
@@ -123,7 +123,7 @@ type saver struct {
 	out         *bufio.Writer
 	how         Saved
 	blocks      bool   // prompts are written block by block
-	fill        uint64 // next id for blocks that nobody can share
+	fill        uint64 // next id for blocks that no other prompt shares
 	lines       int32
 	line        jsonLine
 	ids         []uint64
@@ -177,7 +177,7 @@ func (s *saver) save(turn int32) error {
 	return s.line.flush(s.out)
 }
 
-// identity writes the session's name unless reading makes the same one up again.
+// identity writes the name of the session, unless a reader would give it the same name anyway.
 func (s *saver) identity(turn int32, t *Turn) {
 	session := &s.w.Sessions[t.Session]
 	if s.w.WaitFor != nil {
@@ -217,7 +217,7 @@ func (s *saver) deltaPrompt(turn int32, t *Turn) {
 }
 
 // prompt writes the ids of a prompt: each trace block stands for copies of one token, and prefixes are equal exactly when
-// their ids are. Blocks of the output that others can find are written as tokens of the same kind.
+// their ids are. Blocks of the output that other requests can find are written as tokens of the same kind.
 func (s *saver) prompt(t *Turn) {
 	s.ids = s.ids[:0]
 	if s.blocks {

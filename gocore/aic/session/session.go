@@ -1,7 +1,7 @@
 // Package session keeps the AIC sessions of one run, or of one process of live workers: it opens each once, estimates KV
 // pools, and remembers what the SDK has predicted.
 //
-// Predictions are kept for the life of the process, for all that ask: whoever compares configurations asks the same again.
+// Predictions are kept for the life of the process, for all that ask: runs that compare configurations ask the same again.
 // They may be asked for from any goroutine; opening is for one.
 package session
 
@@ -27,12 +27,12 @@ type Session struct {
 	client aic.Client
 }
 
-var errNobodyToAsk = errors.New("AIC predictions come from Python: start the run with the Python package")
+var errNoAnswers = errors.New("AIC predictions come from Python: start the run with the Python package")
 
 // NewSet returns an empty set. ask gets the answer to a question of package aic; without it there are none.
 func NewSet(ask func(question string) (answer string, err error)) *Set {
 	if ask == nil {
-		ask = func(string) (string, error) { return "", errNobodyToAsk }
+		ask = func(string) (string, error) { return "", errNoAnswers }
 	}
 	return &Set{client: aic.Client{Ask: ask}, opened: map[aic.Config]*Session{}}
 }

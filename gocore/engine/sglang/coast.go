@@ -32,12 +32,14 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 		available = s.pool.Free()
 	}
 	total, passes := s.pool.Total(), min(s.nextFinish-s.emissions-1, mostCoasted)
+	hostMs := s.clock.HostMs(count)
 	for atMs := nowMs; atMs < untilMs && len(ends) < passes; {
 		if available < count || count > 1 && available-load.overhead() < load.full*s.pageSize { // see retractUntilFits
 			break
 		}
 		seconds := s.clock.DecodeSeconds(count, load.tokens, min(load.tokens, total), total)
 		endMs := atMs + float64(seconds*1000)
+		endMs += hostMs
 		if endMs <= atMs {
 			break
 		}

@@ -185,7 +185,7 @@ func (s *Scheduler) prefillMs() float64 {
 	return float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillEnds, s.prefillStarts) * 1000)
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	owned := append(s.owned(), s.inHandoff()...)
 	slices.SortFunc(owned, byOrder)

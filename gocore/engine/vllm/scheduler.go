@@ -201,7 +201,7 @@ func (s *Scheduler) takeEvents() {
 	}
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	owned := append(s.owned(), s.inHandoff()...)
 	slices.SortFunc(owned, byOrder)

@@ -52,7 +52,7 @@ func (s *Scheduler) queuedWork() engine.Phases {
 	return p
 }
 
-// Stuck implements [engine.Engine].
+// States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	s.steady.clear()
 	all := slices.Clone(s.running)

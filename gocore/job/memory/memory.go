@@ -1,5 +1,5 @@
-// Package memory says how much more memory this process may take: what its control groups, its resource limits and the
-// machine leave, whichever is least.
+// Package memory determines how much more memory this process may take: the least of what its control groups, its resource limits
+// and the machine leave.
 package memory
 
 import (
@@ -24,23 +24,23 @@ type Room struct {
 	Usable int64  // what a run should take of it, see below
 }
 
-// Go copies what grows to a larger place, and never gives address space back: under a limit of that kind, a run that has
-// taken two fifths may fail at the next step, with an error that ends the process. Elsewhere only what is really used counts.
+// Go copies a growing slice to a larger place, and never gives address space back. So under a limit on the address space, a run that
+// has taken two fifths may fail at the next step, with an error that ends the process. Other limits count only memory in use.
 const (
 	usableAddressSpace = 0.4
 	usableMemory       = 0.75
 )
 
-// Free is the least room that anything leaves. It is Unbounded if nothing says how much there is.
+// Free is the least room that any of the limits leaves. It is Unbounded if no limit is known.
 func Free() Room { return free(os.DirFS("/"), limits()) }
 
-// Unbounded is the room where nothing is known of a bound.
+// Unbounded is the room without a known limit.
 const Unbounded = math.MaxInt64
 
-// chosen is the limit that the environment variable GOMEMLIMIT sets. Later ones are those of runs.
+// chosen is the limit that the environment variable GOMEMLIMIT sets. Later limits are set by runs.
 var chosen = debug.SetMemoryLimit(-1)
 
-// limit is a bound on what a process has, 0 for none.
+// limit bounds the memory of a process; 0 is no limit.
 type limit struct {
 	bytes, used int64
 	by          string
@@ -69,7 +69,7 @@ func limits() []limit {
 	return all
 }
 
-// arena is what the Go heap takes of the address space at a time, and again for what is larger.
+// arena is the address space that the Go heap takes at a time. Larger objects take their own size in addition.
 const arena = 64 << 20
 
 // AddressSpaceShort reports whether the limit on the address space, if there is one, leaves too little of it for the next
@@ -135,7 +135,7 @@ func groups(root fs.FS) []limit {
 			folder := path.Join(mount, group)
 			bytes, limited := number(root, path.Join(folder, maximum))
 			if used, ok := number(root, path.Join(folder, usage)); limited && ok {
-				// The kernel gives up the cache of files that nobody uses before it refuses memory.
+				// The kernel drops the cache of files that are not in use before it refuses memory.
 				used -= table(root, path.Join(folder, "memory.stat"))[inactive]
 				found = append(found, limit{bytes, used, "the memory limit of the control group", usableMemory})
 			}

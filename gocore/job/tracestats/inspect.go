@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Stats is what a workload is like. Lengths are in tokens.
+// Stats are the statistics of a workload. Lengths are in tokens.
 type Stats struct {
 	Format    string `json:"format,omitempty"` // of the trace; "" if the workload was generated
 	BlockSize int    `json:"block_size"`       // of the engine, to which everything about blocks refers
@@ -32,7 +32,7 @@ type Stats struct {
 	Problems []string `json:"problems"`
 }
 
-// Arrivals is when sessions start, as far as the workload says so.
+// Arrivals describes the starts of sessions, as far as the workload gives them.
 type Arrivals struct {
 	Timed         int     `json:"timed_sessions"`
 	FirstMs       float64 `json:"first_ms"`
@@ -42,7 +42,7 @@ type Arrivals struct {
 	GapCV         float64 `json:"gap_cv"` // standard deviation of the gaps divided by their mean
 }
 
-// Inspect looks at a workload that was read or generated for an engine with blocks of blockSize tokens.
+// Inspect computes the statistics of a workload that was read or generated for an engine with blocks of blockSize tokens.
 func Inspect(w *workload.Workload, blockSize int) Stats {
 	s := Stats{BlockSize: blockSize, Requests: len(w.Turns)}
 	if w.File != "" {
@@ -98,7 +98,7 @@ func sessionOf(w *workload.Workload) (of []int32, count int) {
 	return of, len(numbers)
 }
 
-// arrivals looks at the starts of sessions that start by themselves.
+// arrivals describes the starts of sessions that wait for no other request.
 func arrivals(w *workload.Workload) Arrivals {
 	var starts []float64
 	for i := range w.Sessions {

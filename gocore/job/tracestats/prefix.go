@@ -2,10 +2,10 @@ package tracestats
 
 import "dynosim/gocore/workload"
 
-// Prefix is what prompts share. Only full blocks count, as in an engine.
+// Prefix says how much prompts share. Only full blocks count, as in an engine.
 type Prefix struct {
 	Blocks         int64 `json:"blocks"`     // full blocks of all prompts
-	NewBlocks      int64 `json:"new_blocks"` // of those, the ones that nobody has asked for or generated before
+	NewBlocks      int64 `json:"new_blocks"` // of those, the ones that no request has asked for or generated before
 	ReusableTokens int64 `json:"reusable_tokens"`
 
 	// BestReuseRatio is the part of all prompt tokens that a cache without limit serves if requests run one after another
@@ -16,7 +16,7 @@ type Prefix struct {
 	WithinSessions float64 `json:"within_sessions"`
 }
 
-// prefix counts blocks that somebody has asked for or generated before.
+// prefix counts blocks that an earlier request has asked for or generated.
 func prefix(w *workload.Workload, session []int32, blockSize int) Prefix {
 	var p Prefix
 	known := make(map[uint32]owner)
@@ -39,7 +39,7 @@ func prefix(w *workload.Workload, session []int32, blockSize int) Prefix {
 	return p
 }
 
-// owner is how many leading blocks of a segment are known, and to whom: the last session that asked for them.
+// owner is how many leading blocks of a segment are known, and which session asked for them last.
 type owner struct {
 	blocks  int
 	session int32

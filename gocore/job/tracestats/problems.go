@@ -9,7 +9,7 @@ import (
 // manyPerSecond is a rate of sessions that suggests times in another unit.
 const manyPerSecond = 1000
 
-// problems lists what is no error but may not be meant.
+// problems lists oddities that are no errors but may be mistakes.
 func problems(w *workload.Workload, s *Stats) []string {
 	found := w.Notes.Texts(s.Requests)
 	short := 0
@@ -25,7 +25,7 @@ func problems(w *workload.Workload, s *Stats) []string {
 	return append(found, timeProblems(w, s)...)
 }
 
-// timeProblems looks at starts of sessions.
+// timeProblems checks the starts of sessions.
 func timeProblems(w *workload.Workload, s *Stats) []string {
 	var found []string
 	untimed, negative, backwards := 0, 0, 0

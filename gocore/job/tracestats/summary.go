@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Summary describes some numbers; all fields are 0 if there are none. A percentile is the smallest number that at least
-// so many percent of all do not exceed.
+// Summary describes some numbers; all fields are 0 if there are none. The p-th percentile is the smallest
+// number that at least p percent of all numbers do not exceed.
 type Summary struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean"`

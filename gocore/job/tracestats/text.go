@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Text is the statistics for a terminal.
+// Text describes the statistics in lines for a terminal.
 func (s Stats) Text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

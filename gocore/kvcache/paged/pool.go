@@ -25,10 +25,12 @@ type Pool struct {
 	full                table
 	queues              evictionQueues
 	restoreDeepestFirst bool
+	lower               Lower // nil if the pool is the only tier
 
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
+	lost      []kvcache.BlockID // by the tier below
 	announced []kvcache.BlockID // room for the blocks of all events
 	isNew     []bool            // scratch
 }
@@ -83,11 +85,11 @@ type Found struct {
 	Tier   kvcache.Tier // where it is cached; this pool is the device
 }
 
-// Lookup tells whether a full block is cached. It changes nothing, not even ages.
+// Lookup tells whether a full block is cached, in the pool or below it. It changes nothing, not even ages.
 func (p *Pool) Lookup(id kvcache.BlockID) Found {
 	slot := p.full.find(id)
 	if slot == noSlot {
-		return Found{}
+		return p.lookupBelow(id)
 	}
 	b := p.full.at(slot)
 	return Found{Cached: true, InUse: b.refs > b.pins}
@@ -245,6 +247,7 @@ func (p *Pool) evict() {
 	if p.recording {
 		p.evicted = append(p.evicted, p.full.id(victim))
 	}
+	p.sink(p.full.id(victim))
 	p.full.unlink(p.full.at(victim))
 	p.inactive--
 	p.full.remove(victim)

@@ -125,7 +125,7 @@ func TestTableFollowsEngine(t *testing.T) {
 			f := follower{engine: worker.New(args, engine.Setup{}).Engine, table: New(4), held: map[engine.RequestID]kvcache.Prompt{}, cached: map[uint64]bool{}}
 			f.run(t, rand.New(rand.NewPCG(1, 2)))
 			if n := len(f.cached); f.table.Len() != n || n == 0 || n > 24 {
-				t.Errorf("nobody holds blocks, %d are cached, the table has %d", n, f.table.Len())
+				t.Errorf("no request holds blocks, %d are cached, the table has %d", n, f.table.Len())
 			}
 		})
 	}

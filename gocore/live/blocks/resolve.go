@@ -26,8 +26,8 @@ type Block struct {
 	New        bool     // was not cached before
 }
 
-// Resolve translates the cache events of a pass and notes what the engine has cached. Blocks that only one request can
-// ever have are left out, and so are events of nothing else. The result does not change when the table does.
+// Resolve translates the cache events of a pass and records what the engine has cached. Blocks that only one request can
+// ever have are left out, and so are events without any other blocks. Later changes of the table do not change the result.
 func (t *Table) Resolve(events []kvcache.Event) []Change {
 	var changes []Change
 	for _, e := range events {
@@ -48,7 +48,7 @@ func (t *Table) Resolve(events []kvcache.Event) []Change {
 	return changes
 }
 
-// stored notes that blocks are cached. Private ones can only come last.
+// stored records that blocks are cached. Private blocks can only come last.
 func (t *Table) stored(ids []kvcache.BlockID) []Block {
 	list := make([]Block, 0, len(ids))
 	for _, id := range ids {
@@ -62,7 +62,7 @@ func (t *Table) stored(ids []kvcache.BlockID) []Block {
 	return list
 }
 
-// removed notes that blocks are not cached any more, and leaves out those of which that is known.
+// removed records that blocks are not cached any more. The result leaves out blocks that were not cached before.
 func (t *Table) removed(ids []kvcache.BlockID) []Block {
 	list := make([]Block, 0, len(ids))
 	for _, id := range ids {

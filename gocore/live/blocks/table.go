@@ -42,7 +42,7 @@ func New(blockSize int) *Table {
 	}
 }
 
-// KeepTokens makes the table keep the tokens of blocks held from now on, for subscribers who want to see them.
+// KeepTokens makes the table keep the tokens of blocks held from now on, for subscribers that want to see them.
 func (t *Table) KeepTokens() { t.keepTokens = true }
 
 // Len is the number of blocks in the table.

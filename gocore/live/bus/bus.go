@@ -17,8 +17,8 @@ import (
 
 const (
 	connectTimeout = 3 * time.Second
-	retryDelay     = 100 * time.Millisecond // between looks for a server that has gone
-	pingInterval   = 5 * time.Second        // to notice a server that went without a word; after the second unanswered ping
+	retryDelay     = 100 * time.Millisecond // between attempts to reach a server that has gone
+	pingInterval   = 5 * time.Second        // a server counts as gone after the second unanswered ping
 	flushTimeout   = time.Second            // to send what is left at the end
 )
 
@@ -33,7 +33,7 @@ type Conn struct {
 
 	outgoing chan message
 	stop     chan struct{}
-	running  sync.WaitGroup // those who send
+	running  sync.WaitGroup // goroutines that send
 }
 
 type message struct {
@@ -71,7 +71,7 @@ func Connect(c Config, log *slog.Logger) (*Conn, error) {
 }
 
 func (c *Conn) report(err error) {
-	if err != nil { // else it was closed here
+	if err != nil { // without an error, it was closed here
 		c.log.Warn("NATS does not answer; neither requests nor events pass until it is back", "cause", err)
 	}
 }
@@ -84,17 +84,17 @@ func (c *Conn) warn(s *nats.Subscription, err error) {
 	c.log.Warn("NATS", "subject", subject, "cause", err)
 }
 
-// Service describes an endpoint for tools that ask NATS what there is.
+// Service describes an endpoint for tools that list the services of a NATS server.
 type Service struct {
 	Name, Version, Description string
 	Endpoint                   string
 }
 
-// queueGroup shares the requests for a subject among those who serve it; nobody else does here.
+// queueGroup is the NATS queue group, which shares the requests for a subject among its members. Here each subject has one.
 const queueGroup = "q"
 
-// Serve calls handle with every request for a subject, one at a time: it should not take long. The requester waits until
-// acknowledge is called. When Serve and stop return the server knows of it.
+// Serve calls handle with every request for a subject, one at a time, so handle should not take long. The sender of the request
+// waits until acknowledge is called. When Serve or stop returns, the server knows of the subscription or of its end.
 func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, acknowledge func())) (stop func(), err error) {
 	service, err := micro.AddService(c.nats, micro.Config{
 		Name: s.Name, Version: s.Version, Description: s.Description, QueueGroup: queueGroup,
@@ -122,8 +122,8 @@ func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, ackn
 	return stop, nil
 }
 
-// Publish sends a message to whoever listens to a subject. It never waits: messages queue up, also while the server is away,
-// and those that find no room are lost.
+// Publish sends a message to the subscribers of a subject. It never waits: messages queue up, also while the server is away, and
+// those that do not fit the queue are lost.
 func (c *Conn) Publish(subject string, data []byte) {
 	select {
 	case c.outgoing <- message{subject, data}:
@@ -132,7 +132,7 @@ func (c *Conn) Publish(subject string, data []byte) {
 	}
 }
 
-// send sends what was published, and at the end what is left of it.
+// send sends what was published, and when the connection closes what is left of it.
 func (c *Conn) send() {
 	for {
 		select {
@@ -158,7 +158,7 @@ func (c *Conn) sendOne(m message) {
 		return
 	}
 	c.lost.Add(1)
-	if !errors.Is(err, nats.ErrReconnectBufExceeded) { // many at once, counted when the server is back
+	if !errors.Is(err, nats.ErrReconnectBufExceeded) { // the connection counts these
 		c.log.Warn("NATS: a message is lost", "subject", m.subject, "bytes", len(m.data), "cause", err)
 	}
 }

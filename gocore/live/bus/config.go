@@ -13,7 +13,7 @@ import (
 // Config says where the server is and how this process introduces itself.
 type Config struct {
 	Servers []string // URLs of one cluster
-	// At most one way to log in is set.
+	// At most one way to log in is set:
 	Username, Password string
 	Token              string
 	NKeySeed           string
@@ -22,11 +22,11 @@ type Config struct {
 
 const (
 	standardServer = "nats://localhost:4222"
-	standardUser   = "user" // and password of who names none, as in the reference; servers without accounts do not care
+	standardUser   = "user" // and password if none are given, as in the reference; servers without accounts ignore them
 )
 
-// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. Of several ways to log
-// in the first holds: user and password, token, key, file of credentials.
+// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. If several ways to log in
+// are given, the first of these is used: user and password, token, key, file of credentials.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	var c Config
 	inURL, err := c.setServers(getenv("NATS_SERVER"))
@@ -55,7 +55,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	return c, nil
 }
 
-// setServers reads a list of URLs with commas in between, and reports whether one of them says who logs in.
+// setServers reads a list of URLs with commas in between, and reports whether one of them names a user.
 func (c *Config) setServers(list string) (withUser bool, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
@@ -90,7 +90,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// login returns the options for who this process is.
+// login returns the options by which this process logs in.
 func (c *Config) login() ([]nats.Option, error) {
 	switch {
 	case c.Username != "":

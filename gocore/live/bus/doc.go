@@ -1,8 +1,8 @@
-// Package bus is the connection of a process to a NATS server. Requests come over it and events leave, if a deployment is
-// set up that way.
+// Package bus is the connection of a process to a NATS server, over which a deployment may send requests and events.
 //
-// A [Conn] looks for the server again for as long as the process lives. What is published meanwhile is sent afterwards, as
-// far as it fits into a buffer; then events are lost, and counted. Routers notice gaps and ask for what they missed.
+// A [Conn] that has lost its server tries to reconnect for as long as the process lives. Messages published meanwhile are
+// buffered and sent afterwards. Those that do not fit the buffer are lost, and counted; routers notice the gap and ask for the
+// events that they missed.
 //
 // config.go has the environment variables.
 package bus

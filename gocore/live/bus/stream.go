@@ -17,7 +17,7 @@ const (
 	requestTimeout = 5 * time.Second // for JetStream to answer
 )
 
-// Stream is a stream of JetStream: the server keeps its messages for those who come later. They arrive in order and once.
+// Stream is a stream of JetStream: the server keeps its messages for later subscribers. Each arrives once, in order.
 type Stream struct {
 	conn    *Conn
 	js      jetstream.JetStream
@@ -44,7 +44,7 @@ func (c *Conn) OpenStream(name, topic string) (*Stream, error) {
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
 		return nil, fmt.Errorf("NATS stream %s: the server has no JetStream; start it with -js", name)
-	case err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // that of another make is as good
+	case err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // a stream with other settings will do
 		return nil, fmt.Errorf("NATS stream %s: %w", name, err)
 	}
 	s := &Stream{conn: c, js: js, subject: name + "." + topic, queue: make(chan streamMessage, queueLimit)}
@@ -52,8 +52,8 @@ func (c *Conn) OpenStream(name, topic string) (*Stream, error) {
 	return s, nil
 }
 
-// Publish adds a message. It never waits: messages queue up, also while the server is away, and those that find no room are
-// lost. The id, which nobody else uses, keeps a message from being stored twice.
+// Publish adds a message. It never waits: messages queue up, also while the server is away, and those that do not fit the queue
+// are lost. The id, which must be unique, keeps a message from being stored twice.
 func (s *Stream) Publish(id string, data []byte) {
 	select {
 	case s.queue <- streamMessage{id, data}:
@@ -62,7 +62,8 @@ func (s *Stream) Publish(id string, data []byte) {
 	}
 }
 
-// send sends one message after the other, each until the server has it; at the end those that are left, for a while.
+// send sends one message after the other, each until the server has it. When the stream closes, it tries for a while to send those
+// that are left.
 func (s *Stream) send() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -14,8 +14,8 @@ type Full int
 const (
 	// NewestGivesWay closes the new connection: answers that have begun are worth more.
 	NewestGivesWay Full = iota
-	// OldestGivesWay closes the one that has been answered for the longest time, which only a client can be that does not
-	// read, if answers are short.
+	// OldestGivesWay closes the one that has been answered for the longest time. If answers are short, that is a client that does
+	// not read its answer.
 	OldestGivesWay
 )
 
@@ -27,7 +27,7 @@ type Listener struct {
 
 	mu       sync.Mutex
 	waiting  list.List // of *connection, the one that waits for the longest time first
-	answered list.List // the same of those that a handler answers
+	answered list.List // the same for connections that a handler answers
 }
 
 // New returns a listener with a limit, at least 1.
@@ -57,7 +57,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit gives a connection a place, if necessary that of another one. It returns nil if there is none.
+// admit gives a connection a place, if necessary by closing another one. It returns nil if there is no place.
 func (l *Listener) admit(conn net.Conn) net.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *connection) leave() {
 	}
 }
 
-// move puts a connection at the end of another list, unless it has lost its place.
+// move puts a connection at the end of another list, unless it was closed.
 func (c *connection) move(to *list.List) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// watchers are process-wide, as an unrecovered panic would be: a broken invariant in one goroutine may concern them all.
+// watchers are those of the whole process, which an unrecovered panic would end: an invariant that is broken in one goroutine may
+// concern all others.
 var watchers struct {
 	sync.Mutex
 	next  int
@@ -42,7 +43,7 @@ func report(err error) {
 	}
 }
 
-// Watch has failed called with every panic of a guarded goroutine, until stop is called. It must not block.
+// Watch calls failed with every panic of a guarded goroutine, until stop is called. failed must not block.
 func Watch(failed func(error)) (stop func()) {
 	watchers.Lock()
 	defer watchers.Unlock()

@@ -10,7 +10,7 @@ import (
 
 const (
 	countedFrom = 64 << 10 // bytes from which a request counts as large
-	perRequest  = 1 << 10  // bytes that a request takes beside what it says
+	perRequest  = 1 << 10  // bytes that a request takes besides its body
 	smallBudget = 512 << 20
 	largeBudget = 128 << 20 // at least
 	decodedOnce = 2         // large requests that are decoded at the same time
@@ -28,8 +28,8 @@ func newBudget(maxMessageSize int) budget {
 	}
 }
 
-// hold counts a request against the budget, for which it waits until the deadline. release gives it back; it may be called
-// any number of times.
+// hold waits, until the deadline at most, for room in the budget and counts a request against it. release undoes that; it may be
+// called any number of times.
 func (p *Plane) hold(size int, deadline time.Time) (release func(), err error) {
 	of, weight := p.budget.small, int64(size)+perRequest
 	if size >= countedFrom {

@@ -1,5 +1,5 @@
 // Package plane is the request plane of a process: it takes requests from frontends, hands them to the endpoints of the
-// workers that live here, and carries the answers back.
+// workers of this process, and carries the answers back.
 //
 //	frontend == request ==> TCP or HTTP --admit--> Limiter --> Handler of the endpoint
 //	frontend <== ack ======    |                                  |
@@ -9,10 +9,10 @@
 // frontend knows: a request is acknowledged on the connection it came on, and answered on one that the worker dials back.
 // [HTTP] serves the same handlers to curl: an answer is a stream of JSON lines.
 //
-// Nobody is left without an answer. Whatever goes wrong after the acknowledgement (an unknown endpoint, a body that cannot
-// be read, a panic) is reported to the frontend as long as the request says where that is.
+// Every request gets an answer. Whatever goes wrong after the acknowledgement (an unknown endpoint, a body that cannot be read, a
+// panic) is reported to the frontend, as long as the request contains the frontend's address.
 //
-// Peers may be anybody. Requests have a largest size, must arrive in time, and count against a budget of memory until they
-// are decoded (budget.go); connections and requests are limited in number. A peer that does not read its answer blocks
-// nobody but itself, and is cut off after a while.
+// Peers are not trusted. Requests have a largest size, must arrive in time, and count against a budget of memory until they are
+// decoded (budget.go); connections and requests are limited in number. A peer that does not read its answer delays no other
+// peer, and is disconnected after a while.
 package plane

@@ -66,7 +66,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestSlowFrames: whoever begins a frame has to end it in time; whoever says nothing may stay.
+// TestSlowFrames: a peer that begins a frame has to end it in time; one that sends nothing may stay.
 func TestSlowFrames(t *testing.T) {
 	tcp, caller := startImpatient(t, StandardLimits, echo, func(b *bounds) { b.frame = 200 * time.Millisecond })
 	silent := say(t, tcp.Addr(), nil)
@@ -312,7 +312,7 @@ func FuzzHTTP(f *testing.F) {
 	})
 }
 
-// FuzzFrames lets a connection say anything: nothing of the budget may be lost, and nobody waits.
+// FuzzFrames sends anything over a connection: nothing of the budget may be lost, and no request waits.
 func FuzzFrames(f *testing.F) {
 	p := newPlane(Limits{Active: 4, Queued: 4})
 	p.Register(path, Labels{WorkerID: "7"}, handlerFunc(echo))

@@ -19,7 +19,7 @@ import (
 const HTTPRoot = "/v1/rpc/"
 
 // HTTP takes requests as plain HTTP: POST HTTPRoot + INSTANCE/ENDPOINT with the body of a request as JSON. The answer is a
-// stream of JSON lines, an item each:
+// stream of JSON lines, one item each:
 //
 //	{"data":{"token_ids":[1792], ...}}
 //
@@ -53,7 +53,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	received := time.Now()
 	control := http.NewResponseController(w)
 	deadline := received.Add(h.plane.bounds.frame)
-	_ = control.SetReadDeadline(deadline) // also for bodies that nobody looks at
+	_ = control.SetReadDeadline(deadline) // also for bodies that are not read
 	path, found := strings.CutPrefix(r.URL.Path, HTTPRoot)
 	e, known := h.plane.lookup(path)
 	switch {
@@ -92,11 +92,11 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-done
 }
 
-// read takes the body of a request. release gives back what it has taken of the budget.
+// read reads the body of a request. release gives back its part of the budget.
 func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) (body []byte, release func(), err error) {
 	limit := h.plane.config.MaxMessageSize
 	size := int(min(r.ContentLength, int64(limit)))
-	if r.ContentLength < 0 { // not told
+	if r.ContentLength < 0 { // unknown
 		size = limit
 	}
 	if release, err = h.plane.hold(size, deadline); err != nil {
@@ -106,7 +106,7 @@ func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) 
 	return body, release, err
 }
 
-// statusOf is how HTTP says that a body could not be read.
+// statusOf is the HTTP status for a body that could not be read.
 func statusOf(err error) int {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -143,7 +143,7 @@ func (r *httpReply) Refuse(reason string) error {
 		return errors.New("the answer has begun")
 	}
 	r.begun = true
-	r.plane.config.Metrics.responded(r.taken) // first, so that a frontend that has the answer finds it counted
+	r.plane.config.Metrics.responded(r.taken) // before it is sent, so that a client that has the answer finds it counted
 	httpError(r.w, http.StatusBadRequest, reason)
 	return nil
 }

@@ -15,13 +15,13 @@ type Limits struct {
 	Queued int // waiting for their turn
 }
 
-// StandardLimits are used if nobody has set any.
+// StandardLimits are the limits by default.
 var StandardLimits = Limits{Active: 10_000, Queued: 40_000}
 
 // limiter admits requests in the order of their arrival.
 type limiter struct {
 	limits Limits
-	waited func(time.Duration) // is told how long requests were in the queue
+	waited func(time.Duration) // called with the time that a request was in the queue
 
 	mu     sync.Mutex
 	active int
@@ -42,12 +42,12 @@ func newLimiter(limits Limits, waited func(time.Duration)) *limiter {
 	return l
 }
 
-// submit runs job on a goroutine of its own, now or when it is its turn. It reports false if there is no room for it.
+// submit runs job on a goroutine of its own, at once or when it is its turn. It reports false if the queue is full.
 func (l *limiter) submit(job func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.active < l.limits.Active: // then nobody waits
+	case l.active < l.limits.Active: // then no request waits
 		l.active++
 		go guard.Func(func() { l.run(job) })()
 	case l.queue.Len() < l.limits.Queued:
@@ -58,7 +58,7 @@ func (l *limiter) submit(job func()) bool {
 	return true
 }
 
-// run carries out a job, and then those that wait.
+// run carries out a job, and then jobs of the queue.
 func (l *limiter) run(job func()) {
 	for job != nil {
 		job()

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Labels say whose an endpoint is.
+// Labels say to which worker and model an endpoint belongs.
 type Labels struct {
 	Namespace, Component, Endpoint, WorkerID string
 }
@@ -18,10 +18,11 @@ func (l Labels) values(more ...string) []string {
 	return append([]string{l.Namespace, l.Component, l.Endpoint, l.WorkerID}, more...)
 }
 
-// Detail says how much the metrics tell about each worker. A page of histograms of a thousand workers is 20 MB.
+// Detail is how detailed the metrics of each worker are. A page with histograms of a thousand workers is 20 MB.
 type Detail int
 
-// The choices: all of each worker; or histograms of the model as a whole, and none of the errors that have not happened.
+// The levels of detail: all metrics for each worker; or histograms for the model as a whole, and no counters of errors that have
+// not happened.
 const (
 	PerWorker Detail = iota
 	PerModel
@@ -91,7 +92,7 @@ func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 // Detail is what NewMetrics was given.
 func (m *Metrics) Detail() Detail { return m.detail }
 
-// ofHistogram leaves of the labels of an endpoint, or their values, those that its histogram has.
+// ofHistogram selects from the labels of an endpoint, or their values, those that its histogram has.
 func (d Detail) ofHistogram(all []string) []string {
 	if d == PerModel {
 		return all[:len(all)-1] // without worker_id
@@ -99,19 +100,19 @@ func (d Detail) ofHistogram(all []string) []string {
 	return all
 }
 
-// begin shows from now on how long a worker has been there, once.
+// begin adds the metric of how long a worker has existed, once.
 func (m *Metrics) begin(workerID string) {
 	began := time.Now()
 	_ = m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "dynamo_component_uptime_seconds", Help: "Since the worker has been there.",
 		ConstLabels: prometheus.Labels{"worker_id": workerID},
-	}, func() float64 { return time.Since(began).Seconds() })) // an error says that it is shown already
+	}, func() float64 { return time.Since(began).Seconds() })) // an error means that it was added before
 }
 
-// sentHeader says when a frontend has sent a request, in nanoseconds since 1970.
+// sentHeader is the header with the time when a frontend sent a request, in nanoseconds since 1970.
 const sentHeader = "x-frontend-send-ts-ns"
 
-// arrived takes note of how long a request was on its way, if its frontend has said when it was sent.
+// arrived records how long a request was on its way, if it says when it was sent.
 func (m *Metrics) arrived(sent string, received time.Time) {
 	sentNs, err := strconv.ParseInt(sent, 10, 64)
 	if on := received.Sub(time.Unix(0, sentNs)); err == nil && on >= 0 { // clocks may differ

@@ -33,7 +33,8 @@ func counted(t *testing.T, p *Plane, name, label string) int {
 	return 0
 }
 
-// TestHandlerMetrics: who waits is counted as waiting, who says when it was sent as having been on its way.
+// TestHandlerMetrics: requests in the queue are counted as waiting, and those that say when they were sent as having been on
+// their way.
 func TestHandlerMetrics(t *testing.T) {
 	enough := make(chan struct{})
 	tcp, caller := start(t, Limits{Active: 1, Queued: 2}, func(ctx context.Context, c *Call, r Reply) {

@@ -14,7 +14,7 @@ import (
 type NATS struct {
 	plane    *Plane
 	bus      *bus.Conn
-	refusals chan struct{} // a place for each that is being sent
+	refusals chan struct{} // one item for each refusal that is being sent
 
 	mu    sync.Mutex
 	stops map[string]func() // by path
@@ -57,14 +57,14 @@ func (n *NATS) Close() {
 	clear(n.stops)
 }
 
-// take hands a request over to its endpoint. This plane knows no other acknowledgement than that it has arrived: whoever is
-// turned away hears it where the answer would have gone.
+// take hands a request over to its endpoint. The acknowledgement of this plane only says that the request has arrived: a refusal
+// goes where the answer would have gone.
 func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 	received := time.Now()
 	release, err := n.plane.hold(len(payload), received.Add(n.plane.bounds.frame))
 	if err != nil {
 		n.plane.config.Log.Warn("a request is dropped: too many large ones are waiting", "path", path)
-		return // it is not acknowledged, so it fails over there
+		return // it is not acknowledged, so it fails at the frontend
 	}
 	e, known := n.plane.lookup(path)
 	accepted := known && n.plane.submit(func() {
@@ -80,7 +80,7 @@ func (n *NATS) take(path string, payload []byte, acknowledge func()) {
 	}
 }
 
-// refuse tells the frontend that it has to look elsewhere. It waits while too many are told.
+// refuse sends the frontend a refusal. It waits while too many refusals are being sent.
 func (n *NATS) refuse(payload []byte, reason string, release func()) {
 	n.refusals <- struct{}{}
 	if !n.plane.streams.begin() {

@@ -91,7 +91,7 @@ func TestNATSAnswers(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", body, err, want)
 		}
 	}
-	if err := caller.nats.Publish(subject, []byte("garbage")); err != nil { // nobody to tell
+	if err := caller.nats.Publish(subject, []byte("garbage")); err != nil { // there is no address for a refusal
 		t.Fatal(err)
 	}
 	n.plane.Unregister(path)

@@ -26,8 +26,8 @@ type Call struct {
 	turn     *semaphore.Weighted // for large bodies
 }
 
-// Decoding has to come before the body is decoded. Large ones, which take several times their size then, wait for each other;
-// an error says that the context has ended.
+// Decoding must be called before the body is decoded. Large bodies, which then take several times their size, wait for each
+// other; an error means that the context has ended.
 func (c *Call) Decoding(ctx context.Context) error {
 	if len(c.Body) < countedFrom || c.turn == nil {
 		return nil
@@ -39,7 +39,7 @@ func (c *Call) Decoding(ctx context.Context) error {
 	return nil
 }
 
-// Decoded says that nobody is going to look at the body again; its memory can be had by others.
+// Decoded says that the body is not needed any more, so that its memory does not count any more.
 func (c *Call) Decoded() {
 	c.Body = nil
 	if c.decoding != nil {
@@ -53,26 +53,26 @@ func (c *Call) Decoded() {
 }
 
 // Reply takes the answer to one call: either Refuse, or Accept and then any number of the others with Finish as the last. One
-// goroutine uses it. Nothing is sent before Flush, which Refuse and Finish do themselves; an error means that nobody listens
-// any more.
+// goroutine uses it. Nothing is sent before Flush, which Refuse and Finish do themselves; an error means that the caller
+// does not read any more.
 type Reply interface {
-	// Refuse says why the request is not served.
+	// Refuse ends the call with the reason why the request is not served.
 	Refuse(reason string) error
-	// Accept says that it is.
+	// Accept says that the request is served.
 	Accept() error
 	// Output adds a piece of a generated answer.
 	Output(wire.Output)
 	// Item adds an answer of another kind, of which the JSON tags say how it is written.
 	Item(any)
-	// Problem adds that the request has failed after it was accepted.
+	// Problem adds the error of a request that has failed after it was accepted.
 	Problem(wire.Problem)
 	Flush() error
 	// Finish says that the answer is complete.
 	Finish() error
 }
 
-// Handler serves the calls of an endpoint. The context ends when the caller has lost interest; then nothing need be sent any
-// more. A handler that returns without Refuse or Finish breaks the stream off, which makes a frontend try elsewhere.
+// Handler serves the calls of an endpoint. The context ends when the caller stops the request or disconnects; then nothing need
+// be sent any more. If a handler returns without Refuse or Finish, the stream breaks off, and a frontend tries another worker.
 type Handler interface {
 	Serve(context.Context, *Call, Reply)
 }
@@ -85,10 +85,10 @@ type Config struct {
 	Metrics        *Metrics
 }
 
-// StandardMaxMessageSize is used if nobody has set another one.
+// StandardMaxMessageSize is the default of MaxMessageSize.
 const StandardMaxMessageSize = 32 << 20
 
-// bounds are what peers may take, of time and connections.
+// bounds limit the time and the connections of peers.
 type bounds struct {
 	connections int           // that bring requests
 	frame       time.Duration // from the first byte of a frame to its last
@@ -119,7 +119,7 @@ type endpoint struct {
 	metrics *endpointMetrics
 }
 
-// New returns a plane without endpoints that nobody can reach yet.
+// New returns a plane without endpoints that does not listen yet.
 func New(config Config) *Plane {
 	p := &Plane{
 		config:    config,
@@ -147,7 +147,7 @@ func (p *Plane) Unregister(path string) {
 	delete(p.endpoints, path)
 }
 
-// Wait returns when all requests that have been accepted are over, or the context is.
+// Wait returns when all accepted requests are over, or the context ends.
 func (p *Plane) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go guard.Func(func() {
@@ -162,10 +162,10 @@ func (p *Plane) Wait(ctx context.Context) error {
 	}
 }
 
-// Close hangs up on all frontends, also on those that have their answers and do not hang up themselves.
+// Close closes the connections to all frontends, also those on which the answer is complete.
 func (p *Plane) Close() { p.streams.close() }
 
-// InFlight is the number of requests that are served or wait for it.
+// InFlight is the number of requests that are being served or wait for their turn.
 func (p *Plane) InFlight() int {
 	active, queued := p.limiter.load()
 	return active + queued
@@ -178,7 +178,7 @@ func (p *Plane) lookup(path string) (endpoint, bool) {
 	return e, ok
 }
 
-// submit has do run when there is room; see limiter.submit.
+// submit runs do when the limits allow it; see limiter.submit.
 func (p *Plane) submit(do func()) bool {
 	ok := p.limiter.submit(do)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 
 const (
 	dialTimeout  = 10 * time.Second
-	writeTimeout = 30 * time.Second // for a peer to take what it is sent
+	writeTimeout = 30 * time.Second // for a peer to read what it is sent
 	closeTimeout = 10 * time.Second // for a frontend to close a stream that is complete
 	signalLimit  = 64 << 10
 )
@@ -61,7 +61,7 @@ func (p *Plane) answer(e endpoint, payload []byte, received time.Time, decoded f
 	}
 }
 
-// refuse answers a request that no endpoint is there for, if it says where to.
+// refuse answers a request for which there is no endpoint, if the request says where the answer goes.
 func (p *Plane) refuse(payload []byte, reason string) {
 	if _, control, _ := open(payload); control.Address != "" {
 		if s, err := p.dial(control, nil); err == nil {
@@ -88,7 +88,7 @@ func open(payload []byte) (wire.Message, wire.Control, error) {
 	return message, control, err
 }
 
-// dial connects to the frontend and says which request this is about.
+// dial connects to the frontend and sends the id of the request that the connection is for.
 func (p *Plane) dial(control wire.Control, metrics *endpointMetrics) (*stream, error) {
 	taken := time.Now()
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -119,7 +119,7 @@ func (s *stream) hangUp() {
 func (s *stream) listen(cancel context.CancelFunc) {
 	defer s.hangUp()
 	defer cancel()
-	// Whatever a frontend says means that it does not want more.
+	// Any message of a frontend means that it wants no more of the answer.
 	_, _ = wire.ReadMessage(bufio.NewReaderSize(s.conn, 256), signalLimit)
 	if !s.finished.Load() {
 		s.metrics.cancellations.Inc()
@@ -140,7 +140,7 @@ func (s *stream) Refuse(reason string) error {
 	s.begun = true
 	s.out = wire.AppendPrologue(s.out, "Generate Error: "+reason)
 	s.out = wire.AppendSignal(s.out, wire.Sentinel)
-	s.plane.config.Metrics.responded(s.taken) // first, so that a frontend that has the answer finds it counted
+	s.plane.config.Metrics.responded(s.taken) // before it is sent, so that a frontend that has the answer finds it counted
 	return s.end()
 }
 
@@ -170,7 +170,7 @@ func (s *stream) flush(problem string) error {
 	n, err := s.conn.Write(s.out)
 	if s.metrics != nil {
 		s.metrics.responseBytes.Add(float64(n))
-		if err != nil && !errors.Is(err, net.ErrClosed) { // which would be that of a cancelled request
+		if err != nil && !errors.Is(err, net.ErrClosed) { // which is the error of a cancelled request
 			s.metrics.failed(problem)
 		}
 	}

@@ -14,7 +14,7 @@ type streams struct {
 	mu      sync.Mutex
 	open    map[net.Conn]struct{}
 	closed  bool
-	running sync.WaitGroup // one for each that is open, or is about to be
+	running sync.WaitGroup // one for each connection that is open, or is being opened
 }
 
 func newStreams() *streams {
@@ -23,7 +23,7 @@ func newStreams() *streams {
 	return s
 }
 
-// begin counts something in that is going to open a connection, until it calls running.Done. It reports false if the plane is
+// begin counts a goroutine that is about to open a connection, until it calls running.Done. It reports false if the plane is
 // closed.
 func (s *streams) begin() bool {
 	s.mu.Lock()
@@ -34,7 +34,7 @@ func (s *streams) begin() bool {
 	return !s.closed
 }
 
-// enter counts a connection in, until leave. It reports false if the plane is closed.
+// enter adds a connection, until leave. It reports false if the plane is closed.
 func (s *streams) enter(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *streams) count() int {
 	return len(s.open)
 }
 
-// close ends all connections, and returns when nothing runs for them any more.
+// close closes all connections, and returns when their goroutines have ended.
 func (s *streams) close() {
 	s.end()
 	s.mu.Lock()

@@ -64,7 +64,7 @@ func (t *TCP) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of file descriptors, for one
+		case err != nil: // for example, no more file descriptors
 			time.Sleep(10 * time.Millisecond)
 		case !t.admit(conn):
 			_ = conn.Close()
@@ -77,10 +77,10 @@ func (t *TCP) accept() {
 // visit is a connection on which requests may come.
 type visit struct {
 	since time.Time
-	used  bool // a whole frame has come
+	used  bool // a whole frame has arrived
 }
 
-// admit counts a connection in. If there are too many, those that have brought nothing yet give way.
+// admit adds a connection. If there are too many, it closes one on which no whole frame has arrived yet.
 func (t *TCP) admit(conn net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *TCP) admit(conn net.Conn) bool {
 	return true
 }
 
-// makeRoom closes the connection that has been waited for the longest time, if there is any.
+// makeRoom closes the connection that has been without a whole frame for the longest time, if there is any.
 func (t *TCP) makeRoom() bool {
 	var idlest net.Conn
 	for conn, v := range t.connections {
@@ -108,7 +108,7 @@ func (t *TCP) makeRoom() bool {
 	return true
 }
 
-// used notes that a frame has come on a connection.
+// used records that a frame has arrived on a connection.
 func (t *TCP) used(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +154,7 @@ func (t *TCP) converse(conn net.Conn) {
 	}
 }
 
-// read waits for the next frame. release gives back what it has taken of the budget, once.
+// read waits for the next frame. release gives back its part of the budget, once.
 func (t *TCP) read(conn net.Conn, in *bufio.Reader) (frame wire.Frame, release func(), err error) {
 	release = func() {}
 	_ = conn.SetReadDeadline(time.Time{})

@@ -10,10 +10,10 @@ import (
 )
 
 // BenchmarkPass is what a pass costs the engine loop: a stored block now and then, its work, its load. Routers subscribe to
-// KV events and loads, and hardly anybody to the work.
+// KV events and loads, and hardly any to the work.
 func BenchmarkPass(b *testing.B) {
 	for _, subscribed := range []bool{false, true} {
-		name := "nobody listens"
+		name := "no subscriber"
 		if subscribed {
 			name = "a router listens"
 		}

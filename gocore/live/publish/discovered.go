@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// Records lists what subscribers find the channels by. host is an address of this host that they can reach.
+// Records returns the discovery records of the channels. host is an address of this host that subscribers can reach.
 func (w *Worker) Records(host string) []discovery.Record {
 	var list []discovery.Record
 	for _, c := range w.Channels() {
@@ -40,7 +40,7 @@ type recovery struct {
 	dpRank int
 }
 
-// Serve implements [plane.Handler]. Errors of sending mean that nobody listens any more.
+// Serve implements [plane.Handler]. An error of sending means that the router does not listen any more.
 func (r recovery) Serve(_ context.Context, call *plane.Call, reply plane.Reply) {
 	var q events.Query
 	err := wire.Decode(call.Codec, call.Body, &q)

@@ -14,7 +14,7 @@ import (
 
 // outlet carries the messages of one topic to their subscribers, without waiting for them.
 type outlet interface {
-	// send sends an envelope whose payload encode appends, which is called only if it is of use.
+	// send sends an envelope. encode appends its payload, and is called only if there may be subscribers.
 	send(e *events.Envelope, encode func(b []byte) []byte)
 	// Dropped is how many messages subscribers have lost.
 	Dropped() uint64
@@ -30,7 +30,8 @@ func (s socket) send(e *events.Envelope, encode func(b []byte) []byte) {
 	})
 }
 
-// subject is a subject of a NATS server, which does not tell whether anybody listens. What it loses the connection counts.
+// subject is a subject of a NATS server. The server does not tell whether there are subscribers. The connection counts messages
+// that are lost.
 type subject struct {
 	bus  *bus.Conn
 	name string
@@ -53,7 +54,7 @@ func (c *Config) subjectPrefix(namespaceScoped bool) string {
 	return prefix
 }
 
-// publisherID is a random number that survives readers of JSON who know no integers.
+// publisherID is a random number that JSON readers without integers can represent.
 func publisherID() uint64 { return rand.Uint64N(1 << 53) }
 
 // OpenStream opens the stream where the KV events of a component are kept, for [Config.Stream].
@@ -63,7 +64,7 @@ func OpenStream(c *bus.Conn, e discovery.Endpoint) (*bus.Stream, error) {
 	return c.OpenStream(name, events.KVTopic)
 }
 
-// keep sends an event to a stream, where it is stored once.
+// keep sends an event to a stream, which stores it once.
 func keep(s *bus.Stream, e *events.RouterEvent) {
 	text, err := json.Marshal(e)
 	if err != nil {

@@ -18,21 +18,21 @@ import (
 	"dynosim/gocore/live/publish/zmtp"
 )
 
-// Config describes a worker that has something to say.
+// Config describes the worker whose events are published.
 type Config struct {
 	WorkerID uint64 // its instance id
 	Ranks    int    // data-parallel ranks, at least 1
 	// KVEvents is false for workers whose cache is no use to a router: without prefix caching, or decoding only.
 	KVEvents bool
-	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers who missed
+	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that missed
 	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
 	NativePort, ReplayPort int
 	BlockSize              int    // tokens
 	Host                   string // to bind sockets to, "" for all addresses
 	// Namespace and Component are those of the worker: subjects and records name them.
 	Namespace, Component string
-	Bus                  *bus.Conn   // to publish over, instead of sockets of the worker's own; nil for those
-	Stream               *bus.Stream // that KV events go to, instead of to whoever listens at the time; nil for those
+	Bus                  *bus.Conn   // to publish over; nil if the worker has sockets of its own
+	Stream               *bus.Stream // keeps KV events for later subscribers; nil if they go to the current ones only
 	Log                  *slog.Logger
 }
 
@@ -42,7 +42,7 @@ type Channel struct {
 	NamespaceScoped bool   // the topic is that of a namespace, not of a component in it
 	PublisherID     uint64 // a random number
 	Port            int    // of the socket
-	SubjectPrefix   string // instead: the subject is this, a dot and the topic
+	SubjectPrefix   string // if there is no socket: the subject is this, a dot and the topic
 }
 
 // Worker publishes for one worker. Its methods may be called from any goroutine.
@@ -75,7 +75,7 @@ type rank struct {
 	nativePub *zmtp.Pub
 }
 
-// Start binds the sockets. On an error none is left.
+// Start binds the sockets. After an error none is left open.
 func Start(c Config) (*Worker, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 
 func (c *Config) address(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }
 
-// Channels lists the sockets that belong into discovery records: for loads and passes, and the KV events of each rank.
+// Channels lists the channels that discovery records have to contain: for loads and passes, and for the KV events of each rank.
 func (w *Worker) Channels() []Channel {
 	list := []Channel{w.passes.info, w.loads.info}
 	for _, r := range w.ranks {
@@ -197,7 +197,7 @@ func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
 	}
 }
 
-// replay answers a subscriber of the engine-native format who missed messages.
+// replay answers a subscriber of the engine-native format that has missed messages.
 func (r *rank) replay(request [][]byte) iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		start, ok := events.ParseReplay(request)
@@ -262,7 +262,7 @@ func (w *Worker) Dropped() uint64 {
 	return n
 }
 
-// Close sends what is queued to those who read it at once, and closes all sockets.
+// Close sends queued messages to the subscribers that read them at once, and closes all sockets.
 func (w *Worker) Close() {
 	close(w.stop)
 	w.done.Wait()
@@ -305,7 +305,7 @@ func (w *Worker) listen(c Config, topic string, namespaceScoped bool) (*channel,
 	return &channel{info: info, out: socket{pub}}, nil
 }
 
-// publish sends an event, which is encoded only if somebody listens.
+// publish sends an event, which is encoded only if there may be subscribers.
 func (c *channel) publish(encode func(b []byte) []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -331,5 +331,5 @@ func TestClose(t *testing.T) {
 	}
 	subscribe(t, w.channelOf(events.LoadTopic, 0).Port, "", func() { w.Load(0, time.Now().Nanosecond()) })
 	w.Close()
-	w.Cache(0, hold(blocks.New(2), 1, 2)) // nobody hears it
+	w.Cache(0, hold(blocks.New(2), 1, 2)) // there is no subscriber
 }

@@ -21,7 +21,7 @@ func (w *Worker) keepTime() {
 	}
 }
 
-// sendDue sends what is due now and returns when something will be next.
+// sendDue sends what is due now, and returns when the next message is due.
 func (w *Worker) sendDue() (nextMs float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

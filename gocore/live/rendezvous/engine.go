@@ -12,12 +12,12 @@ import (
 // Engine is one request in the engine of this side.
 type Engine interface {
 	// Do asks for something and does not wait for it: Submit, Release or CancelSource on a prefill worker, Reserve, Activate
-	// or CancelDestination on a decode worker. What comes of it is told later, in the order in which it happens, by any
-	// goroutine; telling never waits either.
+	// or CancelDestination on a decode worker. The outcome is told later, in the order in which things happen, from any goroutine;
+	// tell never waits either.
 	Do(action handoff.Action, tell func(bootstrap.Fact))
 }
 
-// Config is what both sides of a worker need to know.
+// Config describes a worker, for both sides of its hand-offs.
 type Config struct {
 	EngineType string
 	Order      handoff.Order
@@ -43,7 +43,7 @@ type places struct {
 
 func newPlaces(c *Config) *places { return &places{limit: c.PerRank, taken: make([]int, c.Ranks)} }
 
-// take returns what gives the place back.
+// take takes a place, until leave is called.
 func (p *places) take(rank int) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

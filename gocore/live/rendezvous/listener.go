@@ -14,7 +14,7 @@ import (
 	"dynosim/gocore/protocol/bootstrap"
 )
 
-// maxStrangers is how many connections may not have said yet which hand-off they belong to. Destinations say it at once.
+// maxStrangers is how many connections may exist that have not introduced themselves. Destinations do so at once.
 const maxStrangers = 1024
 
 // Listener is where a prefill worker meets the decode workers of its requests.
@@ -34,14 +34,14 @@ type Listener struct {
 
 // participant is one half of a hand-off, as the table has it.
 type participant struct {
-	peer *peer          // a destination, nil for a source
-	met  chan encounter // holds one
+	peer *peer        // a destination, nil for a source
+	met  chan outcome // holds one
 }
 
-// encounter is what somebody who waits is told.
-type encounter struct {
+// outcome ends the wait of a participant for the other one.
+type outcome struct {
 	peer *peer // the destination, for a source
-	err  error // why there is none, or that a destination is refused
+	err  error // why there is none, or why a destination is refused
 }
 
 var (
@@ -80,15 +80,15 @@ func (l *Listener) Close() {
 		if p == nil {
 			_ = conn.Close()
 		} else {
-			p.hurry() // a hand-off may just have been completed, which the destination has to hear
+			p.hurry() // a hand-off may just have been completed, which the destination has to be told
 		}
 	}
 	l.mu.Unlock()
 	l.pending.Wait()
 }
 
-// Serve hands a request over, and returns when it is done: nil if the destination has it. It begins with the engine when the
-// destination is there. When the context ends, the hand-off is canceled.
+// Serve hands a request over, and returns when that is done: nil if the destination has it. The engine gets the request when the
+// destination has connected. When the context ends, the hand-off is canceled.
 func (l *Listener) Serve(ctx context.Context, identity bootstrap.Identity, rank int, held bootstrap.Held, engine Engine) error {
 	leave, err := l.places.take(rank)
 	if err != nil {
@@ -106,15 +106,15 @@ func (l *Listener) Serve(ctx context.Context, identity bootstrap.Identity, rank 
 
 // meet returns the destination of a request.
 func (l *Listener) meet(ctx context.Context, identity bootstrap.Identity) (*peer, error) {
-	self := &participant{met: make(chan encounter, 1)}
+	self := &participant{met: make(chan outcome, 1)}
 	other, err := l.offer(identity, bootstrap.SourceSide, l.config.half(), self)
 	var pair *bootstrap.PairError[*participant]
 	switch {
 	case err == nil:
-		other.met <- encounter{}
+		other.met <- outcome{}
 		return other.peer, nil
 	case errors.As(err, &pair):
-		pair.Other.met <- encounter{err: err}
+		pair.Other.met <- outcome{err: err}
 	case errors.Is(err, bootstrap.ErrWaiting):
 		return l.await(ctx, identity, self)
 	}
@@ -148,7 +148,7 @@ func (l *Listener) accept() {
 			select {
 			case <-l.closed:
 				return
-			case <-time.After(10 * time.Millisecond): // out of files, perhaps
+			case <-time.After(10 * time.Millisecond): // for example, no more file descriptors
 				continue
 			}
 		}
@@ -156,7 +156,7 @@ func (l *Listener) accept() {
 	}
 }
 
-// welcome finds out what a connection is for, and stays with it until somebody else has it.
+// welcome reads the introduction of a connection, and keeps it until a source takes it over.
 func (l *Listener) welcome(conn net.Conn) {
 	known, open := l.enter(conn)
 	if !open {
@@ -185,7 +185,7 @@ func (l *Listener) welcome(conn net.Conn) {
 	}
 }
 
-// introduce reads how a destination introduces itself.
+// introduce reads the introduction of a destination.
 func introduce(conn net.Conn, in *bufio.Reader) (*peer, bootstrap.Register, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if err := bootstrap.ReadHeader(in); err != nil {
@@ -203,18 +203,18 @@ func introduce(conn net.Conn, in *bufio.Reader) (*peer, bootstrap.Register, erro
 	return newPeer(conn, f.Identity), register, nil
 }
 
-// receive brings a destination to its source. What it returns is a refusal, nil if there is none.
+// receive brings a destination to its source. It returns the refusal to send, nil if there is none.
 func (l *Listener) receive(p *peer, r bootstrap.Register) (refusal bootstrap.Message) {
-	self := &participant{peer: p, met: make(chan encounter, 1)}
+	self := &participant{peer: p, met: make(chan outcome, 1)}
 	half := bootstrap.Half[*participant]{Order: r.Order, EngineType: r.EngineType}
 	other, err := l.offer(p.identity, bootstrap.DestinationSide, half, self)
 	var pair *bootstrap.PairError[*participant]
 	switch {
 	case err == nil:
-		other.met <- encounter{peer: p}
+		other.met <- outcome{peer: p}
 		return nil
 	case errors.As(err, &pair):
-		pair.Other.met <- encounter{err: err}
+		pair.Other.met <- outcome{err: err}
 	case errors.Is(err, bootstrap.ErrWaiting):
 		err = l.stay(p, self)
 	}
@@ -228,7 +228,7 @@ func (l *Listener) receive(p *peer, r bootstrap.Register) (refusal bootstrap.Mes
 	}
 }
 
-// stay waits until the request of a destination has come: then the error is nil.
+// stay waits for the request of a destination. The error is nil if it has come.
 func (l *Listener) stay(p *peer, self *participant) (err error) {
 	select {
 	case e := <-self.met:
@@ -269,7 +269,7 @@ func (l *Listener) retire(id bootstrap.Identity) {
 	l.table.Retire(id.HandoffID, l.nowMs())
 }
 
-// enter counts a connection among the strangers until known is called. If there are too many, the oldest is shown out.
+// enter counts a connection among the strangers until known is called. If there are too many, the oldest is closed.
 func (l *Listener) enter(conn net.Conn) (known func(), open bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,7 +287,7 @@ func (l *Listener) enter(conn net.Conn) (known func(), open bool) {
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.strangers.Remove(place) // nothing happens if it has left already
+		l.strangers.Remove(place) // nothing happens if it was removed before
 	}, true
 }
 

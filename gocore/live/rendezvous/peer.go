@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// patience is how long a peer may take to connect, to say who it is, to send the rest of what it has begun, and to
-	// take what is sent to it.
+	// patience is how long a peer may take to connect, to introduce itself, to send the rest of a message, and to read what is
+	// sent to it.
 	patience = 30 * time.Second
-	// linger is how long a peer may take to close a connection on which all has been said.
+	// linger is how long a peer may take to close a connection after the last message.
 	linger = time.Second
 )
 
@@ -39,8 +39,8 @@ type peer struct {
 	conn     net.Conn
 	identity bootstrap.Identity
 	messages chan bootstrap.Message
-	quit     chan struct{} // nobody listens to messages any more
-	gone     chan struct{} // no more messages are going to come
+	quit     chan struct{} // messages are not wanted any more
+	gone     chan struct{} // no more messages will come
 	cause    error         // why, once gone is closed
 }
 
@@ -103,8 +103,8 @@ func (p *peer) send(messages []bootstrap.Message) error {
 	return err
 }
 
-// leave says that all has been said. The reader takes what is still coming, for a while, and closes the connection: were it
-// closed with unread data, the last messages could be lost.
+// leave ends the sending side. The reader reads what still arrives, for a while, and closes the connection: a connection that is
+// closed with unread data could lose the last messages.
 func (p *peer) leave() {
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -113,7 +113,7 @@ func (p *peer) leave() {
 	close(p.quit)
 }
 
-// hurry ends a hand-off that is not over yet: nothing more is read. One that is over says what it has to say.
+// hurry ends a hand-off that is not over yet: nothing more is read. One that is over still sends its last messages.
 func (p *peer) hurry() {
 	select {
 	case <-p.quit:
@@ -122,11 +122,11 @@ func (p *peer) hurry() {
 	}
 }
 
-// converse takes part in a hand-off until it is over. A context that ends cancels it, which takes a little.
+// converse takes part in a hand-off until it is over. When the context ends, the hand-off is cancelled, which takes a moment.
 func (p *peer) converse(ctx context.Context, s session, engine Engine, started time.Time) error {
 	defer p.leave()
 	nowMs := func() float64 { return float64(time.Since(started)) / 1e6 }
-	// An engine tells at most four facts about a request. Those that come after the end are not missed.
+	// An engine tells at most four facts about a request, so it never waits. Facts after the end are not read.
 	facts := make(chan bootstrap.Fact, 8)
 	tell := func(f bootstrap.Fact) {
 		select {
@@ -167,7 +167,7 @@ func (p *peer) converse(ctx context.Context, s session, engine Engine, started t
 	}
 }
 
-// duration is at most a year: sums of milliseconds may be infinite.
+// duration converts milliseconds, which may be infinite; the result is at most a year.
 func duration(ms float64) time.Duration {
 	const year = 365 * 24 * time.Hour
 	if ms >= year.Seconds()*1000 {

@@ -278,7 +278,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// register connects as a destination that says nothing but who it is.
+// register connects as a destination that sends nothing but its introduction.
 func register(t *testing.T, l *Listener, id bootstrap.Identity) net.Conn {
 	t.Helper()
 	conn := connect(t, l)
@@ -416,7 +416,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Strangers that say nothing do not keep out those who do, however many they are.
+// Strangers that send nothing do not keep other connections out, however many they are.
 func TestStrangers(t *testing.T) {
 	l := listen(t, config(handoff.SourceFirst))
 	for i := range maxStrangers + 100 {

@@ -36,8 +36,8 @@ func TestAddresses(t *testing.T) {
 	}{
 		{"several hosts may meet in etcd", etcd, nil, places{far, far, "", "", machine, everywhere}},
 		{"a folder is on one host", file, nil, places{loopback, loopback, loopback, loopback, loopback, everywhere}},
-		{"nobody else finds these", mem, nil, places{loopback, loopback, loopback, loopback, loopback, everywhere}},
-		{"unless somebody says otherwise", file, []string{"DYN_LISTEN_HOST=0.0.0.0"}, places{"0.0.0.0", far, "0.0.0.0", "0.0.0.0", machine, "0.0.0.0"}},
+		{"no other process finds these", mem, nil, places{loopback, loopback, loopback, loopback, loopback, everywhere}},
+		{"unless a variable says otherwise", file, []string{"DYN_LISTEN_HOST=0.0.0.0"}, places{"0.0.0.0", far, "0.0.0.0", "0.0.0.0", machine, "0.0.0.0"}},
 		{"about the request plane", file, []string{"DYN_TCP_RPC_HOST=192.0.2.7"}, places{"192.0.2.7", "192.0.2.7", "", "", machine, everywhere}},
 		{"or that it listens everywhere", file, []string{"DYN_TCP_RPC_HOST=0.0.0.0"}, places{"0.0.0.0", far, "", "", machine, everywhere}},
 		{"what is told to be local is", etcd, []string{"DYN_TCP_RPC_HOST=127.0.0.1"}, places{loopback, loopback, loopback, loopback, loopback, everywhere}},

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// aicArguments are the engine arguments that the options about AIC amount to, nil without aic_perf_model.
+// aicArguments are the engine arguments that the options about AIC set, nil without aic_perf_model.
 func aicArguments(o *strictjson.Object) map[string]any {
 	if !o.Bool("aic_perf_model") {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// engineArguments are those of the file that the description names, else of its own options.
+// engineArguments returns the engine arguments of the file that the description names, or else those of its options.
 func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []string, err error) {
 	role, warning := mode(o)
 	if warning != "" {
@@ -50,7 +50,7 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 	return args, append(append(warnings, more...), vainOptions(o, args.Role)...), nil
 }
 
-// vainOptions tells which options have no effect on workers of that type, of those that are no engine arguments.
+// vainOptions warns of options that have no effect on workers of that role, apart from engine arguments.
 func vainOptions(o *strictjson.Object, t engine.Role) (warnings []string) {
 	if t != engine.Prefill {
 		for _, name := range []string{"kv_cache_dtype", "bootstrap_ports"} {
@@ -67,10 +67,10 @@ func vainOptions(o *strictjson.Object, t engine.Role) (warnings []string) {
 	return warnings
 }
 
-// besideFile are options that count even beside a file with engine arguments.
+// besideFile is the option that has an effect even beside a file with engine arguments.
 const besideFile = "kv_bytes_per_token"
 
-// fileText is the object with engine arguments, given as a file or written out. What options say in spite of it is added.
+// fileText is the JSON object with engine arguments, given as a file or as text. Options that have an effect beside it are added.
 func fileText(o *strictjson.Object, role string) (string, error) {
 	content := []byte(o.Text("extra_engine_args"))
 	if !bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
@@ -120,10 +120,10 @@ func givenArgs(o *strictjson.Object) (names []string) {
 	return names
 }
 
-// standardBandwidthGBs is that between workers if the options name none.
+// standardBandwidthGBs is the bandwidth between workers if no option names one.
 const standardBandwidthGBs = 64.0
 
-// engineText is the object of engine arguments that the options amount to.
+// engineText is the JSON object with the engine arguments that the options set.
 func engineText(o *strictjson.Object, role string) (string, error) {
 	object := map[string]any{"enable_local_indexer": !o.Bool("durable_kv_events")}
 	maps.Copy(object, aicArguments(o))

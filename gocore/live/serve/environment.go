@@ -13,7 +13,8 @@ import (
 	"dynosim/gocore/live/plane"
 )
 
-// environment is what environment variables say. It comes with the description, so that runs depend on nothing else.
+// environment is the value of each environment variable. It is a part of the description, so that a process depends on nothing
+// else.
 type environment map[string]string
 
 func newEnvironment(list []string) environment {
@@ -57,7 +58,7 @@ var defaults = map[string]string{
 	"listen_host":       "DYN_LISTEN_HOST",
 }
 
-// withDefaults adds to a description what the environment decides about it.
+// withDefaults adds to a description the options that environment variables set.
 func withDefaults(text string) (string, environment, error) {
 	var description struct {
 		Environment []string `json:"environment"`
@@ -91,7 +92,7 @@ func (e environment) namespace() string {
 	return name
 }
 
-// limits bound the requests of the process. Without a limit for the engine those of the pool hold.
+// limits bound the requests of the process. Without a limit for the engine, those of the worker pool apply.
 func (e environment) limits() (plane.Limits, error) {
 	l := plane.StandardLimits
 	read := func(name string, into *int, standard int) (err error) {
@@ -112,7 +113,7 @@ func (e environment) limits() (plane.Limits, error) {
 	return l, err
 }
 
-// device is what records say about the hardware.
+// device is the kind of hardware in discovery records.
 func (e environment) device() string {
 	if cuda, set := e["CUDA_VISIBLE_DEVICES"]; set && slices.Contains([]string{"", "-1", "none", "void"}, strings.ToLower(strings.TrimSpace(cuda))) {
 		return "cpu"

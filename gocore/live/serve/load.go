@@ -55,8 +55,10 @@ func (in *inputs) loadRecorded() error {
 	return nil
 }
 
-// loadProfile reads measured durations, if the engine arguments in option name some.
+// loadProfile takes the timing model that the engine arguments in option describe, or reads measured durations that they
+// name.
 func (in *inputs) loadProfile(option string) error {
+	in.timing = in.args.Formula
 	if in.args.Profile == "" {
 		return nil
 	}
@@ -68,7 +70,7 @@ func (in *inputs) loadProfile(option string) error {
 	return nil
 }
 
-// loadModel makes the model card. Transfers whose size nobody has given take it from the model.
+// loadModel makes the model card. If no size of transfers is given, it follows from the model.
 func (in *inputs) loadModel(m modelSpec) error {
 	folder, err := card.FindModel(m.path, m.cache)
 	if err != nil {

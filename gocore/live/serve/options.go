@@ -49,7 +49,7 @@ func checkLegacyMode(o *strictjson.Object) error {
 // workerTypes are what engine arguments call the modes.
 var workerTypes = map[string]string{"agg": "aggregated", "prefill": "prefill", "decode": "decode"}
 
-// mode is the part of a request's life that the options want the workers to serve, "" if they do not say.
+// mode is the worker type that the options ask for, "" if they name none.
 func mode(o *strictjson.Object) (workerType, warning string) {
 	switch {
 	case o.Bool("is_prefill_worker"):
@@ -83,10 +83,10 @@ func ports(o *strictjson.Object, name string, ranks int) ([]int, error) {
 	return list, nil
 }
 
-// chosenDelay has the delay between launches chosen by the number of workers.
+// chosenDelay makes the number of workers decide the delay between launches.
 const chosenDelay = -1.0
 
-// batch is the number of workers after which a launch with delays takes a break.
+// batch is the number of workers after which a launch with delays makes a longer pause.
 const batch = 32
 
 // pauses returns how long to wait after the launch of each worker but the last.

@@ -52,14 +52,14 @@ func Kind(err error) string {
 	return "usage"
 }
 
-// Run serves what the description says, until stop. It logs to standard error.
-// Questions for the AIC SDK go to ask. A panic in a goroutine of the workers ends them at once and is an error.
+// Run serves the workers of a description, see [Parse], until stop. It logs to standard error and passes questions for the AIC SDK
+// to ask. A panic in a goroutine of the workers ends them at once and is an error.
 func Run(text string, stop *Stop, ask Ask) error {
 	panics := make(chan error, 1)
 	defer guard.Watch(func(err error) {
 		select {
 		case panics <- runError{err}:
-		default: // the first one tells most
+		default: // only the first panic is reported
 		}
 		stop.Kill()
 	})()
@@ -126,13 +126,13 @@ func (s *Spec) waitFor(process *live.Process, log *slog.Logger, stop *Stop) erro
 		log.Info("launched", "workers", s.workers.count, "model", s.model.name, "endpoint", s.workers.endpoint)
 		select {
 		case <-stop.drain.Done():
-		case err = <-process.Failed(): // all that launched, or one that could not
+		case err = <-process.Failed(): // all workers have failed, or one could not start
 		}
 	}
 	ctx, cancel := context.WithTimeout(stop.kill, s.workers.drain)
 	defer cancel()
 	if err != nil {
-		cancel() // nothing is worth waiting for
+		cancel() // after an error requests are not waited for
 	}
 	if err = errors.Join(err, process.Shutdown(ctx)); err != nil {
 		return runError{err}

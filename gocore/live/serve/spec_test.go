@@ -49,11 +49,12 @@ func TestParseRefuses(t *testing.T) {
 	const model = `"model_path": "m", `
 	for description, want := range map[string]string{
 		`{"discovery_backend": "mem"}`: "model_path: got nothing, want the folder of the model",
-		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_PORT=70000"]}`: `environment variable DYN_SYSTEM_PORT: got "70000", want an integer from -1 to 65535`,
-		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_TCP_RPC_PORT=x"]}`:    `environment variable DYN_TCP_RPC_PORT: got "x", want an integer from 0 to 65535`,
-		`{` + model + `"zmq_replay_ports": "5000"}`:                                           "zmq_replay_ports: requires zmq_kv_events_ports",
-		`{` + model + `"endpoint": "dyn://A.b.c"}`:                                            `endpoint: got "dyn://A.b.c"`,
-		`{` + model + `"num_workers": 2, "bootstrap_ports": "1"}`:                             "bootstrap_ports: must have exactly num_workers (2) ports, got 1",
+		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_HEALTH_PATH=metrics"]}`: `DYN_SYSTEM_HEALTH_PATH: got "/metrics", want a path without blanks and braces, other than /metrics`,
+		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_SYSTEM_PORT=70000"]}`:          `environment variable DYN_SYSTEM_PORT: got "70000", want an integer from -1 to 65535`,
+		`{` + model + `"discovery_backend": "mem", "environment": ["DYN_TCP_RPC_PORT=x"]}`:             `environment variable DYN_TCP_RPC_PORT: got "x", want an integer from 0 to 65535`,
+		`{` + model + `"zmq_replay_ports": "5000"}`:                                                    "zmq_replay_ports: requires zmq_kv_events_ports",
+		`{` + model + `"endpoint": "dyn://A.b.c"}`:                                                     `endpoint: got "dyn://A.b.c"`,
+		`{` + model + `"num_workers": 2, "bootstrap_ports": "1"}`:                                      "bootstrap_ports: must have exactly num_workers (2) ports, got 1",
 	} {
 		if _, err := Parse(description); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", description, err, want)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/connlimit"
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/strictjson"
 )
 
 // statusServer answers /health, /live and /metrics.
@@ -27,6 +29,8 @@ type statusServer struct {
 // maxStatusConnections is how many the status server has at the same time. A probe beyond that takes the place of the
 // connection that has been there for the longest time.
 const maxStatusConnections = 256
+
+const metricsPath = "/metrics"
 
 // statusSpec is what the environment says about the status server.
 type statusSpec struct {
@@ -43,9 +47,13 @@ func parseStatus(env environment, listen string) (s statusSpec, err error) {
 	}
 	s.host = firstText(env["DYN_SYSTEM_HOST"], listen, "0.0.0.0")
 	s.startReady = env["DYN_SYSTEM_STARTING_HEALTH_STATUS"] == "ready"
-	for _, path := range []string{firstText(env["DYN_SYSTEM_HEALTH_PATH"], "/health"), firstText(env["DYN_SYSTEM_LIVE_PATH"], "/live")} {
+	for _, probe := range [][2]string{{"DYN_SYSTEM_HEALTH_PATH", "/health"}, {"DYN_SYSTEM_LIVE_PATH", "/live"}} {
+		path := firstText(env[probe[0]], probe[1])
 		if path[0] != '/' {
 			path = "/" + path
+		}
+		if path == metricsPath || strings.ContainsAny(path, "{} \t") { // the router of requests has a meaning for these
+			return s, &strictjson.FieldError{Field: probe[0], Got: strconv.Quote(path), Want: "a path without blanks and braces, other than " + metricsPath}
 		}
 		if !slices.Contains(s.paths, path) {
 			s.paths = append(s.paths, path)
@@ -65,7 +73,7 @@ func startStatus(spec statusSpec, registry *prometheus.Registry, status func() l
 	}
 	began := time.Now()
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle(metricsPath, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	health := func(w http.ResponseWriter, _ *http.Request) {
 		answerHealth(w, spec.startReady, status(), time.Since(began))
 	}

@@ -60,7 +60,7 @@ var options = []option{
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
 		help(engineGroup, "JSON or YAML file with all engine arguments, instead of the options below; or @FILE, or JSON"),
 	arg("engine_type", "engine_type").
-		help(engineGroup, "vllm (default), sglang or trtllm"),
+		listing(engineGroup),
 	arg("num_gpu_blocks_override", "num_gpu_blocks_override").
 		help(engineGroup, "KV blocks of a rank (default: 16384)"),
 	arg("block_size", "block_size").
@@ -70,7 +70,7 @@ var options = []option{
 	arg("max_num_batched_tokens", "max_num_batched_tokens").
 		help(engineGroup, "tokens of one pass (default: 8192)"),
 	arg("preemption_mode", "preemption_mode").
-		help(engineGroup, "lifo (default) or fifo"),
+		listing(engineGroup),
 	arg("watermark", "watermark").
 		help(engineGroup, "fraction of the pool that new requests must leave (default: 0)"),
 	arg("speedup_ratio", "speedup_ratio").
@@ -219,6 +219,11 @@ func (o option) forAIC() option {
 func (o option) help(group, text string) option {
 	o.group, o.text = group, text
 	return o
+}
+
+// listing is help for a choice that needs no more words than the choices, of which the first is the default.
+func (o option) listing(group string) option {
+	return o.help(group, strictjson.Listed(o.Type.(strictjson.Enum).Choices, "%s"))
 }
 
 func (o option) told(standIn string) option {

@@ -18,16 +18,16 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// ttl is the age at which a file that nobody has touched counts for nothing. Peers of other makes use the same.
+// ttl is the age at which a file that was not touched is ignored. Dynamo uses the same.
 const ttl = 10 * time.Second
 
 // File keeps records in one folder of the host, a file each:
 //
 //	ROOT/v1/instances/dynamo%2Fbackend%2Fgenerate%2Faff3a8c19ca935e3
 //
-// A file appears whole, as readers are told of it the moment it appears. It is touched as long as its owner lives. Every
-// process that uses a bucket removes what has grown too old in it, so files of other processes may vanish at any time, and
-// own ones if this process was stopped for long; those are written again.
+// A file appears whole, because readers notice it the moment it appears. It is touched as long as its owner lives. Every process
+// that uses a bucket removes files that have expired. So files of other processes may disappear at any time, and own ones if this
+// process was suspended for long; these are written again.
 type File struct {
 	id    uint64
 	root  string
@@ -109,7 +109,7 @@ func (f *File) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 		if strings.HasPrefix(e.Name(), temporary) || err != nil || f.expired(path) {
 			continue
 		}
-		if document, err := os.ReadFile(path); err == nil { // it may have been removed meanwhile
+		if document, err := os.ReadFile(path); err == nil { // an error: it was removed meanwhile
 			all = append(all, discovery.Record{Bucket: bucket, Key: key, Document: document})
 		}
 	}
@@ -204,7 +204,7 @@ func (f *File) renew() {
 	}
 }
 
-// sweep removes what has expired in the buckets that this store uses, whoever owns it.
+// sweep removes expired files in the buckets that this store uses, those of other processes included.
 func (f *File) sweep() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

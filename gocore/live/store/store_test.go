@@ -82,7 +82,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// TestFileLiveness: records of a living store stay, are written again if somebody removed them, and those of a dead one
+// TestFileLiveness: records of a living store stay, are written again if they were removed, and those of a dead one
 // expire in every store that uses the bucket.
 func TestFileLiveness(t *testing.T) {
 	const ttl = 3 * time.Second

@@ -56,7 +56,7 @@ func TestCaptured(t *testing.T) {
 	}
 }
 
-// readCapture reads a file of lines: who spoke, and the bytes; those before JSON in hexadecimal.
+// readCapture reads a file of lines: the sender, and the bytes; those before JSON in hexadecimal.
 func readCapture(t *testing.T, file string) (header, frames []byte) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)

@@ -27,7 +27,7 @@ type Destination struct {
 	err        error
 }
 
-// place is how far the request has come in the engine.
+// place is the state of the request in the engine.
 type place uint8
 
 const (
@@ -43,28 +43,28 @@ type answered struct {
 	ack Ack
 }
 
-// remembered is how many outcomes a destination knows, and how many actions it lets wait.
+// remembered is how many outcomes a destination keeps, and how many actions may wait.
 const remembered = 16
 
-// NewDestination returns the destination of a hand-off. The whole has to be over within timeoutMs from its registration, not
-// counting the transfer.
+// NewDestination returns the destination of a hand-off, which has to be over within timeoutMs of its registration, not counting
+// the transfer.
 func NewDestination(register Register, timeoutMs float64) *Destination {
 	return &Destination{register: register, timeoutMs: timeoutMs, deadlineMs: math.Inf(1)}
 }
 
-// Begin is called when the source has been reached, and nothing but the header sent.
+// Begin is called when the destination is connected to the source and has sent the header.
 func (d *Destination) Begin(nowMs float64) Step {
 	d.deadlineMs = nowMs + RendezvousMs
 	return Step{Send: []Message{d.register}}
 }
 
-// WakeMs is when Tick wants to be called.
+// WakeMs is when Tick has to be called.
 func (d *Destination) WakeMs() float64 { return d.deadlineMs }
 
-// Err is how the session has ended, nil if the engine has the request.
+// Err is the error with which the session has ended, nil if the engine has the request.
 func (d *Destination) Err() error { return d.err }
 
-// Tick takes notice of the time.
+// Tick checks deadlines.
 func (d *Destination) Tick(nowMs float64) (step Step) {
 	switch {
 	case d.over || nowMs < d.deadlineMs:
@@ -76,7 +76,7 @@ func (d *Destination) Tick(nowMs float64) (step Step) {
 	return step
 }
 
-// Tell takes a fact about the request in the engine of this side.
+// Tell handles a fact about the request in the engine of this side.
 func (d *Destination) Tell(f Fact, _ float64) (step Step) {
 	if d.over {
 		return step
@@ -100,12 +100,12 @@ func (d *Destination) Tell(f Fact, _ float64) (step Step) {
 	case f.Kind == Canceled && d.doing(handoff.CancelDestination):
 		d.acknowledge(Applied, "", &step)
 	default:
-		d.fail(fmt.Errorf("%v, which nobody asked for", f.Kind), &step)
+		d.fail(fmt.Errorf("%v, which was not asked for", f.Kind), &step)
 	}
 	return step
 }
 
-// Receive takes a message of the source.
+// Receive handles a message of the source.
 func (d *Destination) Receive(m Message, nowMs float64) (step Step) {
 	if d.over {
 		return step
@@ -132,7 +132,7 @@ func (d *Destination) Receive(m Message, nowMs float64) (step Step) {
 	return step
 }
 
-// converse takes a message that follows Registered.
+// converse handles a message that follows Registered.
 func (d *Destination) converse(m Message, step *Step) {
 	switch m := m.(type) {
 	case Held:
@@ -150,7 +150,7 @@ func (d *Destination) converse(m Message, step *Step) {
 	}
 }
 
-// Cancel says that nobody wants the request any more.
+// Cancel ends the hand-off of a request that is not wanted any more.
 func (d *Destination) Cancel(cause error, _ float64) (step Step) {
 	if !d.over {
 		d.fail(cause, &step)
@@ -176,7 +176,7 @@ func (d *Destination) promptComputed(h Held, step *Step) {
 	}
 }
 
-// extend makes time for the transfer, once it is known how long that takes.
+// extend adds the duration of the transfer to the deadline, once it is known.
 func (d *Destination) extend() {
 	if d.held == nil || d.extended || d.place < reserved && d.held.Transfer.Mode == handoff.DestinationMissing {
 		return
@@ -185,7 +185,7 @@ func (d *Destination) extend() {
 	d.deadlineMs += d.held.Transfer.DelayMs(d.held.PromptTokens, d.missing)
 }
 
-// asked takes an action. One that has been answered is answered again.
+// asked handles an action. One that has been answered is answered again.
 func (d *Destination) asked(a Action, step *Step) {
 	for _, known := range d.answered {
 		if known.ID == a.ID && known.Action == a {
@@ -209,7 +209,7 @@ func (d *Destination) asked(a Action, step *Step) {
 	}
 }
 
-// carryOut begins with the first action of the queue.
+// carryOut starts the first action of the queue.
 func (d *Destination) carryOut(step *Step) {
 	a := d.queue[0]
 	switch {
@@ -232,7 +232,7 @@ func (d *Destination) doing(verb handoff.Action) bool {
 	return len(d.queue) > 0 && d.queue[0].Verb == verb
 }
 
-// acknowledge answers the action that was carried out, and begins with the next one.
+// acknowledge answers the action that was carried out, and starts the next one.
 func (d *Destination) acknowledge(o Outcome, failure string, step *Step) {
 	a := d.queue[0]
 	ack := Ack{ActionID: a.ID, Outcome: o, Failure: failure}
@@ -245,13 +245,13 @@ func (d *Destination) acknowledge(o Outcome, failure string, step *Step) {
 	}
 }
 
-// fail ends the session and tells the source why.
+// fail ends the session and sends the source the cause.
 func (d *Destination) fail(cause error, step *Step) {
 	step.Send = append(step.Send, Abort{cause.Error()})
 	d.end(cause, step)
 }
 
-// end ends the session. The first cause of an end is what counts.
+// end ends the session. Only the first cause is kept.
 func (d *Destination) end(cause error, step *Step) {
 	if d.err == nil {
 		d.err = cause

@@ -81,7 +81,7 @@ const roleDestination = "Destination"
 // maxTokens bounds numbers of tokens and bytes per token: all below it are exact as floats.
 const maxTokens = 1 << 53
 
-// appendJSON appends a frame. The longest texts are those that other parties have put into an error.
+// appendJSON appends a frame. Its longest texts are errors, which may quote what a peer has sent.
 func appendJSON(dst []byte, f Frame) []byte {
 	message := marshal(f.Message.content(f.Identity.HandoffID))
 	return append(dst, marshal(frameJSON{&f.Identity, message})...)
@@ -151,7 +151,7 @@ func short(text string) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// decodeJSON reads the JSON of a frame. Members that nobody knows are skipped, as peers do it.
+// decodeJSON reads the JSON of a frame. Unknown members are skipped, as other implementations do.
 func decodeJSON(text []byte) (Frame, error) {
 	var f frameJSON
 	err := json.Unmarshal(text, &f)
@@ -362,7 +362,7 @@ func unmarshal(content jsontext.Value, into any) error {
 	return json.Unmarshal(content, into)
 }
 
-// named finds the index of a name that travels.
+// named returns the index of a name of the protocol.
 func named(what string, names []string, name string) (int, error) {
 	i := slices.Index(names, name)
 	if name == "" || i < 0 {

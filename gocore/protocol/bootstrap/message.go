@@ -8,7 +8,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Identity says which hand-off a frame belongs to. Both workers have it from the frontend.
+// Identity names the hand-off to which a frame belongs. Both workers get it from the frontend.
 type Identity struct {
 	HandoffID uuid.UUID `json:"handoff_id"`
 	Room      uint64    `json:"bootstrap_room"`
@@ -18,7 +18,7 @@ type Identity struct {
 // Message is one of the types below.
 type Message interface {
 	fmt.Stringer
-	// content is the message as JSON has it.
+	// content is the value that becomes the JSON of the message.
 	content(handoffID uuid.UUID) any
 }
 
@@ -26,11 +26,11 @@ type Message interface {
 type Register struct {
 	Rank  uint32 // of the engine within its worker
 	Order handoff.Order
-	// EngineType has to be that of the source.
+	// EngineType must be that of the source.
 	EngineType string
 }
 
-// Registered tells the destination that the source is there.
+// Registered tells the destination that its source has the request.
 type Registered struct{}
 
 // Action asks the destination to do something: Reserve, Activate or CancelDestination.
@@ -39,17 +39,17 @@ type Action struct {
 	Verb handoff.Action
 }
 
-// Ack says what became of an action.
+// Ack is the outcome of an action.
 type Ack struct {
 	ActionID uint64
 	Outcome  Outcome
 	Failure  string // of OutcomeFailed
 }
 
-// Outcome is what became of an action.
+// Outcome is how an action ended.
 type Outcome uint8
 
-// The outcomes. Accepted is that of Reserve; the others that travel answer Applied, or Noop if there was nothing to do.
+// The outcomes. Accepted is that of Reserve; the other actions are answered with Applied, or Noop if there was nothing to do.
 const (
 	Submitted Outcome = iota
 	Accepted
@@ -59,7 +59,7 @@ const (
 	OutcomeFailed
 )
 
-// Held is the fact that the source has computed the prompt, and how long its copy takes.
+// Held is the fact that the source has computed the prompt and holds its KV, with what decides how long the copy takes.
 type Held struct {
 	PromptTokens int
 	Transfer     handoff.Transfer
@@ -67,7 +67,7 @@ type Held struct {
 
 // Reserved is the fact that the destination has room for the prompt.
 type Reserved struct {
-	MissingTokens int // to be transferred if nothing is that is there already
+	MissingTokens int // to be transferred if only missing blocks are
 }
 
 // Complete is the last message of a hand-off that succeeds.
@@ -79,15 +79,15 @@ type Abort struct{ Reason string }
 // Overloaded is the answer to a Register for which there is no room.
 type Overloaded struct{}
 
-// ProtocolError is the answer to a Register that cannot be right.
+// ProtocolError is the answer to a Register that contradicts the protocol.
 type ProtocolError struct{ Reason string }
 
 var outcomeNames = [...]string{"Submitted", "Accepted", "Scheduled", "Applied", "Noop", "Failed"}
 
-// String returns the name that travels.
+// String returns the name in the protocol.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// orderNames and the other lists of names are indexed by what they name.
+// orderNames and the other lists have the names of constants in the protocol, by constant.
 var orderNames = [...]string{handoff.SourceFirst: "SourceFirst", handoff.DestinationFirst: "DestinationFirst"}
 
 var verbNames = [...]string{

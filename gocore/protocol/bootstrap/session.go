@@ -2,17 +2,17 @@ package bootstrap
 
 import "dynosim/gocore/handoff"
 
-// Step is what a session wants done next. The zero value is nothing.
+// Step is what has to be done next for a session. The zero value is nothing.
 type Step struct {
 	Send []Message
 	// Do is for the engine of this side: Submit, Release or CancelSource; Reserve, Activate or CancelDestination; or None.
-	// What comes of it is to be told, except after the End, where it can only be a cancel.
+	// Its outcome must be told, except after the End, where Do can only be a cancel.
 	Do handoff.Action
-	// End says that the session is over, and the connection too once Send has been sent. Err says how it went.
+	// End says that the session is over, and after Send has been sent the connection as well. Err has the cause.
 	End bool
 }
 
-// Fact is something that the engine of this side has done, or that has happened to the request there.
+// Fact is what the engine of this side has done, or what has happened to the request there.
 type Fact struct {
 	Kind          FactKind
 	MissingTokens int    // of RoomFound
@@ -34,9 +34,9 @@ const (
 
 var factNames = [...]string{"prompt computed", "released", "queued", "room found", "activated", "canceled", "failed"}
 
-// String returns what has happened in words.
+// String returns the fact in words, for errors.
 func (k FactKind) String() string { return factNames[k] }
 
-// RendezvousMs is how long the halves of a hand-off wait for each other, in milliseconds, and how long the end of one that
-// has failed may take.
+// RendezvousMs is how long the two sides of a hand-off wait for each other, in milliseconds, and how long the clean-up of a failed
+// hand-off may take.
 const RendezvousMs = 30_000

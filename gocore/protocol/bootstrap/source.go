@@ -19,21 +19,21 @@ type Source struct {
 	asked    []asked
 	reserved *Reserved
 
-	transferEndMs float64 // of the transfer that goes on, or infinity
+	transferEndMs float64 // of the current transfer, or infinity
 	deadlineMs    float64
-	owes          bool // the engine has got the request, and nothing else yet
+	owes          bool // the engine has got the request, and no later action
 	over          bool
 	err           error
 }
 
-// asked is an action that has travelled to the destination.
+// asked is an action that was sent to the destination.
 type asked struct {
 	Action
 	ack *Ack
 }
 
-// NewSource returns the source of a hand-off. held is what it will say when the prompt is computed; the whole has to be over
-// within timeoutMs, not counting the transfer.
+// NewSource returns the source of a hand-off, which has to be over within timeoutMs, not counting the transfer. held is the message
+// that it sends when the prompt is computed.
 func NewSource(order handoff.Order, held Held, timeoutMs float64) *Source {
 	s := &Source{held: held, timeoutMs: timeoutMs, transferEndMs: math.Inf(1), deadlineMs: math.Inf(1)}
 	s.coordinator, s.first = handoff.New(order)
@@ -48,13 +48,13 @@ func (s *Source) Begin(nowMs float64) Step {
 	return step
 }
 
-// WakeMs is when Tick wants to be called.
+// WakeMs is when Tick has to be called.
 func (s *Source) WakeMs() float64 { return min(s.deadlineMs, s.transferEndMs) }
 
-// Err is how the session has ended, nil if the destination has the request.
+// Err is the error with which the session has ended, nil if the destination has the request.
 func (s *Source) Err() error { return s.err }
 
-// Tick takes notice of the time.
+// Tick checks deadlines and the end of the transfer.
 func (s *Source) Tick(nowMs float64) (step Step) {
 	switch {
 	case s.over:
@@ -69,7 +69,7 @@ func (s *Source) Tick(nowMs float64) (step Step) {
 	return step
 }
 
-// Tell takes a fact about the request in the engine of this side.
+// Tell handles a fact about the request in the engine of this side.
 func (s *Source) Tell(f Fact, nowMs float64) (step Step) {
 	if s.over {
 		return step
@@ -92,7 +92,7 @@ func (s *Source) Tell(f Fact, nowMs float64) (step Step) {
 	return step
 }
 
-// Receive takes a message of the destination.
+// Receive handles a message of the destination.
 func (s *Source) Receive(m Message, nowMs float64) (step Step) {
 	if s.over {
 		return step
@@ -112,7 +112,7 @@ func (s *Source) Receive(m Message, nowMs float64) (step Step) {
 	return step
 }
 
-// Cancel says that nobody wants the request any more.
+// Cancel ends the hand-off of a request that is not wanted any more.
 func (s *Source) Cancel(cause error, nowMs float64) (step Step) {
 	if !s.over {
 		s.giveUp(handoff.Canceled, cause, nowMs, &step)
@@ -172,7 +172,7 @@ func (s *Source) roomFound(r Reserved, nowMs float64, step *Step) {
 	}
 }
 
-// accepted reports whether the destination looks for room.
+// accepted reports whether the destination has accepted Reserve.
 func (s *Source) accepted() bool {
 	for _, a := range s.asked {
 		if a.Verb == handoff.Reserve {
@@ -191,7 +191,7 @@ func (s *Source) handle(f handoff.Fact, nowMs float64, step *Step) {
 	s.ask(action, nowMs, step)
 }
 
-// ask does what the coordinator asks for, or has it done.
+// ask carries out an action of the coordinator, or sends it to the destination.
 func (s *Source) ask(a handoff.Action, nowMs float64, step *Step) {
 	if a == handoff.None {
 		return
@@ -228,7 +228,7 @@ func (s *Source) startTransfer(nowMs float64, step *Step) {
 	}
 }
 
-// giveUp begins to clean up: both sides are canceled, in order.
+// giveUp starts the clean-up: both sides are canceled, one after the other.
 func (s *Source) giveUp(f handoff.Fact, cause error, nowMs float64, step *Step) {
 	if s.err != nil {
 		return
@@ -238,19 +238,19 @@ func (s *Source) giveUp(f handoff.Fact, cause error, nowMs float64, step *Step) 
 	s.handle(f, nowMs, step)
 }
 
-// abort ends a hand-off that has been given up.
+// abort ends a hand-off after its clean-up.
 func (s *Source) abort(step *Step) {
 	step.Send = append(step.Send, Abort{"handoff canceled"})
 	s.end(nil, step)
 }
 
-// fail ends a hand-off in which something has happened that cannot be right.
+// fail ends a hand-off in which the protocol was violated.
 func (s *Source) fail(cause error, step *Step) {
 	step.Send = append(step.Send, Abort{cause.Error()})
 	s.end(cause, step)
 }
 
-// end ends the session. The first cause of an end is what counts.
+// end ends the session. Only the first cause is kept.
 func (s *Source) end(cause error, step *Step) {
 	if s.err == nil {
 		s.err = cause

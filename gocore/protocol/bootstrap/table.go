@@ -10,8 +10,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Table is where the two halves of hand-offs find each other, whichever comes first. H is what the owner wants to know about
-// a half.
+// Table is where the two halves of hand-offs find each other, whichever comes first. H is what the owner keeps for each half.
 //
 //	Offer --no other half--> waiting --Offer of the other half--> matched --Retire--> retired, refused for a while
 //	                            \--Withdraw--> retired
@@ -71,7 +70,7 @@ var (
 	ErrCapacity = errors.New("too many hand-offs")
 )
 
-// PairError says why neither of two halves that have met gets its hand-off.
+// PairError is the reason why two halves with one id do not belong together. Both lose their hand-off.
 type PairError[H any] struct {
 	Other H
 	Cause error
@@ -80,14 +79,14 @@ type PairError[H any] struct {
 func (e *PairError[H]) Error() string { return e.Cause.Error() }
 func (e *PairError[H]) Unwrap() error { return e.Cause }
 
-// NewTable returns an empty table. It lets limit hand-offs with a source in, besides as many destinations that wait for
-// theirs, and refuses the last limit ids that have been in use for retiredMs.
+// NewTable returns an empty table. It has room for limit hand-offs with a source, and for as many destinations that wait for their
+// source. It refuses the last limit ids that were retired, each for retiredMs.
 func NewTable[H any](limit int, retiredMs float64) *Table[H] {
 	return &Table[H]{limit: limit, retiredMs: retiredMs, entries: map[uuid.UUID]*entry[H]{}}
 }
 
-// Offer brings a half, and returns the handle of the other one if that waits. Otherwise the error is ErrWaiting, and this
-// half is the one that waits; a *PairError; ErrCapacity; or what is wrong with its id.
+// Offer adds a half, and returns the handle of the other half if that waits already. Otherwise the error is ErrWaiting, after which
+// this half waits; a *PairError; ErrCapacity; or an error about the id.
 func (t *Table[H]) Offer(h Half[H], nowMs float64) (other H, err error) {
 	t.forget(nowMs)
 	id := h.Identity.HandoffID
@@ -115,7 +114,7 @@ func (t *Table[H]) Offer(h Half[H], nowMs float64) (other H, err error) {
 	return other, nil
 }
 
-// Withdraw takes back a half that waits. It reports false if the other one has come.
+// Withdraw removes a half that waits. It reports false if the other half has come.
 func (t *Table[H]) Withdraw(id uuid.UUID, nowMs float64) bool {
 	e, known := t.entries[id]
 	if !known || e.state != waiting {
@@ -154,7 +153,7 @@ func (t *Table[H]) wait(h Half[H]) error {
 	return ErrWaiting
 }
 
-// forget drops retired ids that are old, or too many.
+// forget drops retired ids that are old enough, and the oldest ones if there are too many.
 func (t *Table[H]) forget(nowMs float64) {
 	for t.retired.Len() > 0 && (t.retired.Len() > t.limit || t.retired.Front().untilMs <= nowMs) {
 		delete(t.entries, t.retired.PopFront().id)

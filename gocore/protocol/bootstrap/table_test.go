@@ -67,7 +67,7 @@ func TestTableMismatch(t *testing.T) {
 	}
 }
 
-// Destinations that nobody waits for cannot keep those out that somebody does, and do not keep sources out.
+// Destinations without a waiting source keep out neither destinations with one nor sources.
 func TestTableCapacity(t *testing.T) {
 	table := NewTable[string](2, 1000)
 	offer := func(side Side, n byte, want error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// Card is the document that frontends read. Its JSON is what travels.
+// Card is the document that frontends read, as JSON.
 type Card struct {
 	DisplayName      string                  `json:"display_name"`
 	Slug             string                  `json:"slug"`
@@ -35,7 +35,7 @@ type Card struct {
 	MediaFetcher     *struct{}               `json:"media_fetcher"`
 }
 
-// File names a file and what it must hold.
+// File names a file and its checksum.
 type File struct {
 	Path     string `json:"path"`
 	Checksum string `json:"checksum"` // "blake3:" and hexadecimal digits
@@ -58,7 +58,7 @@ const (
 	Decode     WorkerType = "decode"
 )
 
-// RuntimeConfig is what a router needs to know of the engine.
+// RuntimeConfig is what a router needs to know about the engine.
 type RuntimeConfig struct {
 	ContextLength            int         `json:"context_length"` // 0: no limit
 	TotalKVBlocks            int         `json:"total_kv_blocks"`
@@ -75,11 +75,11 @@ type RuntimeConfig struct {
 	EnableLocalIndexer       bool        `json:"enable_local_indexer"`
 	RuntimeData              RuntimeData `json:"runtime_data"`
 	EnableEagle              bool        `json:"enable_eagle"`
-	// DisaggregatedEndpoint is where a prefill worker hands its requests over; nil if it does not.
+	// DisaggregatedEndpoint is the address for hand-offs of a prefill worker; nil if it has none.
 	DisaggregatedEndpoint *DisaggregatedEndpoint `json:"disaggregated_endpoint,omitempty"`
 }
 
-// DisaggregatedEndpoint is where decode workers meet a prefill worker.
+// DisaggregatedEndpoint is the address at which decode workers reach a prefill worker.
 type DisaggregatedEndpoint struct {
 	Host string `json:"bootstrap_host"`
 	Port int    `json:"bootstrap_port"`
@@ -103,7 +103,7 @@ type Model struct {
 	WorkerType          WorkerType
 }
 
-// kinds say for each type of worker what frontends may use it for, and what other workers it needs beside it.
+// kinds lists for each type of worker what frontends may use it for, and which other workers it needs.
 var kinds = map[WorkerType]struct {
 	modelType string
 	needs     [][]WorkerType
@@ -202,7 +202,7 @@ func Slug(name string) string {
 	return strings.TrimLeft(slug, "_")
 }
 
-// JSON is the card as it travels.
+// JSON is the card as it is published.
 func (c *Card) JSON() json.RawMessage {
 	text, err := json.Marshal(c)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // workerTypes are the bytes that stand for worker types in a checksum.
 var workerTypes = map[WorkerType]byte{Prefill: 1, Decode: 2, Aggregated: 4}
 
-// Checksum is the identity of the card, BLAKE3 of what makes it up: a frontend refuses a worker that joins others of the
-// same model with another one. Nothing that differs between workers may go into it.
+// Checksum is the identity of the card, the BLAKE3 hash of its content. A frontend refuses a worker whose checksum differs from that
+// of other workers of the same model, so nothing that differs between workers may be part of it.
 func (c *Card) Checksum() string {
 	h := blake3.New()
 	text := func(s string) { _, _ = h.WriteString(s) }
@@ -22,7 +22,7 @@ func (c *Card) Checksum() string {
 	}
 	text(c.DisplayName)
 	for _, files := range []map[string]File{c.ModelInfo, c.Tokenizer, c.PromptFormatter} {
-		for _, f := range files { // one at most
+		for _, f := range files { // at most one
 			text(f.Checksum)
 		}
 	}

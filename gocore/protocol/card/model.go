@@ -72,7 +72,7 @@ func readConfig(folder string) (modelConfig, error) {
 	return c, nil
 }
 
-// maxContextLength is 0 if nothing tells it.
+// maxContextLength is 0 if no file has it.
 func maxContextLength(folder string) (int, error) {
 	c, err := readConfig(folder)
 	if err != nil {

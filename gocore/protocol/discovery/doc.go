@@ -1,5 +1,5 @@
 // Package discovery is how workers, frontends and subscribers of events find each other: records in three buckets, each under
-// a key that says whose it is.
+// a key that names its owner.
 //
 //	v1/instances       where requests for an endpoint go      NAMESPACE/COMPONENT/ENDPOINT/INSTANCE
 //	v1/mdc             the card of the model that it serves   the same

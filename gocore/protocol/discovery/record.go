@@ -22,7 +22,7 @@ const (
 // Buckets are all of them.
 var Buckets = []Bucket{Instances, Models, EventChannels}
 
-// Record is one document and its place.
+// Record is one document and its key.
 type Record struct {
 	Bucket   Bucket
 	Key      string
@@ -38,7 +38,7 @@ type Store interface {
 	InstanceID() uint64
 	// Put adds a record that must not exist yet.
 	Put(Record) error
-	// Delete removes a record; one that does not exist is fine.
+	// Delete removes a record. It is no error if there is none.
 	Delete(Bucket, string) error
 	// List returns the records of all workers in a bucket, in the order of their keys.
 	List(Bucket) ([]Record, error)
@@ -46,12 +46,12 @@ type Store interface {
 	Close() error
 }
 
-// Endpoint names what answers requests, dyn://NAMESPACE.COMPONENT.NAME.
+// Endpoint is the name of an endpoint, which answers requests: dyn://NAMESPACE.COMPONENT.NAME.
 type Endpoint struct {
 	Namespace, Component, Name string
 }
 
-// ParseEndpoint reads the name of an endpoint. Parts that are missing are those of standard.
+// ParseEndpoint reads the name of an endpoint. Missing parts are taken from standard.
 func ParseEndpoint(text string, standard Endpoint) (Endpoint, error) {
 	rest := strings.Trim(strings.TrimPrefix(text, "dyn://"), " /.")
 	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '.' || r == '/' })
@@ -111,7 +111,7 @@ func ModelRecord(e Endpoint, id uint64, card json.RawMessage) Record {
 	}{"Model", e.Namespace, e.Component, e.Name, id, card})
 }
 
-// Transport is how the events of a channel travel.
+// Transport is how the events of a channel are sent.
 type Transport struct {
 	Kind   string            `json:"kind"`
 	Config map[string]string `json:"config"`

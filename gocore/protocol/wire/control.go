@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Control is the header of a request: who asks, and where the answer goes.
+// Control is the header of a request: its id, and where the answer goes.
 type Control struct {
 	ID      string
 	Codec   Codec
@@ -14,7 +14,7 @@ type Control struct {
 	Subject string // of the stream there
 }
 
-// Codec is how the bodies of one request and of its answer are written.
+// Codec is the encoding of the bodies of a request and its answer.
 type Codec uint8
 
 // The codecs.
@@ -23,7 +23,7 @@ const (
 	MessagePack
 )
 
-// controlHeader is Control as it travels.
+// controlHeader is Control in JSON.
 type controlHeader struct {
 	ID             string         `json:"id"`
 	RequestType    string         `json:"request_type"`
@@ -49,7 +49,7 @@ const (
 	streamResponse = "response"
 )
 
-// DecodeControl reads the header of a request. If only the codec is wrong, the error comes with everything else, so that the
+// DecodeControl reads the header of a request. If only the codec is wrong, it returns the error and everything else, so that the
 // frontend can be told.
 func DecodeControl(header []byte) (Control, error) {
 	var h controlHeader
@@ -83,7 +83,7 @@ func DecodeControl(header []byte) (Control, error) {
 	return c, nil
 }
 
-// EncodeControl is the header that a frontend sends.
+// EncodeControl returns the header that a frontend sends.
 func EncodeControl(c Control) []byte {
 	info, _ := json.Marshal(streamInfo{Address: c.Address, Subject: c.Subject, Context: c.ID, StreamType: streamResponse})
 	header, _ := json.Marshal(controlHeader{
@@ -120,7 +120,7 @@ type prologue struct {
 	Error *string `json:"error"`
 }
 
-// AppendPrologue appends the message that says whether a request is served: why not, or "" if it is.
+// AppendPrologue appends the message that says whether a request is served. refusal is the reason if it is not, else "".
 func AppendPrologue(dst []byte, refusal string) []byte {
 	var p prologue
 	if refusal != "" {

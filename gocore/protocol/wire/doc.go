@@ -1,5 +1,5 @@
-// Package wire is the request plane in bytes: what a Dynamo frontend and a worker say to each other about one request.
-// It only converts; sockets are the business of package plane.
+// Package wire is the request plane in bytes: the messages of a Dynamo frontend and a worker about one request. It only converts;
+// package plane has the sockets.
 //
 //	frontend --Frame--> worker      path, headers, payload; answered by one Ack each, in order
 //	   payload = Message{Control, Request}
@@ -10,9 +10,9 @@
 //	   Message{data final}, Message{"sentinel"}
 //	frontend --Message{"stop" or "kill"}--> worker, on the same connection at any time
 //
-// A Message is the unit of both directions: a header, a body, or both, each with its length. Numbers are big-endian.
+// Both directions consist of Messages: a header, a body, or both, each with its length. Numbers are big-endian.
 // Control headers are JSON always; bodies are JSON or MessagePack, as the request says ([Codec]).
 //
-// Decoders read what peers wrote, who may be anybody: they bound every length before they allocate, and return errors.
-// Start reading at frame.go.
+// Decoders do not trust what peers have sent: they bound every length before they allocate, and return errors. Start reading at
+// frame.go.
 package wire

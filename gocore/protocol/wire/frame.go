@@ -20,8 +20,8 @@ type Frame struct {
 // ErrTooLarge is the error of a frame or message above the limit of its reader.
 var ErrTooLarge = errors.New("message too large")
 
-// ReadFrame reads one frame of at most limit bytes. The memory it takes grows with what has really arrived. Grow, if it is
-// not nil, is called before a payload is read, with the size of the whole frame; its error ends the reading.
+// ReadFrame reads one frame of at most limit bytes. It allocates memory as data arrives, not by the announced size. If grow is not
+// nil, it is called with the size of the whole frame before the payload is read; its error ends the reading.
 func ReadFrame(r io.Reader, limit int, grow func(size int) error) (Frame, error) {
 	path, err := readShort(r)
 	if err != nil {
@@ -71,11 +71,11 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	return append(dst, f.Payload...), nil
 }
 
-// Texts of an Ack. The empty one says that the request has been accepted, and will be answered on a connection of its own.
+// Texts of an Ack. The empty one means that the request is accepted, and will be answered on a connection of its own.
 const (
 	Accepted   = ""
 	Overloaded = "Server overloaded: worker at capacity"
-	// UnknownEndpoint stands before the path of a frame that nobody serves here. A frontend does not take it for a refusal.
+	// UnknownEndpoint stands before the path of a frame that is not served here. A frontend does not take it for a refusal.
 	UnknownEndpoint = "Unknown endpoint: "
 )
 
@@ -109,7 +109,7 @@ func readShort(r io.Reader) ([]byte, error) {
 	return readBytes(r, int64(binary.BigEndian.Uint16(length[:])))
 }
 
-// readBytes reads size bytes. It trusts that there are four times as many as have come: whoever announces much has to send
+// readBytes reads size bytes. It allocates at most four times as much as has arrived, so a peer that announces much has to send
 // much.
 func readBytes(r io.Reader, size int64) ([]byte, error) {
 	const trusted = 64 << 10
@@ -129,7 +129,7 @@ func readBytes(r io.Reader, size int64) ([]byte, error) {
 	}
 }
 
-// unexpected is err, io.EOF being none that can be expected within a frame.
+// unexpected returns err, or io.ErrUnexpectedEOF for an io.EOF within a frame.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

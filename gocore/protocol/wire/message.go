@@ -16,7 +16,7 @@ type Message struct {
 
 const messageStart = 24
 
-// DecodeMessage reads the message that data is, without copying.
+// DecodeMessage splits data into header and body, without copying.
 func DecodeMessage(data []byte) (Message, error) {
 	if len(data) < messageStart {
 		return Message{}, fmt.Errorf("a message of %d bytes lacks its lengths", len(data))

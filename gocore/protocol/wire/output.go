@@ -10,18 +10,17 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Output is a piece of the answer to a request to generate. The text of tokens may be left out: a frontend has the
-// tokenizer too.
+// Output is a piece of a generated answer. It may have tokens without their text, because frontends have the tokenizer, too.
 type Output struct {
 	TokenIDs []uint32
 	Tokens   []string
 	Text     *string
 	Finish   Finish
-	// DisaggregatedParams are what a prefill worker says to the decode worker by way of the frontend; "" for nothing.
+	// DisaggregatedParams are what a prefill worker sends to the decode worker through the frontend; "" for nothing.
 	DisaggregatedParams string
 }
 
-// Finish is why an answer has ended; the zero value says that it has not.
+// Finish is why an answer has ended. The zero value means that it has not.
 type Finish struct {
 	Reason string // FinishLength, FinishStop, FinishEOS or FinishError
 	Error  string // of FinishError
@@ -142,15 +141,15 @@ func PackItem(dst []byte, o Output) []byte {
 	return dst
 }
 
-// Problem is why a request has failed after it was accepted: the code is that of HTTP.
+// Problem is the error of a request that has failed after it was accepted. The code is an HTTP status.
 type Problem struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    int    `json:"code"`
 }
 
-// AppendProblem appends a message with an item that is an error instead of data. The request fails with it, even if it has
-// had tokens; where nothing has been sent yet, frontends hand the problem on to the client as it is.
+// AppendProblem appends a message with an item that is an error instead of data. The request fails with it, even after tokens. If
+// nothing was sent before, frontends pass the problem on to the client unchanged.
 func AppendProblem(dst []byte, codec Codec, p Problem) []byte {
 	return appendBody(dst, func(dst []byte) []byte {
 		p.Message = strings.ToValidUTF8(p.Message, "\uFFFD")
@@ -164,7 +163,7 @@ type errorItem struct {
 	Comment []string `json:"comment"`
 }
 
-// AppendData appends a message with any item; its JSON tags say how it is written.
+// AppendData appends a message with any item, which is encoded by its JSON tags.
 func AppendData(dst []byte, codec Codec, item any) []byte {
 	return appendBody(dst, func(dst []byte) []byte { return appendWrapped(dst, codec, item) })
 }
@@ -183,7 +182,7 @@ func appendWrapped(dst []byte, codec Codec, item any) []byte {
 	return append(dst, `,"complete_final":false}`...)
 }
 
-// AppendFinal appends the message after the last item: the answer is complete.
+// AppendFinal appends the message after the last item, which says that the answer is complete.
 func AppendFinal(dst []byte, codec Codec) []byte {
 	return appendBody(dst, func(dst []byte) []byte {
 		if codec == MessagePack {

@@ -11,8 +11,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Request is the body of a request to generate: tokens in, and what is asked of the answer. A frontend sends much more; what
-// a simulation has no use for is skipped.
+// Request is the body of a request to generate: the prompt, and conditions for the answer. A frontend sends much more; members
+// that a simulation does not need are skipped.
 type Request struct {
 	Model              string         `json:"model,omitempty"`
 	TokenIDs           Tokens         `json:"token_ids"`
@@ -34,7 +34,7 @@ type StopConditions struct {
 	IgnoreEOS           *bool    `json:"ignore_eos,omitempty"`
 }
 
-// Routing is what the router has decided.
+// Routing is the decision of the router.
 type Routing struct {
 	DPRank *uint32 `json:"dp_rank,omitempty"`
 }
@@ -50,7 +50,7 @@ type Bootstrap struct {
 // HandoffID is text in JSON, and sixteen bytes in MessagePack.
 type HandoffID struct{ uuid.UUID }
 
-// UnmarshalJSON reads an id. Bytes in MessagePack have become base64 on their way here.
+// UnmarshalJSON reads an id. The conversion from MessagePack to JSON has made base64 of bytes.
 func (u *HandoffID) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -77,10 +77,10 @@ func DecodeRequest(codec Codec, body []byte) (Request, error) {
 	return r, nil
 }
 
-// EncodeRequest is the body that a frontend sends.
+// EncodeRequest returns the body that a frontend sends.
 func EncodeRequest(codec Codec, r Request) ([]byte, error) { return Encode(codec, r) }
 
-// Decode reads a body; MessagePack has the names of JSON.
+// Decode reads a body. The names of members are the same in MessagePack and JSON.
 func Decode(codec Codec, body []byte, into any) error {
 	if codec == MessagePack {
 		if err := wellFormed(body); err != nil {
@@ -110,7 +110,7 @@ func Encode(codec Codec, v any) ([]byte, error) {
 	return msgp.AppendIntf(nil, numbers(generic))
 }
 
-// numbers replaces the numbers in a JSON value by integers, where they are such, and floats.
+// numbers replaces the numbers in a JSON value by integers, where they are whole, and floats.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:

@@ -18,7 +18,7 @@ import (
 // pollEvery is how often Config.Poll is called.
 const pollEvery = 20 * time.Millisecond
 
-// Run replays a workload of aggregated workers on the clock. Config.MaxSimTimeMs is not looked at.
+// Run replays a workload of aggregated workers on the clock. Config.MaxSimTimeMs is ignored.
 func Run(cfg replay.Config) (*report.Collector, error) {
 	stop := make(chan struct{})
 	d := &dispatcher{
@@ -45,14 +45,14 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 	return d.collector, err
 }
 
-// dispatcher hands out requests and hears of what becomes of them.
+// dispatcher hands requests to workers, and records what workers report.
 type dispatcher struct {
 	replay.Config
 	clock     *pace.Clock
 	driver    *workload.Driver
 	collector *report.Collector
 	router    router.Router
-	observes  bool // the router does
+	observes  bool // whether the router does
 	workers   []*worker
 	messages  chan message
 	open      int // requests that have arrived and are not over
@@ -69,7 +69,7 @@ func (d *dispatcher) serve() error {
 		}
 		next, ok := d.driver.NextMs()
 		if !ok && d.open == 0 && d.driver.Unreleased() > 0 {
-			return errors.New("the requests that are left wait for others that never come")
+			return errors.New("the requests that are left wait for others that never arrive")
 		}
 		if ok {
 			arrivals.Reset(time.Duration((next - d.clock.NowMs()) * 1e6))
@@ -77,7 +77,7 @@ func (d *dispatcher) serve() error {
 		var err error
 		select {
 		case m := <-d.messages:
-			err = d.hear(m)
+			err = d.record(m)
 		case <-arrivals.C:
 		case <-polls.C:
 			err = d.poll()
@@ -96,7 +96,7 @@ func (d *dispatcher) poll() error {
 	return d.Poll(d.clock.NowMs(), d.collector.Finished())
 }
 
-// release hands out all requests whose time has come.
+// release hands all requests that are due to workers.
 func (d *dispatcher) release() error {
 	for {
 		turn, arrivalMs, ok := d.driver.Next(d.clock.NowMs())
@@ -132,8 +132,8 @@ func (d *dispatcher) dispatch(turn int32, to int) {
 	d.workers[to].submit(d.request(turn))
 }
 
-// hear records what a worker has done: cache events first, then first tokens, then requests that are over.
-func (d *dispatcher) hear(m message) error {
+// record handles the report of a worker: cache events first, then first tokens, then requests that are over.
+func (d *dispatcher) record(m message) error {
 	if m.failure != "" {
 		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
 	}
@@ -170,7 +170,7 @@ func (d *dispatcher) hear(m message) error {
 	return nil
 }
 
-// free takes a request that is over off the books.
+// free forgets a request that is over.
 func (d *dispatcher) free(id engine.RequestID, nowMs float64) error {
 	d.open--
 	return d.admit(d.router.Free(int32(id), nowMs))

@@ -14,7 +14,7 @@ import (
 	model "dynosim/gocore/worker"
 )
 
-// message is what a worker tells the dispatcher. It owns its slices.
+// message is a report of a worker to the dispatcher. It owns its slices.
 type message struct {
 	worker  int
 	cache   []kvcache.Event
@@ -22,7 +22,7 @@ type message struct {
 	failure string       // of the worker itself
 }
 
-// guarded lets one model predict for the engines of many goroutines.
+// guarded makes one model safe for the engines of several goroutines.
 type guarded struct {
 	mu    *sync.Mutex
 	model timing.Model
@@ -56,7 +56,7 @@ func (g guarded) Err() error {
 type worker struct {
 	index    int
 	engine   engine.Engine
-	broken   func() error // says why there are no durations
+	broken   func() error // why durations cannot be determined; nil if they can
 	clock    *pace.Clock
 	messages chan<- message
 	stop     <-chan struct{}
@@ -118,7 +118,7 @@ func (w *worker) run() {
 	for {
 		startMs := w.clock.PassStartMs(busy, endMs)
 		if requests := w.take(); len(requests) > 0 {
-			startMs = w.clock.NowMs() // they were not there before
+			startMs = w.clock.NowMs() // the pass cannot start before they arrived
 			for _, r := range requests {
 				w.engine.Add(r)
 			}
@@ -136,7 +136,7 @@ func (w *worker) run() {
 	}
 }
 
-// pass runs one pass and tells the dispatcher of it in time. It reports false if the worker is to stop.
+// pass runs one pass and reports it to the dispatcher at its times. It returns false if the worker is to stop.
 func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	pass, alive := w.engine.RunPass(startMs)
 	if err := w.broken(); err != nil {
@@ -168,14 +168,14 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 	return pass.EndMs, w.clock.SleepUntil(pass.EndMs) && w.tell(m)
 }
 
-// giveUp takes the oldest request away from an engine that nothing else can help.
+// giveUp takes the oldest request out of an engine that cannot go on otherwise.
 func (w *worker) giveUp() engine.Rejection {
 	oldest := w.engine.States()[0]
 	w.engine.Cancel(oldest.ID)
 	return engine.Rejection{ID: oldest.ID, Reason: "the KV pool cannot hold this request beside the others"}
 }
 
-// tell reports false if the dispatcher does not listen any more.
+// tell sends a message. It returns false if the dispatcher has ended.
 func (w *worker) tell(m message) bool {
 	m.worker = w.index
 	select {

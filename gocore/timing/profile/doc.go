@@ -15,8 +15,8 @@
 // names are ignored.
 //
 // Samples are not interpolated themselves. A straight line, for decode a plane, is fitted to them, and a table of 100
-// points an axis is taken from that (convert.go): a table therefore does not go through its measurements. That is how the
-// reference does it, which needs scikit-learn for the fit; fit.go is all that is left of that.
+// points an axis is taken from that (convert.go): a table therefore does not go through its measurements. The
+// reference does the same with scikit-learn; fit.go has the part of it that is needed.
 //
 // A file that cannot be used is an error that says which file, which array and why. Nothing falls back to another model.
 //

@@ -11,8 +11,8 @@ const negligible = 1e-6
 // When the samples do not determine the slopes, as when all of them lie on one line, the slopes whose squares sum up to
 // the least are taken; a column that never changes then gets slope 0.
 //
-// Nor do samples that lie very near to one line: what keeps them off it is then mostly rounding, such as that of batch
-// sizes at one context length, and would decide the slopes. A direction counts as missing in which the samples extend
+// Samples that lie very near to one line do not determine them either: their distance from it is then mostly rounding, such
+// as that of batch sizes at one context length, which would decide the slopes. A direction counts as missing in which the samples extend
 // less than a millionth of the way that they do in the other; so does scikit-learn from release 1.9.
 //
 // The columns, less their means, are turned until they are orthogonal (one-sided Jacobi, Golub and Van Loan, Matrix

@@ -86,8 +86,8 @@ func readMember(f *zip.File) ([]byte, error) {
 	return io.ReadAll(r) // the reader fails when there is more than the zip directory says
 }
 
-// readNPY decodes one array. The library reads headers without looking where it slices, takes missing values for zeros
-// and returns Fortran order as it is stored: all of that is dealt with here.
+// readNPY decodes one array. The library does not check the bounds of headers, takes missing values for zeros and
+// returns Fortran order as it is stored; this function handles all three.
 func readNPY(content []byte) (a array, err error) {
 	defer func() {
 		if recover() != nil {

@@ -44,7 +44,7 @@ var (
 	decodeFiles  = []string{"selected_decode_interpolation/raw_data.npz", "decode_raw_data.json"}
 )
 
-// layouts explains what a profile can be, to a user who gave something else.
+// layouts explains what a profile can be, in the error for anything else.
 const layouts = "want a .npz file with " +
 	"prefill_isl, prefill_ttft_ms, decode_active_kv_tokens, decode_context_length and decode_itl; " +
 	"or a folder with selected_prefill_interpolation/raw_data.npz or prefill_raw_data.json, " +

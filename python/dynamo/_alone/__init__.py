@@ -1,8 +1,9 @@
-"""Importing this refuses an environment that ai-dynamo shares: each brings the package ``dynamo``, and what is
-installed last replaces files of the other.
+"""Importing this refuses an environment with ai-dynamo: both bring the package ``dynamo``, and the one that was
+installed last has replaced files of the other.
 
-``dynamo._core``, which both have, imports this first, and so does what can be imported without it: one clear error
-comes up, whichever was installed last. Only names of folders are looked at: importlib.metadata takes long to load.
+``dynamo._core``, which both have, imports this first, and so do modules that can be imported without it. So there is
+one clear error, whichever was installed last. Only names of folders are looked at, because importlib.metadata takes
+long to load.
 """
 
 import os
@@ -25,7 +26,7 @@ def _refuse() -> None:
 
 
 def _folders() -> list[str]:
-    """Where metadata of packages that share ours may be: beside every part of it, and where packages are installed."""
+    """Where the metadata of another package ``dynamo`` may be: beside every part of ours, and where packages go."""
     beside = [os.path.dirname(os.path.abspath(part)) for part in sys.modules["dynamo"].__path__]
     installed = [path for path in sys.path if path.endswith("-packages")]
     return list(dict.fromkeys(beside + installed))

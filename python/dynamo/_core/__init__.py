@@ -1,4 +1,4 @@
-"""The only door to the Go extensions: ``_core`` for replays, ``_live`` for live workers.
+"""The only module that calls the Go extensions: ``_core`` for replays, ``_live`` for live workers.
 
 An extension is loaded at the first run, not at import: it brings a Go runtime with it, which costs time and does not
 survive ``fork``. A forked child that inherits a loaded runtime gets an error instead of a hang, and so does a process
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _Outcome = TypeVar("_Outcome")
 
 POLL_SECONDS = 0.05
-# Stands before every row of a text column; rows that contain it travel as JSON.
+# Stands before every row of a text column; a column with a row that contains it is passed as JSON.
 _SEPARATOR = "\x1e"
-# Stands before a question that a run has, where its result was expected.
+# Stands before a question of a run, in place of its result.
 _ENQUIRY = "\x05"
 # Begins a question for the planner of a run; others are for the AIC SDK.
 _FOR_PLANNER = '{"planner":'
@@ -77,10 +77,10 @@ class RunResult:
         self.int_columns: Sequence[str] = tuple(columns["int"])
         self.text_columns: Sequence[str] = tuple(columns["text"])
         self._run_id = run_id
-        weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory goes with the process
+        weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory is freed with the process
 
     def show_end(self, on_progress: Callable[[Progress], object]) -> None:
-        """Calls a function with how far the run had come when it ended."""
+        """Calls a function with the progress of the run at its end."""
         _show(load(), self._run_id, on_progress)
 
     def column_bytes(self, name: str) -> bytes:
@@ -165,9 +165,9 @@ def foresee(runs: Sequence[Mapping[str, Any]], trace: LoadedTrace | None = None)
 
 
 def profile(planner_profile_data: str) -> dict[str, list[float]]:
-    """The arrays of a table file that Go makes of a folder of measurements, by name; none for such a file itself.
+    """The arrays of a table file that Go makes from a folder of measurements, by name; none if the path is such a file.
 
-    ``decode_itl`` comes one row after the other. Raises as ``run`` does.
+    ``decode_itl`` is flat, one row after the other. Raises as ``run`` does.
     """
     config = {"planner_profile_data": planner_profile_data}
     arrays: dict[str, list[float]] = json.loads(_carry_out("Profile", config, None, _text))
@@ -177,8 +177,8 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
 def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
     """Runs live workers until they are asked to end.
 
-    ``on_signal`` is asked about twenty times a second whether they should, after the requests they have; the second
-    time it says so they end at once. Raises as ``run`` does.
+    ``on_signal`` is called about twenty times a second. The first time it returns true, workers end after the
+    requests that they have; the second time, they end at once. Raises as ``run`` does.
     """
     text = json.dumps(_finite(config), allow_nan=False)
     live = load("_live")
@@ -202,7 +202,7 @@ def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
 
 
 class _EndedMeanwhile(Exception):
-    """Workers have ended as they were asked to, while the SDK is still busy with a question of theirs."""
+    """Workers have ended as they were asked to, while the SDK is still busy with one of their questions."""
 
 
 def _carry_out(
@@ -238,8 +238,8 @@ def _text(run_id: int, text: str) -> str:
 class _Task:
     """One Go call in a thread of its own, so that the calling thread can be interrupted while it waits.
 
-    Bare thread and lock instead of Thread and Event: an interrupt at the wrong moment inside those ends in "release
-    unlocked lock", or marks a thread as finished while it still runs. A lock's acquire is one step.
+    It uses a bare thread and lock instead of Thread and Event: an interrupt at the wrong moment inside those raises
+    "release unlocked lock", or marks a thread as finished while it still runs. To acquire a lock is one step.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class _Task:
         except BaseException:
             self._cancel(self.run_id, False)
             if started and not self._ended and not self.away:
-                # Go answers at once, and by then has removed the files that are not whole. The limit is for a thread
+                # Go returns at once, after it has removed incomplete files. The limit is for a thread
                 # that could not be started at all; on a busy machine the answer may take a while.
                 self._running.acquire(timeout=15.0)
             raise
@@ -294,8 +294,10 @@ class _Task:
             self._running.release()
 
     def _answered(self, text: str) -> str:
-        """The result of a run of which this is the first word. Its questions for its planner and for the AIC SDK are
-        answered."""
+        """The result of a run, from its first text, which is the result or a question.
+
+        Questions for the planner and for the AIC SDK are answered meanwhile.
+        """
         while text.startswith(_ENQUIRY):
             self.away = True
             answer = self._answer(text[1:])
@@ -341,7 +343,7 @@ class _Extension:
 
 
 def remove_drafts() -> None:
-    """Deletes what is written of files that are not whole, before this process ends without waiting for its runs."""
+    """Deletes incomplete files, before this process ends without waiting for its runs."""
     if _Extension.name == "_core" and _Extension.module is not None and _Extension.process == os.getpid():
         _Extension.module.core_RemoveDrafts(False)
 
@@ -370,7 +372,7 @@ def load(name: str = "_core") -> ModuleType:
 
 def _import(name: str) -> ModuleType:
     startup.check_address_space()
-    # Noted before the import: a fork during it also leaves the child with half a Go runtime.
+    # Set before the import: a fork during the import also leaves the child with half a Go runtime.
     _Extension.process = os.getpid()
     _fill_standard_descriptors()
     try:
@@ -391,7 +393,7 @@ def _fill_standard_descriptors() -> None:
 
 
 def _standard_input_is_closed() -> bool:
-    """Python is asked too: what was closed when it started may by now be a file of somebody else."""
+    """Python is asked, too: a descriptor that was closed when it started may by now be another file."""
     return sys.__stdin__ is None or sys.__stdin__.closed or not _is_open(0)
 
 
@@ -404,7 +406,7 @@ def _is_open(descriptor: int) -> bool:
 
 
 def _fresh_lock() -> None:
-    """In a forked child nobody would release a lock that another thread of the parent held."""
+    """Replaces a lock in a forked child, where the thread of the parent that held it does not exist."""
     _Extension.lock = threading.Lock()
 
 
@@ -418,7 +420,7 @@ def _close(run_id: int) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """A copy of a JSON value in which NaN and the infinities are the words that Go expects for them."""
+    """A copy of a JSON value in which NaN and the infinities are replaced by the words that Go expects."""
     if isinstance(value, float):
         return value if value - value == 0 else str(value)
     if isinstance(value, Mapping):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 _INSTALL = "pip install 'dynosim[aic]'"
 _PACKAGE = "aiconfigurator"
-# Set to anything, this has predictions add up the operations of a model in Python instead of compiling them.
+# Set to any value, this makes predictions add up the operations of a model in Python, without the compiled engine.
 _NO_COMPILED_ENGINE = "DYNAMO_AIC_DISABLE_COMPILED_ENGINE"
 # One decode pass: the first output token is the prompt's, the second one is predicted.
 _OUTPUT_TOKENS = 2
@@ -36,11 +36,11 @@ _SIZES = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 
 
 class Refusal(Exception):
-    """Why a question has no answer, in one line for the user."""
+    """The reason why a question has no answer, in one line for the user."""
 
 
 def answer(question: str) -> str:
-    """The answer to one question. It never raises: what goes wrong is the answer."""
+    """The answer to one question. It never raises: an error is an answer, too."""
     try:
         ((verb, asked),) = json.loads(question).items()
         with _sdk_lock:
@@ -116,12 +116,14 @@ class OperationWalk:
 
 
 class Session:
-    """A model on GPUs that the SDK has loaded: what was asked for, with the version that is used."""
+    """A model on GPUs that the SDK has loaded, with the version that is used."""
 
     def __init__(self, number: int, asked: Mapping[str, Any], predictor: Predictor) -> None:
         self.number = number
         self.asked = asked
         self.predictor = predictor
+        # The KV pool of one attention data-parallel rank as it was estimated last, in blocks.
+        self.pool_blocks: int | None = None
 
 
 # The SDK makes no promise about threads.
@@ -129,6 +131,14 @@ _sdk_lock = threading.Lock()
 _sessions: list[Session] = []
 # Answers about whole sessions, by question: the next run asks the same. Go remembers predictions.
 _remembered: dict[str, str] = {}
+
+
+def opened(asked: Mapping[str, Any]) -> Session | None:
+    """The session of this process that was opened last with all these values, None without one."""
+    for session in reversed(_sessions):
+        if all(session.asked.get(name, value) == value for name, value in asked.items()):
+            return session
+    return None
 
 
 def _open(asked: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +154,8 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
-    session = _sessions[asked["session"]].asked
+    opened_session = _sessions[asked["session"]]
+    session = opened_session.asked
     try:
         estimate = _module("memory").estimate_num_gpu_blocks
     except (ImportError, AttributeError):
@@ -170,7 +181,8 @@ def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
         raise Refusal(
             f"num_gpu_blocks: got nothing, want it given: it cannot be estimated: {_reason(error)}"
         ) from error
-    return {"blocks": int(blocks)}
+    opened_session.pool_blocks = int(blocks)
+    return {"blocks": opened_session.pool_blocks}
 
 
 def _predict(asked: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +258,7 @@ def _offered_versions(asked: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _predictor(asked: Mapping[str, Any], database: Any) -> Predictor:
-    """Predictions for a model, tried once."""
+    """Predictions for a model, after one trial."""
     model = _model(asked)
     failures = []
     for make in (_compiled, _walk):
@@ -298,7 +310,7 @@ def _blamed(error: Exception, asked: Mapping[str, Any]) -> str:
 
 
 def _check_folder(name: str) -> None:
-    """Refuses what looks like a folder but is no model, before the SDK looks for it on a model hub."""
+    """Refuses a path that is no folder of a model, before the SDK looks for the name on a model hub."""
     looks_local = name.startswith(("/", "./", "../", "~")) or name in (".", "..")
     if (looks_local or os.path.isdir(name)) and not os.path.isfile(os.path.join(name, "config.json")):
         raise Refusal(f"aic_model_path: got {json.dumps(name)}, want a folder with the config.json of a model")

@@ -1,7 +1,7 @@
 """Ctrl-C for runs outside the main thread.
 
 Python raises KeyboardInterrupt in the main thread only. There it may wait for a pool of threads to end their work, as
-``with ThreadPoolExecutor()`` does, while nothing tells these threads to stop. A run therefore looks by itself.
+``with ThreadPoolExecutor()`` does, while nothing tells these threads to stop. A run therefore checks by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 
 class Watch:
-    """Looks for an interrupt on behalf of one run. It never finds one in the main thread, which Python interrupts."""
+    """Checks for interrupts during one run. It never finds one in the main thread, which Python interrupts."""
 
     def __init__(self, count: Callable[[], int]) -> None:
         """``count`` says how often SIGINT has been handled so far."""
@@ -30,8 +30,8 @@ class Watch:
 
     def _interrupted(self) -> bool:
         if _program_is_over() and (_ended_by_interrupt() or (not self._begun and self._before > 0)):
-            return True  # the rest of a queue that an interrupted main thread has left behind
-        # A handler of the application may mean anything. If it raises KeyboardInterrupt, the main thread unwinds.
+            return True  # a run of a queue whose main thread was interrupted
+        # A handler of the application may do anything. If it raises KeyboardInterrupt, the main thread unwinds.
         return self._count() > self._before and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def _main_thread_unwinds(self) -> bool:

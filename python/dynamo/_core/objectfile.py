@@ -1,4 +1,4 @@
-"""Objects that people keep in files, as JSON or YAML: engine arguments, router settings, whole runs."""
+"""JSON objects in files, as JSON or YAML: engine arguments, router settings, whole runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from dynamo._core import values, yamltext
 
 _YAML_NAMES = (".yaml", ".yml")
 _NAMES = (".json", *_YAML_NAMES)
-# Bounds of what a file may hold. Aliases of YAML can make much of little.
+# Bounds on the content of a file. With aliases, a small YAML file can stand for a huge object.
 _MAX_BYTES = 1 << 20
 _MAX_VALUES = 100_000
 
 
-def expand(name: str, text: str) -> str:
+def expand(name: str, text: str, *, lists: bool = False) -> str:
     """The JSON text of an option that takes a JSON object, or ``@FILE`` for the object in a JSON or YAML file.
 
-    Only files are checked here. Raises ValueError, naming the option, or FileNotFoundError.
+    ``lists`` tells that a list of objects will do, too. Only files are checked here. Raises ValueError, naming the
+    option, or FileNotFoundError.
     """
     if text.startswith("@"):
-        return json.dumps(read(name, text[1:]))
-    if not text.lstrip().startswith("{") and (text.lower().endswith(_NAMES) or os.path.isfile(text)):
+        return json.dumps(_read(name, text[1:], lists))
+    if not text.lstrip().startswith(("{", "[") if lists else "{") and (
+        text.lower().endswith(_NAMES) or os.path.isfile(text)
+    ):
         raise ValueError(f"{name}: got {values.show(text)}, want a JSON object; a file is given as @{text}")
     return text
 
@@ -39,6 +42,11 @@ def read(name: str, path: str) -> dict[str, Any]:
     Files whose name ends in .yaml or .yml hold YAML, others JSON if they begin like an object. Raises ValueError,
     naming the option and the file, or FileNotFoundError.
     """
+    found: dict[str, Any] = _read(name, path, lists=False)
+    return found
+
+
+def _read(name: str, path: str, lists: bool) -> Any:
     text = _text(name, path)
     try:
         found = yamltext.parse(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
@@ -47,10 +55,12 @@ def read(name: str, path: str) -> dict[str, Any]:
         raise ValueError(f"{name}: {path}: nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{name}: {path}: {error}") from None
-    if not isinstance(found, dict):
+    items = found if lists and isinstance(found, list) else [found]
+    if any(not isinstance(item, dict) for item in items):
         raise ValueError(f"{name}: {path}: got {values.brief(values.show(found))}, want an object")
     try:
-        return values.json_object(f"{name}: {path}", found)
+        plain = [values.json_object(f"{name}: {path}", item) for item in items]
+        return plain if items is found else plain[0]
     except TypeError as error:
         raise ValueError(str(error)) from None
 
@@ -87,7 +97,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 def _check_size(found: object) -> None:
-    """Refuses what aliases make endless, or much longer than the file."""
+    """Refuses objects that aliases make endless, or much longer than the file."""
     count, left = 0, [found]
     while left:
         item = left.pop()

@@ -52,7 +52,7 @@ def _remoteness(typed: str, name: str) -> int:
 
 
 def _plain(name: str) -> str:
-    """A name without what spellings of it differ in: case and separators."""
+    """A name without case and separators, in which spellings differ."""
     return name.lower().replace("_", "").replace("-", "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-# Go reserves address space for its tables when it starts, and ends the process if it gets none.
+# Go reserves address space for its tables when it starts, and ends the process if there is too little.
 _ADDRESS_SPACE = 7 << 28
 
 

@@ -33,7 +33,7 @@ def show(value: object) -> str:
 
 
 def brief(text: str) -> str:
-    """A text as messages repeat it: cut when long."""
+    """A text as messages quote it: cut when long."""
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -70,7 +70,7 @@ def number(name: str, value: object, want: str = "a number") -> float:
 
 
 def text(name: str, value: object, want: str = "a string") -> str:
-    """A text that Go can read: what does not fit into UTF-8 is a ValueError."""
+    """A text that Go can read: one that UTF-8 cannot encode is a ValueError."""
     if not isinstance(value, str):
         raise wrong_type(name, value, want)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from dynamo._core import values
 
 _TAG = "tag:yaml.org,2002:"
-# What a plain word means: its tag, how it looks, and how it may begin. The first that fits counts; the rest are texts.
+# The types of plain words: tag, pattern, first characters. The first match counts; all other words are texts.
 _WORDS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -24,7 +24,7 @@ _WORDS = (
     ),
     ("merge", r"<<", ["<"]),
 )
-# Merge keys can make much of little: the members that one mapping may get.
+# The largest number of members of a mapping: with merge keys, a small file can stand for huge mappings.
 _MAX_MEMBERS = 100_000
 
 
@@ -41,7 +41,7 @@ def parse(text: str) -> Any:
         raise ValueError(f"line {mark.line + 1} column {mark.column + 1}: {error.problem or error.context}") from None
     except RecursionError:
         raise
-    except Exception as error:  # PyYAML lets all sorts out for values that their tags do not fit
+    except Exception as error:  # PyYAML raises various errors for values that do not fit their tags
         raise ValueError(f"broken YAML: {' '.join(str(error).split())}") from None
 
 

@@ -10,11 +10,10 @@ from dynamo._shell.unpack import Unpack
 
 
 class AicPerfConfig(FieldSet):
-    """Which GPUs a router takes its workers for: ``AicPerfConfig("vllm", "h200_sxm", "Qwen/Qwen3-0.6B")``.
+    """The GPUs whose speed a router assumes: ``AicPerfConfig("vllm", "h200_sxm", "Qwen/Qwen3-0.6B")``.
 
-    With ``router_prefill_load_model="aic"`` the router asks the AIC SDK how long each prompt takes there, and lets the
-    load of the prompt that a worker computes shrink meanwhile. The keywords are those of ``AicFields``; a dict of them
-    does as well.
+    With ``router_prefill_load_model="aic"`` the router asks the AIC SDK how long each prompt takes there, and while a
+    worker computes a prompt, its load shrinks. The keywords are those of ``AicFields``; a dict of them does as well.
 
     Args:
         aic_backend: The engine: ``"vllm"``, ``"sglang"`` or ``"trtllm"``.

@@ -16,7 +16,7 @@ from dynamo import _core
 from dynamo._core import spelling, values
 from dynamo._start import begin
 
-# What argparse takes for an option: a number or a text with a blank is a value.
+# argparse takes these for options; a number or a text with a blank is a value.
 _OPTION = re.compile(r"--?[^-\d\s.]\S*$|--\S+$")
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """Reports a mistake as one line instead of exiting. Options are written out, and ``--version`` is one of them."""
 
     def __init__(self, *, product: str = "dynosim", **options: Any) -> None:
-        super().__init__(**options, allow_abbrev=False)
+        super().__init__(**{"formatter_class": _HelpFormatter, **options}, allow_abbrev=False)
         self.add_argument(
             "--version",
             action=_Version,
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
     def _check_options(self, given: Sequence[str]) -> None:
-        """Names what was probably meant by the first unknown option; argparse would first miss what is required."""
+        """Names the option that the first unknown one probably means; argparse would first report missing options."""
         known = self._known_options()
         for text in given:
             if text == "--":
@@ -71,8 +71,25 @@ class Parser(argparse.ArgumentParser):
         return known
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """That of argparse, which asks shutil for the width of each option: that imports all kinds of compression."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": _help_width() - 2, **options})
+
+
+def _help_width() -> int:
+    """Characters in a line of help: COLUMNS, else the width of the terminal, else 80."""
+    with contextlib.suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # no terminal, no descriptor
+        return (sys.__stdout__ and os.get_terminal_size(sys.__stdout__.fileno()).columns) or 80
+    return 80
+
+
 class _Version(argparse.Action):
-    """Looks the version up when it is asked for: that takes longer than all else a command does at its start."""
+    """Looks up the version when it is asked for: that takes longer than everything else at the start of a command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import PackageNotFoundError, version
@@ -86,7 +103,7 @@ class _Version(argparse.Action):
 
 
 def exit_code(command: Callable[[], int]) -> int:
-    """Runs a command; mistakes and interrupts become a line on standard error and an exit code."""
+    """Runs a command. Errors and interrupts become a line on standard error and an exit code."""
     try:
         return command()
     except SystemExit as stop:  # --help
@@ -123,7 +140,7 @@ def output_width() -> int | None:
     """Characters in a line of standard output: COLUMNS, else the width of the terminal, None without either.
 
     LINES beside COLUMNS comes from readline, which sets both for all children of an interactive program, and of pytest.
-    That describes a terminal, and is no wish about a pipe or a file.
+    That describes the terminal; it does not mean a pipe or a file.
     """
     terminal = sys.stdout is not None and sys.stdout.isatty()
     if terminal or "LINES" not in os.environ:
@@ -158,23 +175,23 @@ def run_process(main: Callable[[], int]) -> NoReturn:
         _die_of(terminated.number)
     except KeyboardInterrupt:
         status = INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing of what is left to do could say more about it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the remaining clean-up could not report more about it
     _flush_errors()
     if status == INTERRUPTED:
         _core.remove_drafts()
-        os._exit(status)  # without freeing what a big run holds; everything printed is out
+        os._exit(status)  # without freeing the memory of a big run; everything printed was flushed
     sys.exit(status)
 
 
 class _Terminated(BaseException):
-    """A signal asks the process to end. No handler of errors catches it."""
+    """A signal asks the process to end. Code that handles errors does not catch it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def _listen() -> None:
-    """Ctrl-C becomes KeyboardInterrupt, what else asks the process to end _Terminated; ignored signals stay so."""
+    """Turns Ctrl-C into KeyboardInterrupt and other signals to end into _Terminated; ignored signals stay ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminate)
@@ -182,14 +199,14 @@ def _listen() -> None:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    for other in (signal.SIGTERM, signal.SIGHUP):  # one is enough
+    for other in (signal.SIGTERM, signal.SIGHUP):  # later signals change nothing
         if signal.getsignal(other) is _terminate:
             signal.signal(other, signal.SIG_IGN)
     raise _Terminated(number)
 
 
 def _die_of(number: int) -> NoReturn:
-    """Ends the process by a signal, as if it had not been listened to: its parent sees which one."""
+    """Ends the process by a signal, as if there was no handler: its parent sees which signal."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     raise AssertionError("a signal that ends processes has not")
@@ -204,14 +221,14 @@ def _status(main: Callable[[], int]) -> int:
         return INTERRUPTED
     except OSError as error:  # of standard output; files have been written before it
         _discard(sys.stdout)
-        if isinstance(error, BrokenPipeError):  # the reader, `head` for one, has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader, for example `head`, wants no more
             return 0
         return fail(f"cannot write to standard output: {error.strerror}", FAILED)
     return status
 
 
 def _discard(stream: TextIO) -> None:
-    """What is left in the buffer of a stream that cannot be written must not fail once more at exit."""
+    """Drops the buffer of a stream that cannot be written, which would fail once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -1,4 +1,4 @@
-"""How the acceptance rates of speculative decoding read, once there is one for each draft token."""
+"""The acceptance rates of speculative decoding as a text with one rate for each draft token."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dynamo._shell.tables import table
 
 
 def accept_rates(text: str | None, drafts: int) -> str:
-    """One rate for each draft token: those in the text, the first of them if they are too many, 0 for what is missing.
+    """One rate for each draft token: those in the text, without the last ones if they are too many, 0 for missing ones.
 
     Without a text they are the defaults. A text that is no list of numbers is left as it is: a run refuses it.
     """

@@ -119,12 +119,15 @@ class MockEngineArgs(FieldSet):
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with
             ``engine_type`` vllm, ``scheduler`` vllm.
+        timing_model: What says how long passes take. By default that follows from other fields: ``"aic"`` with
+            aic_backend, ``"interpolated"`` with planner_profile_data, else ``"polynomial"``; naming it makes sure that
+            the field is not forgotten.
         step_overhead_us: Host time of each pass, in microseconds.
         seq_overhead_us: Host time of each pass for each request in it, in microseconds.
-        request_overhead_us: Microseconds from the worker to the scheduler, for each request. Works with aggregated or
-            prefill workers.
+        request_overhead_us: Time from the worker to the scheduler, for each request, in microseconds. Works with
+            aggregated or prefill workers.
         prefill_scale: Factor on the predicted time of prompts.
-        decode_scale: Factor on the predicted time of decode steps.
+        decode_scale: Factor on the predicted time of decode passes.
         kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend``.
 
     Every field can be read. ``num_gpu_blocks``, ``enable_prefix_caching``, ``worker_type``, the ``aic_*`` fields and

@@ -18,6 +18,7 @@ PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
 RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
 Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.28", "sglang", "sglang-0.5"]
+TimingModel: TypeAlias = Literal["polynomial", "interpolated", "aic"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
 
 
@@ -228,6 +229,7 @@ class EngineFields(TypedDict, total=False):
     async_scheduling: bool
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
+    timing_model: TimingModel | None
     step_overhead_us: float
     seq_overhead_us: float
     request_overhead_us: float

@@ -1,7 +1,7 @@
 """Objects whose fields come from the tables that Go generates (dynamo/_core/*.json).
 
 A table carries names, types, ranges and defaults, so that arguments can be checked where they are written down and
-without loading the Go extension, which a process that is going to fork must not do. Rules between fields are Go's.
+without loading the Go extension, which a process that is going to fork must not do. Go checks rules between fields.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class FieldSet:
         return [*super().__dir__(), *self._fields()]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both mean the same, written out or by default."""
+        """Whether both have the same values, given or by default."""
         if type(self) is not type(other):
             return NotImplemented
         assert isinstance(other, FieldSet)
@@ -145,11 +145,11 @@ class FieldSet:
         return type(self)._of, (self._given,)
 
     def to_dict(self) -> dict[str, Any]:
-        """What was given, as plain values."""
+        """The given values as plain types."""
         return {name: value.to_dict() if isinstance(value, FieldSet) else value for name, value in self._given.items()}
 
     def to_json(self) -> str:
-        """What was given, as the text of a JSON object."""
+        """The given values as the text of a JSON object."""
         return json.dumps(self.to_dict())
 
 

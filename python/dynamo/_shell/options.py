@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
 
 
 def _form(option: Option) -> dict[str, Any]:
-    """How argparse reads the value of an option."""
+    """The type by which argparse reads the value of an option."""
     if option.type == "bool":
         return {"action": argparse.BooleanOptionalAction if option.off else "store_true"}
     return {"type": float if option.metavar == "X" else _PARSERS.get(option.type, str), "metavar": option.metavar}

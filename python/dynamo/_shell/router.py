@@ -117,7 +117,7 @@ class KvRouterConfig(FieldSet):
 
 
 def _without_weight(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The deprecated weight, spelled out in the fields that it stands for."""
+    """The values with the deprecated weight replaced by the fields that it stands for."""
     plain = dict(given)
     weight = plain.pop(_WEIGHT, None)
     if weight is None:

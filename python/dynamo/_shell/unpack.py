@@ -1,4 +1,4 @@
-"""typing.Unpack, also where Python does not have it yet."""
+"""typing.Unpack, also for versions of Python that do not have it."""
 
 import sys
 from typing import TYPE_CHECKING, Any

@@ -7,17 +7,17 @@ The packages of the commands import this module before anything else, if ``pytho
 import os
 import sys
 
-_COMMANDS = ("dynamo.replay", "dynamo.mocker")
+_COMMANDS = ("dynamo.replay", "dynamo.mocker", "dynamo.validate")
 _INTERRUPTED = 130
 
 
 def _named() -> str:
-    """What ``python -m`` was asked to run. Until that begins, sys.argv has "-m" in place of its path."""
+    """The module that ``python -m`` is about to run. Until it begins, sys.argv has "-m" in place of its path."""
     return sys.orig_argv[-len(sys.argv)].removeprefix("-m")
 
 
 def begin() -> None:
-    """Gives Ctrl-C back its usual meaning, KeyboardInterrupt: the command takes care of it from now on."""
+    """Makes Ctrl-C raise KeyboardInterrupt again, as usual: the command handles it from now on."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is _leave:

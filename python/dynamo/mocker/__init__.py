@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the version, and the function that runs replays and needs these classes itself, at first use."""
+    """Loads the version and the function that runs replays at first use; the latter needs these classes itself."""
     if name == "__version__":
         from importlib.metadata import version
 

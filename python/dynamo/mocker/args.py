@@ -1,4 +1,4 @@
-"""The classes that describe a simulated engine, and what programs need that start live workers by themselves."""
+"""The classes that describe a simulated engine, and functions for programs that start live workers by themselves."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads at first use what brings the command line with it."""
+    """Loads at first use the names that need the command line."""
     if name not in ("ProfileDataResult", "parse_args", "resolve_planner_profile_data"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dynamo.mocker import namespace

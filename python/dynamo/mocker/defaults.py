@@ -1,7 +1,7 @@
 """The defaults of live workers' options, for ``parse_args`` and for ``--help``.
 
-Most come from the tables that Go generates. Some options have none of their own: what stands in for them is decided
-when the workers start, and only told here.
+Most come from the tables that Go generates. Some options have none of their own: their default is decided when the
+workers start, and only described here.
 """
 
 from __future__ import annotations

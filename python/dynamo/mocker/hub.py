@@ -1,4 +1,4 @@
-"""Models that are named as on the Hugging Face hub, and not in its cache yet."""
+"""Models with names of the Hugging Face hub that are not in its cache yet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from dynamo._shell.console import say
 
 _PACKAGE = "huggingface_hub"
-# What a frontend may want to know of a model; not its weights.
+# The files of a model that frontends read; not its weights.
 _FILES = ("*.json", "*.jinja", "tokenizer.model")
 
 
 def download(model_path: str, missing: FileNotFoundError) -> bool:
-    """Fetches the model that live workers have missed into the cache; False if it is something else that they missed.
+    """Fetches a model that live workers did not find into the cache; False if they did not find something else.
 
     Raises ValueError, with what the user can do about it, if the model cannot be had.
     """

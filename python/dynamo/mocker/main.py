@@ -31,9 +31,9 @@ _ENVIRONMENT = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.mocker`` with these arguments (those of the process if None) and returns its exit code.
 
-    The workers serve until SIGTERM or SIGINT: then nobody finds them any more, the requests they have are answered, and
-    the code is 0 or 130. A second signal ends them at once. 2: bad input, nobody has seen a worker. 1: they could not
-    serve. Signals are only listened to in the main thread.
+    The workers serve until SIGTERM or SIGINT: then frontends cannot find them any more, the requests they have are
+    answered, and the code is 0 or 130. A second signal ends them at once. 2: bad input, no worker was visible. 1: they
+    could not serve. Signals are only listened to in the main thread.
     """
     return exit_code(lambda: _serve(argv))
 
@@ -61,7 +61,7 @@ def _serve(argv: Sequence[str] | None) -> int:
 
 
 def _with_files(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with the object in place of ``@FILE``, and of a YAML file, which Go does not read."""
+    """The options, with objects in place of ``@FILE`` and of YAML files, which Go does not read."""
     args = options.get("extra_engine_args", "")
     if args.startswith("@"):
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
@@ -84,7 +84,7 @@ class _Signals:
         return signal.SIGINT in self.received
 
     def news(self) -> bool:
-        """Whether there is one that has not been asked about; one at a time."""
+        """Whether a signal has arrived that no earlier call has counted; each call counts one."""
         if self._told == len(self.received):
             return False
         self._told += 1

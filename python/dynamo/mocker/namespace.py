@@ -1,4 +1,4 @@
-"""What ``dynamo.mocker.args`` offers to programs that start live workers by themselves.
+"""The functions of ``dynamo.mocker.args`` for programs that start live workers by themselves.
 
 ``parse_args`` reads the options of ``python -m dynamo.mocker`` as that does; ``resolve_planner_profile_data`` finds
 the file of measured durations.
@@ -22,11 +22,11 @@ from dynamo._shell.fields import Fields, check, fields_of
 from dynamo.mocker.defaults import default_of
 from dynamo.mocker.main import _parser
 
-# Options that are called otherwise in the namespace.
+# Options with another name in the namespace.
 _RENAMED = {"num_gpu_blocks_override": "num_gpu_blocks", "data_parallel_size": "dp_size"}
 _PATHS = ("planner_profile_data", "extra_engine_args")
 _PORTS = ("bootstrap_ports", "zmq_kv_events_ports", "zmq_replay_ports")
-# Variables of the environment that stand in for an option.
+# Environment variables that take the place of an option.
 _VARIABLES = {
     "discovery_backend": "DYN_DISCOVERY_BACKEND",
     "request_plane": "DYN_REQUEST_PLANE",
@@ -74,7 +74,7 @@ def _exit(error: Exception) -> NoReturn:
 
 
 def _defaults(fields: Fields) -> dict[str, Any]:
-    """The default of each option, or what the environment says instead."""
+    """The default of each option, or the value of its environment variable."""
     found = {name: default_of(name) for name in fields}
     found.update({name: os.environ[variable] for name, variable in _VARIABLES.items() if os.environ.get(variable)})
     return found
@@ -131,7 +131,7 @@ def _ports(name: str, options: Mapping[str, Any]) -> list[int]:
 class ProfileDataResult:
     """Where measured durations are: ``npz_path``, None for none.
 
-    A file that was made for it lies in ``tmpdir``, which goes with this object.
+    A file that was made for it lies in ``tmpdir``, which is removed with this object.
     """
 
     def __init__(self, npz_path: Path | None, tmpdir: tempfile.TemporaryDirectory[str] | None) -> None:
@@ -146,8 +146,8 @@ class ProfileDataResult:
 def resolve_planner_profile_data(planner_profile_data: str | os.PathLike[str] | None) -> ProfileDataResult:
     """Finds the table file that ``--planner-profile-data`` stands for.
 
-    A ``.npz`` file with the five arrays of a table is that file itself. From the folder of a profiler one is made, in
-    a temporary folder that is removed with the result. None stays None.
+    A ``.npz`` file with the five arrays of a table is that file itself. From the folder of a profiler a table file is
+    made, in a temporary folder that is removed with the result. None stays None.
 
     Raises FileNotFoundError if the path holds neither. It loads the extension of replays: a process that has called it
     cannot serve live workers itself.

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads functions and classes at first use: the command line, which starts here too, does without them."""
+    """Loads functions and classes at first use: the command line, which starts here too, does not need them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dynamo.replay import api

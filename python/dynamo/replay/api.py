@@ -1,7 +1,7 @@
 """The two functions that run a replay from Python.
 
-They check Python types and hand every value on. Defaults, ranges and combinations are checked in Go before anything
-runs; a parameter that is None is not sent, so its default has one home.
+They check Python types and pass every value on. Defaults, ranges and combinations are checked in Go before anything
+runs. A parameter that is None is not passed on, so its default is defined in one place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import files
-from dynamo.replay.planner import Hook, Planner
+from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Path: TypeAlias = str | os.PathLike[str]
-# Dicts are named twice: a literal is completed and checked as the TypedDict, and any other mapping is accepted.
+# Dicts are named twice: a literal is completed and checked as the TypedDict, and every other mapping is accepted.
 EngineArgs: TypeAlias = MockEngineArgs | EngineFields | Mapping[str, Any]
 RouterConfig: TypeAlias = KvRouterConfig | RouterFields | Mapping[str, Any]
 AicConfig: TypeAlias = AicPerfConfig | AicFields | Mapping[str, Any]
@@ -57,6 +57,19 @@ TraceFormat: TypeAlias = Literal[
     "agentic-mooncake",
     "applied_compute_agentic",
     "dynamo",
+    "azure",
+    "burstgpt",
+    "splitwise",
+    "vidur",
+    "servegen",
+    "weka",
+    "bailian",
+    "llmservingsim",
+    "sharegpt",
+    "aiperf",
+    "sglang-bench",
+    "vllm-bench",
+    "guidellm",
 ]
 ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
 RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
@@ -85,6 +98,8 @@ def run_trace_replay(
     router_policy_config: Path | None = None,
     model_name: str | None = None,
     planner: Planner | None = None,
+    autoscaler: Autoscaler | None = None,
+    planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -107,13 +122,14 @@ def run_trace_replay(
 
     Args:
         trace_files: A trace, plain, ``.gz`` or ``.zst``; ``"-"`` reads standard input. A sequence of several for
-            ``trace_format="dynamo"``. Or what ``load_trace`` has read, without the options of a trace, which it has
-            already.
+            ``trace_format="dynamo"``, ``"servegen"`` and ``"weka"``. Or what ``load_trace`` has read, without the
+            options of a trace, which it has already.
         trace_format: ``"mooncake"`` (default), ``"mooncake-delta"``, ``"agentic_mooncake"``,
-            ``"applied_compute_agentic"`` or ``"dynamo"``.
+            ``"applied_compute_agentic"``, ``"dynamo"``, or that of a public trace or of a load generator, for which
+            docs/workloads.md has an example each.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that is replaced by a prefix
-            which sessions share, 0 (default) to 1.
+        trace_shared_prefix_ratio: Fraction of each prompt that is replaced by a prefix which sessions share, 0
+            (default) to 1, in traces that do not say what prompts share.
         trace_num_prefix_groups: Number of different prefixes that do so; 0 (default) is none.
         num_workers: Simulated workers of one pool; 1 if not given.
         num_prefill_workers: Prefill workers of two pools; 1 if not given.
@@ -134,6 +150,10 @@ def run_trace_replay(
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
         planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
             ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
+        autoscaler: A policy that changes the number of workers as the run goes on: a dict with the key ``policy``
+            (``"hpa"``, ``"keda"``, ``"queue"`` or ``"schedule"``), or a list of dicts for two pools. See
+            docs/planner.md.
+        planner_log: Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.
         planner_config: A planner. Not built yet: refused.
         benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
@@ -199,6 +219,8 @@ def run_synthetic_trace_replay(
     router_policy_config: Path | None = None,
     model_name: str | None = None,
     planner: Planner | None = None,
+    autoscaler: Autoscaler | None = None,
+    planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
     benchmark_granularity: int | None = None,
     replay_mode: ReplayMode | None = None,
@@ -220,9 +242,9 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner, planner_config, benchmark_granularity, replay_mode, replay_concurrency, arrival_speedup_ratio, seed,
-    max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, report_jsonl_path, save_trace and
-    on_progress.
+    planner, autoscaler, planner_log, planner_config, benchmark_granularity, replay_mode, replay_concurrency,
+    arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows,
+    report_jsonl_path, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -313,7 +335,7 @@ def plain(name: str, value: object) -> Any:
 
 
 def _take_over(workload: Workload, given: dict[str, Any]) -> None:
-    """Puts the files and options of a workload in its place."""
+    """Replaces a workload by its files and options."""
     for name in OPTIONS:
         if given.get(name) is not None:
             raise ValueError(f"{name}: got {values.show(given[name])}, want it left out: load_trace has read the trace")
@@ -367,6 +389,14 @@ def _planner_config(name: str, value: object) -> str:
     return _json_text(name, value) if isinstance(value, Mapping) else values.path(name, value)
 
 
+def _autoscaler(name: str, value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_json_text(f"{name}[{i}]", policy) for i, policy in enumerate(value)) + "]"
+    if isinstance(value, Mapping):
+        return _json_text(name, value)
+    raise TypeError(f"{name}: got {values.show(value)}, want a dict, or a list of dicts for two pools")
+
+
 def _planner(name: str, value: object) -> bool:
     return True  # Hook has checked it
 
@@ -380,6 +410,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "aic_config": _aic_config,
     "object_or_path": _planner_config,
     "planner": _planner,
+    "autoscaler": _autoscaler,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,

@@ -11,7 +11,7 @@ else:
     _NOT_STORED = object()
 
     class ReadOnlyDict(Mapping, dict):
-        """A mapping that passes for a dict, because pandas.DataFrame reads columns from nothing else by name.
+        """A mapping that is a dict to pandas.DataFrame, which reads columns by name from nothing else.
 
         The storage of the dict holds no columns: whatever reads or changes it directly is replaced here.
         """
@@ -24,7 +24,7 @@ else:
         def _refuse(self, *_: object, **__: object) -> NoReturn:
             raise TypeError("per-request columns cannot be changed; dict(report.requests) can")
 
-        __ne__ = object.__ne__  # that of dict compares the storage
+        __ne__ = object.__ne__  # the one of dict compares the storage
         __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
         def copy(self):

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     agent.add_argument(
         "--agentic",
         action="store_true",
-        help="keep who waited for whom and for which tools, for --trace-format agentic_mooncake",
+        help="keep which requests waited for which requests and tools, for --trace-format agentic_mooncake",
     )
     return parser
 

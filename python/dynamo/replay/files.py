@@ -17,7 +17,7 @@ from dynamo._shell.options import run_options
 
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
 
-# Answers of kernels and file systems that know no unnamed files.
+# Errors of kernels and file systems without unnamed files.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 
 
@@ -92,12 +92,12 @@ def check_distinct(named: Iterable[tuple[str, str | os.PathLike[str]]]) -> None:
 
 
 def _identity(path: str | os.PathLike[str]) -> object:
-    """Equal for two paths of one file, also of one that does not exist yet; None for what is no ordinary file."""
+    """Equal for two paths of one file, also of one that does not exist yet; None if it is no ordinary file."""
     try:
         if _mode(path) is None:
             return os.path.realpath(path)
         found = os.stat(path)
-    except (OSError, ValueError):  # opening it will say why
+    except (OSError, ValueError):  # opening it will raise the error
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
@@ -108,7 +108,7 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
-    """Has a function write a file beside its target and renames it, so that the target is never half written.
+    """Lets a function write a file beside its target and renames it, so that the target is never half written.
 
     Missing folders are made, and a file that is replaced passes its permissions on. Devices and pipes, which a rename
     would replace, are written directly.
@@ -119,7 +119,7 @@ def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> N
 
 @contextlib.contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """An OSError names the file that the user has named: a full disk names none, others a draft."""
+    """Makes an OSError name the file that the user has named: by itself it may name a draft, or no file."""
     try:
         yield
     except OSError as error:
@@ -200,7 +200,7 @@ def _mode(path: str | os.PathLike[str]) -> int | None:
 
 
 def _nearest_folder(target: str) -> str:
-    """The deepest folder above target that exists; those between are made when the file is written."""
+    """The deepest folder above target that exists; the ones below it are made when the file is written."""
     folder = os.path.dirname(target)
     while (mode := _mode(folder)) is None:
         folder = os.path.dirname(folder)
@@ -210,7 +210,7 @@ def _nearest_folder(target: str) -> str:
 
 
 def _try_folder(folder: str) -> None:
-    """Makes a file in folder that vanishes at once. Permission bits alone promise too much (to root, in /proc)."""
+    """Makes a temporary file in folder. Permission bits alone do not tell whether that works (for root, in /proc)."""
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
         return

@@ -1,6 +1,6 @@
 """Per-request columns as tables of other libraries, and in their files.
 
-What stands for "none" in the columns becomes null. pandas and pyarrow are optional and loaded when they are needed.
+Values that stand for "none" in the columns become null. pandas and pyarrow are optional and loaded when needed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def to_csv(requests: Mapping[str, Column], path: str | os.PathLike[str]) -> Path
 
 
 def _write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> Path:
-    """Has pyarrow write to an open file: of a path, it would remove even a pipe or a device when writing fails."""
+    """Lets pyarrow write to an open file: given a path, it would remove even a pipe or a device when writing fails."""
 
     def write_open(draft: Path) -> None:
         with draft.open("wb") as file:

@@ -10,6 +10,7 @@ from typing import Any
 from dynamo import _core
 from dynamo._core import values
 from dynamo._shell import console
+from dynamo._shell.options import run_options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,11 +43,14 @@ def _parser() -> argparse.ArgumentParser:
         "trace_files",
         nargs="+",
         metavar="trace_file",
-        help="trace, plain or compressed (.gz, .zst); - reads standard input",
+        help="trace, plain or compressed (.gz, .zst); - reads standard input; several for dynamo, servegen and weka",
     )
-    parser.add_argument("--trace-format", metavar="TEXT", help="format of the trace (default: mooncake)")
+    parser.add_argument("--trace-format", metavar="TEXT", help=run_options()["trace_format"].help)
     parser.add_argument(
-        "--trace-block-size", type=int, metavar="N", help="tokens that one hash_ids entry stands for (default: 512)"
+        "--trace-block-size",
+        type=int,
+        metavar="N",
+        help="tokens that one hash_ids entry stands for (default: 512, or as the format says)",
     )
     parser.add_argument("--block-size", type=int, metavar="N", help="tokens in a block of the engine (default: 64)")
     parser.add_argument("--json", action="store_true", default=False, help="print JSON instead of text")

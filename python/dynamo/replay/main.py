@@ -69,7 +69,7 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
 def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
-            # Rows are only seen in a file.
+            # Rows are only written to a file.
             result = _core.run({"rows": "report_jsonl_path" in config, **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
@@ -100,12 +100,14 @@ def _progress() -> Any:
 
 
 def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
-    """Saves and prints the report. The file comes first, in case nobody reads the table to its end."""
+    """Saves and prints the report. The file comes first, in case standard output is closed before the table ends."""
     path, failure = target.path, None
     try:
         path = reportfile.save_report(report, target)
     except OSError as error:
         failure = error
+    if events := report.get("scaling_events"):
+        print_text(summary.format_scaling_events(events))
     print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
@@ -135,7 +137,8 @@ def _config(options: dict[str, Any]) -> dict[str, Any]:
     _check_texts({"trace_files": trace_files, **options})
     _gather_aic(options)
     kind = "trace" if trace_files else "synthetic"
-    _check_trace_files(trace_files, options.get("trace_format", "mooncake"))
+    if not trace_files and options.get("trace_format") == "dynamo":
+        raise UsageError("--trace-format dynamo needs at least one trace file")
     if trace_files:
         _refuse(options, "synthetic", "cannot be combined with a trace file")
         options["trace_files"] = trace_files
@@ -183,14 +186,6 @@ def _check_texts(options: Mapping[str, Any]) -> None:
         raise UsageError(error) from None
 
 
-def _check_trace_files(trace_files: Sequence[str], trace_format: str) -> None:
-    if trace_format == "dynamo":
-        if not trace_files:
-            raise UsageError("--trace-format dynamo needs at least one trace file")
-    elif len(trace_files) > 1:
-        raise UsageError(f"--trace-format {trace_format} requires exactly one trace file, got {len(trace_files)}")
-
-
 def _check_synthetic(options: Mapping[str, Any]) -> None:
     sizes = [name for name, option in run_options().items() if option.kind == "synthetic" and option.positional]
     missing = [name for name in sizes if name not in options]
@@ -203,14 +198,16 @@ def _check_synthetic(options: Mapping[str, Any]) -> None:
 def _refuse(options: dict[str, Any], kind: str, reason: str) -> None:
     """Refuses options of the other kind of workload; drops those whose value changes nothing."""
     for name in _effective(options, kind):
-        raise UsageError(f"{_flags([name])} {reason}")
+        of_trace = f"trace_{name}"
+        hint = f", which takes {_flags([of_trace])}" if kind == "synthetic" and of_trace in run_options() else ""
+        raise UsageError(f"{_flags([name])} {reason}{hint}")
     for name, option in run_options().items():
         if option.kind == kind:
             options.pop(name, None)
 
 
 def _effective(options: Mapping[str, Any], kind: str) -> Iterable[str]:
-    """The options of one kind of workload that are given and say more than their default."""
+    """The options of one kind of workload that are given and differ from their default."""
     return (
         name
         for name, option in run_options().items()

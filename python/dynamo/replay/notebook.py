@@ -15,7 +15,7 @@ from dynamo.replay import summary
 if TYPE_CHECKING:
     from dynamo.replay.requests import Column
 
-# Shown of each request, where there is anything to show.
+# The columns shown of each request, if any request has a value there.
 _COLUMNS = (
     *("session_id", "arrival_time_ms", "ttft_ms", "itl_ms", "e2e_latency_ms"),
     *("input_length", "output_length", "reused_input_tokens", "prefill_worker_idx", "decode_worker_idx"),
@@ -60,7 +60,7 @@ def _cell(column: Column, row: int) -> str:
 
 
 def _text(value: object) -> str:
-    """A value as people read it; nothing for what stands for none."""
+    """A value as text; "" for values that stand for none."""
     if isinstance(value, float):
         return _NOTHING if math.isnan(value) else f"{value:,.2f}"
     if isinstance(value, int):

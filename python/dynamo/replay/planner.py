@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from dynamo._core import values
 
@@ -28,6 +28,10 @@ _PASS = (
     "var_queued_decode_kv_tokens",
 )
 _DECISION = ("target_prefill", "target_decode", "next_tick_ms")
+
+
+# A policy, or one for each of two pools.
+Autoscaler: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 class Planner(Protocol):

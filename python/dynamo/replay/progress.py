@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """A transient bar on standard error; entering gives the function to call with each new progress.
+    """A transient bar on standard error; entering it returns the function to call with each new progress.
 
     It appears with the first call, so that a run too short to be polled costs nothing.
     """

@@ -29,7 +29,7 @@ def _is_inputs(value: object) -> bool:
     )
 
 
-# What a report must say about its run, and how it must look.
+# What a report must contain about its run, and the types.
 _MEMBERS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "function": (lambda value: isinstance(value, str) and value in _KINDS, f"one of {', '.join(_KINDS)}"),
     "version": (lambda value: isinstance(value, str), "a text"),
@@ -74,5 +74,5 @@ def _provenance(path: str) -> Mapping[str, Any]:
 
 
 def _option(value: Any) -> Any:
-    """Objects travel to Go as text, as they come from the command line."""
+    """Objects are passed to Go as text, as those of the command line are."""
     return json.dumps(value) if isinstance(value, dict) else value

@@ -43,7 +43,7 @@ class ReportPath(NamedTuple):
 
 
 def resolve_report_path(path: str | os.PathLike[str] | None) -> ReportPath:
-    """Where ``write_report_json(report, path)`` writes, if the name is still free by then."""
+    """Where ``write_report_json(report, path)`` writes if the name is still free then."""
     if path is None:
         return ReportPath(default_report_path(), made_up=True)
     if os.path.isdir(path):

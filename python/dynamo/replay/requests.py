@@ -28,8 +28,8 @@ class Requests(ReadOnlyDict[str, "Column"]):
 
     Times are float64 arrays with NaN for none, counts and worker indices int64 arrays with -1 for none, texts lists of
     str with "" for none. A column is fetched when it is first asked for; pickling and copying fetch them all.
-    They are a dict that cannot be changed. ``pandas.DataFrame(report.requests)`` has them as they are; the ``to_``
-    methods give nulls instead of -1 and "".
+    They are a dict that cannot be changed. ``pandas.DataFrame(report.requests)`` takes them unchanged; the ``to_``
+    methods have nulls instead of -1 and "".
 
     Columns, where times count from the first arrival, in milliseconds of simulated time:
         session_id: Name of the session, made up where the trace gives none.

@@ -9,8 +9,10 @@ from typing import Any
 from dynamo._core import objectfile, spelling, values
 from dynamo._shell.options import run_options
 
-# What the values are of options that take a JSON object, or @FILE.
-_OBJECTS = ("engine_args", "router_config")
+# The value types of options that take a JSON object, or @FILE.
+_OBJECTS = ("engine_args", "router_config", "autoscaler")
+# Such an option may also be a list of objects.
+_LISTS = ("autoscaler",)
 # Such an option may also be a plain path.
 _OBJECT_OR_PATH = "object_or_path"
 # Keys that the Python functions do not have: the other name of trace_files, and where the report goes.
@@ -39,7 +41,7 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
 def _expanded(name: str, value: Any) -> Any:
     takes = run_options()[name].takes
     if takes in _OBJECTS or (takes == _OBJECT_OR_PATH and value.startswith("@")):
-        return objectfile.expand("--" + name.replace("_", "-"), value)
+        return objectfile.expand("--" + name.replace("_", "-"), value, lists=takes in _LISTS)
     return value
 
 
@@ -86,7 +88,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == _REPORT:
         return values.path(name, value)
     if run_options()[name].takes in _OBJECTS and isinstance(value, str) and value.startswith("@"):
-        return objectfile.expand(name, value)
+        return objectfile.expand(name, value, lists=run_options()[name].takes in _LISTS)
     return api.plain(name, value)
 
 

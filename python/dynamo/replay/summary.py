@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
 from dynamo.replay import table
@@ -26,7 +26,7 @@ _SCALARS = {
     "Request Count (requests)": "completed_requests",
     "Rejected Requests (requests)": "rejected_requests",
 }
-# Rows of _SCALARS that only some reports have, and what value asks for the row.
+# Rows of _SCALARS that only some reports have, and which values make them appear.
 _OPTIONAL: Mapping[str, Callable[[object], bool]] = {
     "goodput_request_throughput_rps": lambda value: value is not None,
     "rejected_requests": bool,
@@ -36,7 +36,7 @@ _FOOTER = {
     "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
     "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
 }
-# Columns that a narrow terminal does without, in this order; avg stays.
+# Columns that are left out on a narrow terminal, in this order; avg stays.
 _EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
 
 
@@ -53,6 +53,18 @@ def format_report_table(report: Mapping[str, Any], *, width: int | None = None, 
     if width is not None:
         cells = table.fit(cells, width, [headings.index(name) for name in _EXPENDABLE], border)
     return "\n".join([TITLE, table.draw(cells, border), *closing_lines(report)])
+
+
+def format_scaling_events(events: Iterable[Mapping[str, Any]]) -> str:
+    """One line for each change of the number of workers, below a heading."""
+    lines = ["", "Scaling events:"]
+    for event in events:
+        direction = "scale_up" if event["to"] > event["from"] else "scale_down"
+        reason = f"{direction}, {event['reason']}" if event["reason"] else direction
+        lines.append(
+            f"  t={event['at_ms'] / 1000:.1f}s [{event['pool']}]: {event['from']} -> {event['to']} workers ({reason})"
+        )
+    return "\n".join(lines)
 
 
 def table_cells(report: Mapping[str, Any]) -> list[list[str]]:

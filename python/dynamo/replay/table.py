@@ -38,7 +38,7 @@ def draw(rows: Rows, border: Border) -> str:
 
 
 def fit(rows: Rows, width: int, expendable: Sequence[int], border: Border) -> Rows:
-    """The rows without as many of the expendable columns, in that order, as a table of at most ``width`` needs.
+    """The rows without the first expendable columns, as many as must go so that the table is at most ``width`` wide.
 
     If that is not enough, the labels in the first column are shortened.
     """

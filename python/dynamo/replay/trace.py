@@ -94,7 +94,7 @@ def load_trace(
         trace_files: As for ``run_trace_replay``, but not standard input.
         trace_format: As for ``run_trace_replay``, which must not get it again; so are the next three.
         trace_block_size: Tokens that one ``hash_ids`` entry of the trace stands for; 512 if not given.
-        trace_shared_prefix_ratio: Fraction of each prompt of an applied-compute trace that sessions share.
+        trace_shared_prefix_ratio: Fraction of each prompt that sessions share, if the trace does not say what they do.
         trace_num_prefix_groups: Number of different prefixes that do so.
         block_size: Tokens in a block of the engines that will replay it; 64 if not given. Prompts are kept as blocks:
             the first replay with another block size reads the trace once more, later ones share that, too.
@@ -120,7 +120,7 @@ def load_trace(
 
 
 def loaded(workload: Workload) -> _core.LoadedTrace:
-    """What ``_core.run`` takes."""
+    """The trace as ``_core.run`` takes it."""
     return workload._trace
 
 

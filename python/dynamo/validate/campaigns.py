@@ -106,7 +106,7 @@ def batched_tokens(row: Measurement) -> int:
 
 
 def vllm_running(row: Measurement, clients: int) -> int:
-    """vLLM's max_num_seqs: the number of clients where the script says so, otherwise more than any load."""
+    """vLLM's max_num_seqs for one rank: the number of clients where the script says so, otherwise its default."""
     told = (row.system in _HOPPER and ("70B" in row.model or "gpt-oss" in row.model)) or "Kimi" in row.model
     return clients if told else 1024
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dynamo.validate import campaigns, stand_ins
@@ -15,6 +17,8 @@ from dynamo.validate.sources.silicon import CAMPAIGNS
 _PER_RANK = ("max_num_seqs", "max_num_batched_tokens")
 # Requests of a run that is described by a rate or a number of clients only.
 _OPEN_LOOP_REQUESTS = 300
+# Engine arguments that say how long passes take, apart from the polynomial of no GPU in particular.
+_TIMING = ("aic_system", "planner_profile_data", "engine_type")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Rules:
     own_scheduler: With the engine's own scheduling rules (``scheduler`` "vllm" or "sglang") instead of Dynamo's mocker.
     receive_interval: With the ``scheduler_recv_interval`` that the scripts give SGLang.
     engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
+        ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
     """
 
     own_scheduler: bool = True
@@ -38,7 +43,8 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
     else:
         replay = _recorded_replay(measurement, rules)
     engine = _overridden(replay.engine, rules.engine)
-    return Replay(measurement, engine, replay.workload, replay.stand_ins)
+    pool = replay.pool if "aic_system" in engine else None
+    return replace(replay, engine={**engine, **_scheduler(engine, rules)}, pool=pool)
 
 
 def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
@@ -50,50 +56,68 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
     model, types = checkpoint(row.model, row.precision)
     if campaigns.has_fp8_cache(row):
         types = {**types, "kv_cache": "fp8"}
-    engine = {
+    engine: dict[str, Any] = {
         **_aic(row, model, types, spread, dense=is_dense(row.model)),
         **_limits(row, clients, spread.attention_dp, rules),
     }
-    words: tuple[str, ...] = ()
-    if instead := stand_ins.stand_in(row):
-        engine |= instead.engine
-        words = (instead.words,)
     isl, osl = campaigns.lengths(row)
     workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
-    return Replay(row, {**engine, **_scheduler(row, engine, rules)}, workload, words)
+    instead = stand_ins.stand_in(row)
+    if instead is None:
+        return Replay(row, engine, workload)
+    pool = engine if "aic_system" in instead.engine else None
+    return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), pool)
 
 
 def _recorded_replay(measurement: Measurement, rules: Rules) -> Replay:
     """Any other source: what it says about the engine, and the load that it describes or recorded."""
     if measurement.mode != "agg":
         raise Refusal("disaggregated: pools are not replayed")
-    if not measurement.engine and "engine_type" not in rules.engine:
-        raise Refusal("the source does not say which engine ran: give --engine '{\"engine_type\": ...}'")
     spread = measurement.parallelism
-    engine: dict[str, Any] = {}
+    engine: dict[str, Any] = {"engine_type": measurement.engine} if measurement.engine else {}
     if measurement.system and measurement.model:
         model, types = checkpoint(measurement.model, measurement.precision)
-        engine = _aic(measurement, model, types, spread, dense=is_dense(measurement.model))
+        engine |= _aic(measurement, model, types, spread, dense=is_dense(measurement.model))
+    elif not any(name in rules.engine for name in _TIMING):
+        raise Refusal(
+            "the source does not say which model ran on which GPU: put deployment.json beside it, or give --engine"
+        )
     engine |= measurement.engine_args
     for name in _PER_RANK:
         if name in engine:
             engine[name] *= spread.attention_dp
-    return Replay(measurement, {**engine, **_scheduler(measurement, engine, rules)}, _workload(measurement))
+    workload, words = _workload(measurement)
+    return Replay(measurement, engine, workload, words)
 
 
-def _workload(measurement: Measurement) -> ClosedLoop | OpenLoop | Recorded:
-    requests, clients = measurement.requests, measurement.concurrency
-    if requests is not None and (requests.arrival_ms or clients is not None):
-        return Recorded(requests, None if requests.arrival_ms else clients)
+def _workload(measurement: Measurement) -> tuple[ClosedLoop | OpenLoop | Recorded, tuple[str, ...]]:
+    """The load, and what stands in for what is not known of it."""
+    requests, clients, rate = measurement.requests, measurement.concurrency, measurement.request_rate
+    if requests is not None and (clients is not None or requests.arrival_ms):
+        return Recorded(requests, clients), ()
+    if requests is not None and rate is not None:
+        drawn = replace(requests, arrival_ms=_poisson(rate, len(requests.isl)))
+        return Recorded(drawn), ("arrivals drawn from a Poisson process of the rate that was asked for",)
     if measurement.isl is None or measurement.osl is None:
         raise Refusal("lengths of prompts and answers unknown")
+    words: tuple[str, ...] = ()
+    if measurement.source != "accelmark":
+        words = ("all prompts and answers of mean length",)
+    else:
+        words = ("lengths drawn from the percentiles of the data set",)
     if clients is not None:
         count = measurement.request_count or campaigns.REQUESTS_PER_CLIENT * clients
-        return ClosedLoop(clients, count, measurement.isl, measurement.osl)
-    if measurement.request_rate is not None:
-        count = measurement.request_count or _OPEN_LOOP_REQUESTS
-        return OpenLoop(measurement.request_rate, count, measurement.isl, measurement.osl)
+        return ClosedLoop(clients, count, measurement.isl, measurement.osl), words
+    if rate is not None:
+        return OpenLoop(rate, measurement.request_count or _OPEN_LOOP_REQUESTS, measurement.isl, measurement.osl), words
     raise Refusal("neither arrivals nor a number of clients nor a rate are known")
+
+
+def _poisson(rate: float, requests: int) -> list[float]:
+    """Arrivals of a Poisson process, the same ones every time, in ms from the first."""
+    draw = random.Random(0)
+    gaps = [0.0, *(draw.expovariate(rate) * 1e3 for _ in range(requests - 1))]
+    return list(itertools.accumulate(gaps))
 
 
 def _aic(
@@ -122,7 +146,7 @@ def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[st
     if row.engine == "vllm":
         return {
             "enable_prefix_caching": False,
-            "max_num_seqs": campaigns.vllm_running(row, clients),
+            "max_num_seqs": ranks * campaigns.vllm_running(row, clients),
             "max_num_batched_tokens": ranks * campaigns.batched_tokens(row),
         }
     chunk = campaigns.sglang_chunk(row)
@@ -138,18 +162,22 @@ def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[st
     return {"max_num_seqs": campaigns.sglang_running(row), "sglang": sglang}
 
 
-def _scheduler(measurement: Measurement, engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """The engine's own scheduling rules, which need a budget of at least one token per running request with vLLM."""
-    if not rules.own_scheduler or measurement.engine not in ("vllm", "sglang"):
+def _scheduler(engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """The engine's own scheduling rules; vLLM's need a budget of at least one token per running request."""
+    kind = engine.get("engine_type")
+    if not rules.own_scheduler or "scheduler" in rules.engine or kind not in ("vllm", "sglang"):
         return {}
-    chosen: dict[str, Any] = {"scheduler": measurement.engine}
+    chosen: dict[str, Any] = {"scheduler": kind}
     budget, running = engine.get("max_num_batched_tokens"), engine.get("max_num_seqs")
-    if measurement.engine == "vllm" and budget and running and budget < running:
+    if kind == "vllm" and budget and running and budget < running:
         chosen["max_num_seqs"] = budget
     return chosen
 
 
 def _overridden(engine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine arguments of which those given win. Measured durations take the place of the SDK's predictions."""
+    if "planner_profile_data" in given:
+        engine = {name: value for name, value in engine.items() if not name.startswith("aic_")}
     merged = {**engine, **given}
     if isinstance(engine.get("sglang"), Mapping) and isinstance(given.get("sglang"), Mapping):
         merged["sglang"] = {**engine["sglang"], **given["sglang"]}

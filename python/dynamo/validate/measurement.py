@@ -127,3 +127,5 @@ class Replay:
     workload: ClosedLoop | OpenLoop | Recorded
     # What stands in for what was measured, in words; empty if nothing does.
     stand_ins: tuple[str, ...] = ()
+    # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU.
+    pool: Mapping[str, Any] | None = None

@@ -13,6 +13,7 @@ from typing import Any
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
 from dynamo.validate.measurement import ClosedLoop, Figures, OpenLoop, Recorded, Refusal, Replay, Requests
+from dynamo.validate.static import session_of
 
 # One id stands for a whole prompt: prompts of recorded requests share nothing.
 _WHOLE_PROMPT = 1 << 20
@@ -37,7 +38,7 @@ def simulate(replay: Replay) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = _run(replay, MockEngineArgs(**replay.engine))
+            report = _run(replay, MockEngineArgs(**engine_args(replay)))
     except (ValueError, TypeError, RuntimeError) as error:
         raise Refusal(" ".join(str(error).split())) from error
     if rejected := report["rejected_requests"]:
@@ -46,6 +47,18 @@ def simulate(replay: Replay) -> Outcome:
     if isinstance(replay.workload, Recorded):
         single = {name: report.requests[column].tolist() for name, column in _COLUMNS.items()}
     return Outcome(_figures(report, "ttft_ms"), _figures(report, "tpot_ms"), **single)
+
+
+def engine_args(replay: Replay) -> dict[str, Any]:
+    """The engine arguments of a replay, with the KV pool of the GPU that was measured. Raises ValueError."""
+    if replay.pool is None or "num_gpu_blocks" in replay.engine:
+        return dict(replay.engine)
+    run_synthetic_trace_replay(1, 1, 1, extra_engine_args=MockEngineArgs(**replay.pool), rows=False)
+    session = session_of(replay.pool)
+    if session is None or session.pool_blocks is None:
+        raise ValueError("num_gpu_blocks: the SDK has not estimated the KV pool")
+    ranks = int(replay.pool.get("aic_attention_dp_size", 1))
+    return {**replay.engine, "num_gpu_blocks": ranks * session.pool_blocks}
 
 
 def _run(replay: Replay, engine: MockEngineArgs) -> Report:

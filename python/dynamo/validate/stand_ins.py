@@ -1,14 +1,14 @@
 """Where the AIC SDK has no data for what was measured, or wrong data, and what takes their place.
 
-Every replay lists what stands in for what; a measurement without an entry here uses the SDK's data for its own GPU, engine
-and data types.
+Every replay lists what stands in for what; a measurement without an entry here uses the SDK's data for its own GPU,
+engine and data types. The KV pool is always that of the GPU that was measured.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynamo.validate.measurement import Measurement
+from dynamo.validate.measurement import Measurement, Refusal
 
 _BLACKWELL = ("b200_sxm", "b300_sxm")
 
@@ -21,11 +21,49 @@ class StandIn(NamedTuple):
 
 
 def stand_in(row: Measurement) -> StandIn | None:
-    """What stands in for the data of a row of the silicon table, or None."""
-    if "MiniMax" in row.model and row.precision == "fp8" and row.system in _BLACKWELL:
-        # The SDK's block-wise FP8 on Blackwell takes 2.4 times as long as what was measured, and B300 has no plain FP8.
-        return StandIn(
-            f"MiniMax FP8 on {row.system}: plain FP8 kernels of b200_sxm for block-wise ones",
-            {"aic_system": "b200_sxm", "aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"},
+    """What stands in for the data of a row of the silicon table, or None. Raises Refusal where nothing can."""
+    for rule in (_deepseek_on_sglang, _minimax_fp8, _kimi_fp4, _qwen_fp8_on_hopper):
+        if found := rule(row):
+            return found
+    return None
+
+
+def _deepseek_on_sglang(row: Measurement) -> StandIn | None:
+    """The SDK has no FP8 MLA of SGLang 0.5.14. Data of bf16 attention exist, but not which rows drafted tokens."""
+    if row.engine == "sglang" and "DeepSeek" in row.model:
+        raise Refusal(
+            "DeepSeek on SGLang: no data of its FP8 attention, and rows with speculative decoding are not marked"
         )
+    return None
+
+
+def _minimax_fp8(row: Measurement) -> StandIn | None:
+    if "MiniMax" not in row.model or row.precision != "fp8":
+        return None
+    if row.system in _BLACKWELL:
+        # The SDK's block-wise FP8 on Blackwell takes 2.4 times as long as what was measured, and B300 has no plain FP8.
+        plain = {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"}
+        if row.system == "b200_sxm":
+            return StandIn("MiniMax FP8 on b200_sxm: plain FP8 kernels for block-wise ones", plain)
+        words = "MiniMax FP8 on b300_sxm: plain FP8 kernels of b200_sxm for block-wise ones"
+        return StandIn(words, {**plain, "aic_system": "b200_sxm"})
+    if row.parallelism.tp == row.parallelism.moe_tp == 8:
+        # An expert's 1,536 columns on 8 GPUs are one block and a half on each, which block-wise data do not have.
+        words = "MiniMax FP8 on 8 GPUs without expert parallelism: plain FP8 kernels for block-wise ones"
+        return StandIn(words, {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"})
+    return None
+
+
+def _kimi_fp4(row: Measurement) -> StandIn | None:
+    if "Kimi" in row.model and row.precision == "fp4" and row.system == "b300_sxm":
+        # The SDK's decode steps for B300 take 43 % longer than what was measured, those for B200 14 %.
+        return StandIn("Kimi NVFP4 on b300_sxm: kernels of b200_sxm", {"aic_system": "b200_sxm"})
+    return None
+
+
+def _qwen_fp8_on_hopper(row: Measurement) -> StandIn | None:
+    if row.engine == "sglang" and "Qwen3.5" in row.model and row.precision == "fp8" and row.system == "h200_sxm":
+        # The SDK has no attention over an FP8 cache on this GPU; most layers of the model are linear attention.
+        words = "Qwen3.5 FP8 on h200_sxm: attention over a bf16 KV cache for one in FP8"
+        return StandIn(words, {"aic_kv_cache_dtype": "bfloat16"})
     return None

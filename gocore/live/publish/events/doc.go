@@ -1,6 +1,6 @@
-// Package events is what workers tell routers and planners: what is cached, how loaded they are, what their passes did.
+// Package events has the messages of workers to routers and planners: what is cached, the load, and what passes did.
 //
-// It only computes: changes and times go in, messages come out. Sockets and clocks are elsewhere.
+// It only computes: changes and times go in, messages come out. Package publish has the sockets and clocks.
 //
 //	blocks.Change ---> Feed -------> RouterEvent --\
 //	              \                                 >--> Envelope --> ZeroMQ frames of the event plane
@@ -14,13 +14,13 @@
 //
 //   - The load of a rank is reported whatever other ranks do; the reference keeps one slot for all ranks of a worker and
 //     loses what is overwritten within a millisecond.
-//   - Engine-native events have nil where the reference leaves a field out, which shifts those behind it, so that its own
-//     subscribers refuse every removal.
+//   - Engine-native events have nil where the reference leaves a field out. That omission shifts the fields behind it, so that
+//     subscribers of the reference refuse every removal.
 //   - A dump of everything is always made from what is cached now; the reference sends the events themselves while it
 //     still has all of them.
 //
-// Decoders accept unknown members, never allocate more than what is there, and refuse everything else with an error.
+// Decoders skip unknown members, never allocate more than has arrived, and refuse everything else with an error.
 //
-// routerevent.go has the KV events, envelope.go what they travel in, feed.go their way from an engine's changes; index.go
-// and recovery.go help routers that missed some; load.go, forwardpass.go and native.go are the other messages.
+// routerevent.go has the KV events, envelope.go their envelope, and feed.go makes them from the changes of an engine; index.go
+// and recovery.go help routers that have missed some; load.go, forwardpass.go and native.go are the other messages.
 package events

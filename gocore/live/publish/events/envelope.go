@@ -13,7 +13,7 @@ const (
 	ForwardPassTopic = "forward-pass-metrics" // ForwardPass
 )
 
-// Envelope is what travels on the event plane.
+// Envelope is a message of the event plane.
 type Envelope struct {
 	PublisherID uint64
 	Sequence    uint64 // of the publisher, from 0
@@ -68,7 +68,7 @@ func ParseEnvelope(b []byte) (e Envelope, err error) {
 	return e, err
 }
 
-// FrameError says what is wrong with a ZeroMQ message of the event plane.
+// FrameError is the error of a malformed ZeroMQ message of the event plane.
 type FrameError string
 
 func (e FrameError) Error() string { return "event message: " + string(e) }

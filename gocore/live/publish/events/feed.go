@@ -23,7 +23,7 @@ func NewFeed(workerID uint64, dpRank uint32) *Feed {
 	return &Feed{workerID: workerID, dpRank: dpRank, filter: removeFilter{}, index: newIndex()}
 }
 
-// Apply takes note of changes and returns the events to publish, in order. Their ids go up by one, from 1.
+// Apply records changes and returns the events to publish, in order. Their ids go up by one, from 1.
 func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 	events := make([]RouterEvent, 0, len(changes))
 	for i := range changes {
@@ -40,7 +40,7 @@ func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 	return events
 }
 
-// data is what a change means to routers, if anything.
+// data is the router event of a change, if there is one.
 func (f *Feed) data(c *blocks.Change) (d Data, ok bool) {
 	if c.Kind == kvcache.Removed {
 		hashes := f.filter.removed(c.Blocks)
@@ -78,7 +78,7 @@ func (f removeFilter) stored(list []blocks.Block) {
 	}
 }
 
-// removed takes blocks away, and returns the hashes that none is left of or none was known of.
+// removed removes blocks, and returns the hashes of which no block is left or none was known.
 func (f removeFilter) removed(list []blocks.Block) []uint64 {
 	hashes := make([]uint64, 0, len(list))
 	for _, b := range list {

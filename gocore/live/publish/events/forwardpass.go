@@ -126,7 +126,7 @@ func (c *PassCounter) Next(work engine.Work, wallTimeS, nowMs float64) ForwardPa
 // DueMs is when the next heartbeat is due.
 func (c *PassCounter) DueMs() float64 { return c.lastMs + heartbeatMs }
 
-// Heartbeat is the description of having done nothing, if it is time for that.
+// Heartbeat describes a second without a pass, if one is due.
 func (c *PassCounter) Heartbeat(nowMs float64) (f ForwardPass, due bool) {
 	if nowMs < c.DueMs() {
 		return ForwardPass{}, false

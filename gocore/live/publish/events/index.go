@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// index is what routers are supposed to know of a rank's cache: blocks by hash, each with the one before it.
+// index is the cache of a rank as routers should know it: blocks by hash, each with the one before it.
 type index struct {
 	blocks map[uint64]indexed
 	added  uint64 // so far
@@ -15,12 +15,12 @@ type indexed struct {
 	hash, tokensHash uint64
 	parent           uint64
 	hasParent        bool
-	order            uint64 // in which blocks came, so that a dump does not depend on the order of a map
+	order            uint64 // in which blocks were added, so that a dump does not depend on the order of a map
 }
 
 func newIndex() index { return index{blocks: make(map[uint64]indexed)} }
 
-// apply notes an event.
+// apply records an event.
 func (x *index) apply(d Data) {
 	switch {
 	case d.Stored != nil:
@@ -52,8 +52,7 @@ func (x *index) store(s *Stored) {
 }
 
 // dump lists all blocks that a prompt can still reach, as chains: runs of blocks that end at a leaf or where paths part,
-// each after the one it continues. A block whose ancestors are gone is no use to a router until they come back, and then
-// it would have to be told of both.
+// each after the one it continues. A block whose ancestors are gone is left out: it is of no use to a router until they come back.
 func (x *index) dump() []Stored {
 	children := make(map[uint64][]indexed)
 	var open []indexed // where chains begin that are still to be listed
@@ -76,7 +75,7 @@ func (x *index) dump() []Stored {
 		for {
 			chain.Blocks = append(chain.Blocks, StoredBlock{BlockHash: b.hash, TokensHash: b.tokensHash})
 			next := children[b.hash]
-			delete(children, b.hash) // equal hashes could make a circle
+			delete(children, b.hash) // equal hashes could make a cycle
 			if len(next) != 1 {
 				slices.Reverse(next)
 				open = append(open, next...)

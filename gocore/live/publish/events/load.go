@@ -2,7 +2,7 @@ package events
 
 import "github.com/tinylib/msgp/msgp"
 
-// ActiveLoad is how much a rank has to do. Workers give KVUsedBlocks; frontends, on the same topic, the other two.
+// ActiveLoad is the load of a rank. Workers send KVUsedBlocks; frontends, on the same topic, the other two.
 type ActiveLoad struct {
 	WorkerID            uint64
 	DPRank              uint32
@@ -46,15 +46,15 @@ func ParseActiveLoad(b []byte) (l ActiveLoad, err error) {
 // loadDelayMs is how long a change of load waits for further ones.
 const loadDelayMs = 1
 
-// LoadGauge decides when the load of one rank is worth a message: when it has changed, and 1 ms after it began to. A load
-// that is back where it was by then is not. The zero value reports an idle rank.
+// LoadGauge decides when the load of one rank is published: 1 ms after it began to change. A load that is back at its old value by
+// then is not published. The zero value is that of an idle rank.
 type LoadGauge struct {
 	published, used uint64
 	changing        bool
 	dueMs           float64
 }
 
-// Set notes the load at an instant.
+// Set records the load at an instant.
 func (g *LoadGauge) Set(usedBlocks uint64, nowMs float64) {
 	g.used = usedBlocks
 	if !g.changing && g.used != g.published {
@@ -65,7 +65,7 @@ func (g *LoadGauge) Set(usedBlocks uint64, nowMs float64) {
 // DueMs is when Take should be called, if at all.
 func (g *LoadGauge) DueMs() (dueMs float64, pending bool) { return g.dueMs, g.changing }
 
-// Take returns the load to publish, if it is time for that.
+// Take returns the load to publish, if one is due.
 func (g *LoadGauge) Take(nowMs float64) (usedBlocks uint64, publish bool) {
 	if !g.changing || nowMs < g.dueMs {
 		return 0, false

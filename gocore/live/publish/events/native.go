@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/live/blocks"
 )
 
-// replayedMessages is how many engine-native messages are kept for subscribers who missed some.
+// replayedMessages is how many engine-native messages are kept for subscribers that missed some.
 const replayedMessages = 10_000
 
 // Native is the KV events of one rank in vLLM's own format: arrays instead of maps, and tokens instead of their hash.

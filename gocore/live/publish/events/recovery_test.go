@@ -88,7 +88,7 @@ func TestTreeDump(t *testing.T) {
 		{"paths part", []blocks.Change{stored(0, 1, 2, 3), stored(2, 4, 5), stored(2, 6)}, "0 stored 1 2; 1 stored after 2: 3; 2 stored after 2: 4 5; 3 stored after 2: 6; "},
 		{"two roots", []blocks.Change{stored(0, 5), stored(0, 1), stored(5, 6)}, "0 stored 5 6; 1 stored 1; "},
 		{"a leaf is gone", []blocks.Change{stored(0, 1, 2, 3), removed(3)}, "0 stored 1 2; "},
-		{"what nobody can reach", []blocks.Change{stored(0, 1, 2, 3), stored(0, 8), removed(2)}, "0 stored 1; 1 stored 8; "},
+		{"blocks out of reach", []blocks.Change{stored(0, 1, 2, 3), stored(0, 8), removed(2)}, "0 stored 1; 1 stored 8; "},
 		{"and can again", []blocks.Change{stored(0, 1, 2, 3), removed(2), stored(1, 2)}, "0 stored 1 2 3; "},
 		{"nothing", []blocks.Change{stored(0, 1), removed(1)}, ""},
 	} {

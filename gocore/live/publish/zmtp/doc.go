@@ -1,4 +1,4 @@
-// Package zmtp is the server half of ZeroMQ over TCP: PUB sockets that announce, and ROUTER sockets that answer.
+// Package zmtp is the server half of ZeroMQ over TCP: PUB sockets, which publish messages, and ROUTER sockets, which answer requests.
 //
 //	Send ---> queue of subscriber A ---> connection      bounded: a subscriber that reads too slowly loses messages,
 //	    \---> queue of subscriber B ---> connection      one that stops reading for 30 s is disconnected
@@ -7,16 +7,16 @@
 // type of the socket, then messages, each of one or more frames. Subscriptions come as messages, or from peers that
 // speak 3.1 in spite of our greeting as commands; both are understood.
 //
-// Why not a library: these ports are open to the network, and a simulator must survive what comes in. The one library
-// there is in Go (go-zeromq/zmq4 0.17, which the tests use as the other side) accepts one peer at a time, so that a peer
-// that connects and says nothing keeps all later ones out; it allocates what a frame's length says before the frame is
-// there, so that ten bytes end the process; and it sends to one subscriber after the other.
+// Why not a library: these ports are open to the network, and a simulator must survive whatever arrives there. The only pure Go
+// library (go-zeromq/zmq4 0.17, which the tests use as the other side) accepts one peer at a time, so a peer that connects and
+// sends nothing keeps all later ones out. It allocates as many bytes as a frame promises before they arrive, so ten bytes can end
+// the process. And it sends to one subscriber after the other.
 //
-// What holds here, whatever peers send:
+// This package guarantees, whatever peers send:
 //
-//   - Send never waits, and costs nothing if nobody wants the topic.
+//   - Send never waits, and costs nothing if no subscriber wants the topic.
 //   - A peer has ten seconds to introduce itself, may send frames of 1 KiB at most, and cannot slow down another one.
-//   - What waits for a subscriber is bounded in messages and bytes, and so is the number of peers.
+//   - The queue of each subscriber is bounded in messages and bytes, and so is the number of peers.
 //   - Close takes no longer than a second.
 //
 // wire.go has greeting, frames and commands; server.go accepts peers; pub.go and router.go are the two sockets.

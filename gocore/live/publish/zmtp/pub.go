@@ -15,13 +15,13 @@ import (
 	"github.com/gammazero/deque"
 )
 
-// The high-water mark: what may wait for a subscriber that reads too slowly. Messages beyond either are lost to it.
+// The high-water mark: what may wait for a subscriber that reads too slowly. It does not get messages beyond either limit.
 const (
 	maxQueuedMessages = 100_000
 	maxQueuedBytes    = 16 << 20
 )
 
-// maxTopics is how many topics a subscriber may want to hear of.
+// maxTopics is how many topics a subscriber may subscribe to.
 const maxTopics = 64
 
 // Pub is a PUB socket: subscribers connect and get the messages whose first frame begins with a topic they named. Its
@@ -50,12 +50,12 @@ func (p *Pub) Port() int { return p.server.listener.Addr().(*net.TCPAddr).Port }
 // Dropped is how many messages were lost because subscribers read too slowly.
 func (p *Pub) Dropped() uint64 { return p.dropped.Load() }
 
-// Send queues a message for all who want it. It never waits. The frames are copied if anybody does.
+// Send queues a message for all subscribers of its topic. It never waits. The frames are copied if there are any.
 func (p *Pub) Send(frames [][]byte) {
 	p.SendLazily(string(frames[0]), func() [][]byte { return frames })
 }
 
-// SendLazily is Send of a message that is made only if somebody wants its topic.
+// SendLazily is Send of a message that is made only if its topic has subscribers.
 func (p *Pub) SendLazily(topic string, frames func() [][]byte) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -73,7 +73,7 @@ func (p *Pub) SendLazily(topic string, frames func() [][]byte) {
 	}
 }
 
-// Close sends what is queued to those who read it at once, and closes all connections.
+// Close sends queued messages to the subscribers that read them at once, and closes all connections.
 func (p *Pub) Close() { p.server.close() }
 
 func (p *Pub) serve(conn net.Conn, r *bufio.Reader) error {
@@ -140,7 +140,7 @@ func (s *subscriber) push(message []byte) bool {
 	return true
 }
 
-// finish lets write end once everything queued is sent.
+// finish makes write end after everything queued is sent.
 func (s *subscriber) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *subscriber) finish() {
 // batchBytes is about how much write hands over to the system at once.
 const batchBytes = 64 << 10
 
-// next takes messages off the queue, as many as are there and fit a batch. None means the end.
+// next takes the messages off the queue that fit a batch. An empty result means the end.
 func (s *subscriber) next() net.Buffers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *subscriber) next() net.Buffers {
 	return batch
 }
 
-// write sends what is queued until the end, or until it takes too long. mayWrite is asked for time before each batch.
+// write sends what is queued until the end, or until it takes too long. mayWrite sets the deadline of each batch.
 func (s *subscriber) write(mayWrite func() error) {
 	for {
 		batch := s.next()
@@ -199,7 +199,7 @@ func (s *subscriber) read(r *bufio.Reader) error {
 	}
 }
 
-// command takes a subscription as peers of ZMTP 3.1 send it, or sign of life.
+// command handles a subscription as peers of ZMTP 3.1 send it, or a ping.
 func (s *subscriber) command(body []byte) error {
 	name, data, err := splitCommand(body)
 	switch {
@@ -210,14 +210,14 @@ func (s *subscriber) command(body []byte) error {
 	case name == "CANCEL":
 		s.cancel(string(data))
 	case name == "PING" && len(data) >= 2:
-		s.push(appendCommand(nil, "PONG", data[2:])) // behind the time-out is what they want back
+		s.push(appendCommand(nil, "PONG", data[2:])) // after the time-out comes the context, which goes back
 	case name == "ERROR":
 		return fmt.Errorf("the peer reports %q", data)
 	}
 	return nil
 }
 
-// message takes a subscription as peers of ZMTP 3.0 send it. Other messages mean nothing.
+// message handles a subscription as peers of ZMTP 3.0 send it. Other messages are ignored.
 func (s *subscriber) message(r *bufio.Reader, first frame) error {
 	message, err := readMessage(r, first)
 	if err != nil || len(message) != 1 || len(message[0]) == 0 {

@@ -28,7 +28,7 @@ func ListenRouter(address string, log *slog.Logger, answer func(request [][]byte
 // Port is the TCP port that the socket is bound to.
 func (r *Router) Port() int { return r.server.listener.Addr().(*net.TCPAddr).Port }
 
-// Close sends what is being sent to those who read it at once, and closes all connections.
+// Close finishes replies to the peers that read them at once, and closes all connections.
 func (r *Router) Close() { r.server.close() }
 
 func (r *Router) serve(conn net.Conn, in *bufio.Reader) error {
@@ -52,7 +52,7 @@ func (r *Router) serve(conn net.Conn, in *bufio.Reader) error {
 	}
 }
 
-// pong answers a sign of life. Other commands mean nothing.
+// pong answers a ping. Other commands are ignored.
 func pong(out *bufio.Writer, command []byte) error {
 	name, data, err := splitCommand(command)
 	if err != nil || name != "PING" || len(data) < 2 {

@@ -18,7 +18,7 @@ const (
 	maxPeers = 256
 	// handshakeTimeout is how long a peer may take to introduce itself.
 	handshakeTimeout = 10 * time.Second
-	// stallTimeout is how long a peer may not read while there is something for it. It will reconnect.
+	// stallTimeout is how long a peer may go without reading while there is something for it. It will reconnect.
 	stallTimeout = 30 * time.Second
 	// lingerTimeout is how long messages may still be sent while the socket is closed.
 	lingerTimeout = time.Second
@@ -31,7 +31,7 @@ type server struct {
 	listener   net.Listener
 	socketType string
 	peerTypes  []string
-	serve      func(net.Conn, *bufio.Reader) error // until the peer is done for
+	serve      func(net.Conn, *bufio.Reader) error // until the connection ends
 	log        *slog.Logger
 
 	mu     sync.Mutex
@@ -85,7 +85,7 @@ func (s *server) accept() {
 	}
 }
 
-// admit counts a peer in, unless the socket is closed or full.
+// admit adds a peer, unless the socket is closed or full.
 func (s *server) admit(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *server) mayWrite(conn net.Conn) error {
 	return err
 }
 
-// unlessClosed sets a deadline, but not over those of close.
+// unlessClosed sets a deadline, but does not overwrite those of close.
 func (s *server) unlessClosed(set func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *server) unlessClosed(set func() error) error {
 	return set()
 }
 
-// close stops accepting and reading, gives every peer the time to read what is on its way, and waits until all are gone.
+// close stops accepting and reading, gives every peer time to read what is being sent, and waits until all connections are closed.
 func (s *server) close() {
 	s.listener.Close()
 	s.mu.Lock()

@@ -20,7 +20,7 @@ const (
 	knownFlags  = moreFlag | longFlag | commandFlag
 )
 
-// What peers are accepted to send. Subscriptions and requests are short.
+// Limits for what peers send. Subscriptions and requests are short.
 const (
 	maxFrameBytes = 1024
 	maxFrames     = 8
@@ -88,7 +88,7 @@ func readSize(r *bufio.Reader, flags byte) (uint64, error) {
 	return binary.BigEndian.Uint64(long[:]), err
 }
 
-// readMessage reads the frames of a message, the first of which is there already.
+// readMessage reads the frames of a message after its first one.
 func readMessage(r *bufio.Reader, first frame) ([][]byte, error) {
 	message := [][]byte{first.body}
 	for f := first; f.more; {
@@ -128,13 +128,13 @@ func appendFrame(b []byte, flags byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// appendCommand appends a command: its name and what belongs to it.
+// appendCommand appends a command: its name and its data.
 func appendCommand(b []byte, name string, data []byte) []byte {
 	body := append([]byte{byte(len(name))}, name...)
 	return appendFrame(b, commandFlag, append(body, data...))
 }
 
-// splitCommand takes the body of a command apart.
+// splitCommand splits the body of a command into name and data.
 func splitCommand(body []byte) (name string, data []byte, err error) {
 	if len(body) == 0 || int(body[0]) > len(body)-1 {
 		return "", nil, errors.New("a command without a name")
@@ -143,7 +143,7 @@ func splitCommand(body []byte) (name string, data []byte, err error) {
 	return string(body[1:end]), body[end:], nil
 }
 
-// socketTypeProperty is the one thing that peers must tell of themselves.
+// socketTypeProperty is the one property that peers must send.
 const socketTypeProperty = "Socket-Type"
 
 // ready is the command that ends the handshake.
@@ -153,7 +153,7 @@ func ready(socketType string) []byte {
 	return appendCommand(nil, "READY", append(data, socketType...))
 }
 
-// readReady reads that command of a peer, whose type must be one of those wanted.
+// readReady reads the READY command of a peer, whose socket type must be one of those wanted.
 func readReady(r *bufio.Reader, wanted []string) error {
 	f, err := readFrame(r)
 	if err != nil {

@@ -111,7 +111,7 @@ func frames(parts ...string) [][]byte {
 
 func TestPub(t *testing.T) {
 	p := listenPub(t)
-	p.Send(frames("kv", "nobody hears this"))
+	p.Send(frames("kv", "no subscriber yet"))
 	kv, all := subscribe(t, p, "kv"), subscribe(t, p, "")
 	long := strings.Repeat("x", 300)
 	p.Send(frames("kv-events", "", long))
@@ -235,7 +235,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// TestStalledSubscriber: one that never reads loses messages beyond the high-water mark, and nobody else does.
+// TestStalledSubscriber: one that never reads loses messages beyond the high-water mark, and no other one does.
 func TestStalledSubscriber(t *testing.T) {
 	p := listenPub(t)
 	dial(t, p.Port(), greeting(), ready("SUB"), sub(""))
@@ -291,7 +291,7 @@ func TestTooManyPeers(t *testing.T) {
 	}
 }
 
-// TestSendsWhatIsQueued: Close does not cut off those who read.
+// TestSendsWhatIsQueued: Close does not cut off subscribers that read.
 func TestSendsWhatIsQueued(t *testing.T) {
 	p := listenPub(t)
 	s := subscribe(t, p, "")

@@ -11,13 +11,13 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 )
 
-// Config says where etcd is and how a worker introduces itself.
+// Config says where etcd is and how a worker logs in.
 type Config struct {
 	Endpoints []string      // URLs of the members of one cluster
 	LeaseTTL  time.Duration // how long records outlive a worker that was killed; whole seconds
 	// Username and Password are "" without authentication by password.
 	Username, Password string
-	// CA, ClientCert and ClientKey are PEM files, "" for none: who is trusted, and with what to be.
+	// CA, ClientCert and ClientKey are PEM files, "" for none: the authority that is trusted, and the certificate and key of this process.
 	CA, ClientCert, ClientKey string
 }
 
@@ -26,8 +26,8 @@ const (
 	standardLeaseTTL = 10 * time.Second
 )
 
-// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. A lease time of zero or
-// that is not a number is the standard one.
+// FromEnvironment reads the variables that all processes of a deployment share. getenv looks them up. A lease time that is
+// zero or not a number is replaced by the default.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	c := Config{
 		LeaseTTL:   standardLeaseTTL,
@@ -99,7 +99,7 @@ func (c *Config) Check() error {
 	return err
 }
 
-// tls returns what encrypted connections need, nil if nothing is set. Servers are always verified, by default against the
+// tls returns the configuration of encrypted connections, nil if nothing is set. Servers are always verified, by default against the
 // authorities that the host trusts.
 func (c *Config) tls() (*tls.Config, error) {
 	if !c.secure() {

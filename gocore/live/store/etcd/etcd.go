@@ -25,7 +25,7 @@ import (
 const (
 	requestTimeout = 5 * time.Second // of one operation, reconnecting included
 	probeTimeout   = 3 * time.Second // to find out at the start whether there is a server
-	revokeTimeout  = 2 * time.Second // to take leave
+	revokeTimeout  = 2 * time.Second // to revoke the lease at the end
 	retryDelay     = 500 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type Store struct {
 	ttl    time.Duration
 	log    *slog.Logger
 
-	mu     sync.Mutex        // held while etcd is asked: what is asked for does not overtake what was before
+	mu     sync.Mutex        // locked during a call of etcd, so that calls do not overtake each other
 	own    map[string]string // documents by key: what should be there
 	closed bool
 	stop   context.CancelFunc
@@ -62,7 +62,7 @@ func Open(ctx context.Context, c Config, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// connect sets the client, and with a password finds out whether etcd accepts it.
+// connect sets the client, and checks that etcd accepts the password, if there is one.
 func (s *Store) connect(ctx context.Context, c Config) error {
 	tls, err := c.tls()
 	if err != nil {
@@ -82,13 +82,13 @@ func (s *Store) connect(ctx context.Context, c Config) error {
 	s.client, err = clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints,
 		TLS:       tls,
-		// Connections that are cut without a word end after some seconds, and an etcd that has been away for long is found
-		// again within one.
+		// A connection that was cut without notice ends after some seconds. An etcd that is back after a long outage is found
+		// within a second.
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 		PermitWithoutStream:  true,
 		DialOptions:          options,
-		Logger:               zap.NewNop(), // what matters comes back as errors
+		Logger:               zap.NewNop(), // everything that matters is returned as an error
 	})
 	if err != nil || s.login == nil {
 		return err
@@ -101,7 +101,8 @@ func (s *Store) connect(ctx context.Context, c Config) error {
 	return err
 }
 
-// probe returns nil as soon as one of the servers can be connected to: the client of etcd would wait for that to happen.
+// probe returns nil as soon as one of the servers accepts a connection, and an error if none does: the client of etcd would go on
+// waiting.
 func probe(ctx context.Context, endpoints []string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -158,7 +159,7 @@ func (s *Store) Put(r discovery.Record) error {
 	return nil
 }
 
-// Delete implements [discovery.Store]. If etcd does not answer the record goes as soon as it does.
+// Delete implements [discovery.Store]. If etcd does not answer, the record is removed as soon as it does.
 func (s *Store) Delete(bucket discovery.Bucket, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +192,7 @@ func (s *Store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	return all, nil
 }
 
-// Close implements [discovery.Store]. All records go at once; if etcd does not answer, when the lease expires.
+// Close implements [discovery.Store]. All records are removed at once, or if etcd does not answer, when the lease expires.
 func (s *Store) Close() error {
 	s.stop()
 	<-s.done

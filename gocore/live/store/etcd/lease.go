@@ -16,8 +16,8 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// grant takes the lease: a new one at first, later the same number again. One that exists is fine, an answer may have been
-// lost. It goes around the client's own Grant, which has no argument for the number.
+// grant takes the lease: a new one at first, later the same number again. A lease that exists already is no error, as an answer may
+// have been lost. The Grant of the client cannot be used: it has no argument for the number.
 func (s *Store) grant(ctx context.Context) error {
 	leases := etcdserverpb.NewLeaseClient(s.client.ActiveConnection())
 	request := &etcdserverpb.LeaseGrantRequest{TTL: int64(s.ttl / time.Second), ID: int64(s.lease)}
@@ -71,7 +71,7 @@ func (s *Store) report(err error, before bool) {
 	}
 }
 
-// renew makes sure that the lease lives and that the records of this worker, and no others, hang on it.
+// renew makes sure that the lease lives, and that exactly the records of this worker are attached to it.
 func (s *Store) renew(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Store) renew(ctx context.Context) error {
 	return s.restore(ctx)
 }
 
-// extend has the lease live for its whole time again.
+// extend starts the time to live of the lease again.
 func (s *Store) extend(ctx context.Context) error {
 	for {
 		var used string
@@ -99,13 +99,13 @@ func (s *Store) extend(ctx context.Context) error {
 		if s.login == nil || !refusedToken(err) {
 			return err
 		}
-		if err := s.login.renew(ctx, s.client.ActiveConnection(), used); err != nil { // calls do so themselves, streams do not
+		if err := s.login.renew(ctx, s.client.ActiveConnection(), used); err != nil { // the interceptor does that for calls, not for streams
 			return err
 		}
 	}
 }
 
-// restore writes what is missing and removes what should not be there.
+// restore writes missing records and removes records that should not exist.
 func (s *Store) restore(ctx context.Context) error {
 	lease, err := s.client.TimeToLive(ctx, s.lease, clientv3.WithAttachedKeys())
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) restore(ctx context.Context) error {
 	return err
 }
 
-// create writes a record that must not exist. One that hangs on the own lease is there since an answer was lost.
+// create writes a record that must not exist. If it is attached to the own lease, an earlier answer was lost, which is no error.
 func (s *Store) create(ctx context.Context, key, document string) error {
 	put := clientv3.OpPut(key, document, clientv3.WithLease(s.lease))
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
@@ -146,7 +146,7 @@ func (s *Store) create(ctx context.Context, key, document string) error {
 	return err
 }
 
-// remove deletes a record if it hangs on the own lease.
+// remove deletes a record if it is attached to the own lease.
 func (s *Store) remove(ctx context.Context, key string) error {
 	own := clientv3.Compare(clientv3.LeaseValue(key), "=", s.lease)
 	_, err := s.client.Txn(ctx).If(own).Then(clientv3.OpDelete(key)).Commit()

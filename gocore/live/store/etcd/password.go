@@ -12,16 +12,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// login introduces a worker by name and password. etcd answers with a token, which goes with all later calls until etcd
-// does not know it any more: tokens that are not used expire, and an etcd that was restarted has forgotten them.
+// login logs a worker in by name and password. etcd answers with a token, which is sent with all later calls until etcd does not
+// accept it any more: unused tokens expire, and a restart of etcd makes all of them invalid.
 //
-// The client of etcd has the same by its fields Username and Password, but sends the old token along when it asks for a new
-// one. etcd refuses the question if the old token has expired, the client asks again at once, and so on for ever. It also
-// asks for a token with every renewal of a lease, and each time etcd has to check a password, which is slow by design.
+// The client of etcd can do that by its fields Username and Password, but it sends the old token along when it asks for a new
+// one. If the old token has expired, etcd refuses the request, the client asks again at once, and so on for ever. It also asks for
+// a token with every renewal of a lease, and each time etcd has to check the password, which is slow by design.
 type login struct {
 	name, password string
 
-	renewing sync.Mutex // held while a token is asked for: one answer serves all calls that need it
+	renewing sync.Mutex // locked while a token is requested: one answer serves all calls that need it
 	mu       sync.Mutex // guards token
 	token    string
 }
@@ -51,8 +51,8 @@ func (l *login) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 // decide.
 func (l *login) RequireTransportSecurity() bool { return false }
 
-// call makes a call, again with a new token as long as etcd does not accept the one that it had. On a slow machine a token
-// may expire before it has been used, so that once again may not be enough; ctx ends it.
+// call makes a call, and repeats it with a new token as long as etcd does not accept the token. On a slow machine a token may
+// expire before it is used, so one repetition may not be enough; ctx bounds them.
 func (l *login) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	for {
 		used := l.current()
@@ -85,7 +85,7 @@ func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, used string) e
 	return nil
 }
 
-// refusedToken reports whether etcd wants another token than the one of a call, or one at all.
+// refusedToken reports whether etcd has refused a call because of its token, or because it had none.
 func refusedToken(err error) bool {
 	err = rpctypes.Error(err)
 	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) ||

@@ -44,10 +44,10 @@ func TestPassword(t *testing.T) {
 	if _, err := Open(t.Context(), wrong, slog.Default()); err == nil || !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("got %v", err)
 	}
-	nobody := open(t, Config{Endpoints: config.Endpoints, LeaseTTL: config.LeaseTTL}) // leases are for everybody
-	defer func() { _ = nobody.Close() }()
-	if err := nobody.Put(record("b")); err == nil {
-		t.Error("anybody may write")
+	anonymous := open(t, Config{Endpoints: config.Endpoints, LeaseTTL: config.LeaseTTL}) // leases need no password
+	defer func() { _ = anonymous.Close() }()
+	if err := anonymous.Put(record("b")); err == nil {
+		t.Error("a client without a password may write")
 	}
 }
 

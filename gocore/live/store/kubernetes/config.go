@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Config says who this process is, and where the API server is.
+// Config says which pod and container this process is, and where the API server is.
 type Config struct {
 	Namespace, Pod, UID string
 	Container           string   // "" if readiness is that of the pod

@@ -9,7 +9,7 @@ import (
 // instanceID is the id of worker idx of the process whose resource has this name. Readers know that of the first.
 func instanceID(name string, idx int) uint64 {
 	if idx > 0 {
-		name += "/" + strconv.Itoa(idx) // no resource is called that
+		name += "/" + strconv.Itoa(idx) // no resource has such a name
 	}
 	const exactInFloats = 1<<53 - 1
 	return sipHash13(append([]byte(name), 0xff)) & exactInFloats

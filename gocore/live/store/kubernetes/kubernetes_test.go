@@ -295,7 +295,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	s.refuseWith(func(method string) int { return map[string]int{http.MethodGet: 403}[method] })
-	if _, err := New(t.Context(), stale, slog.Default()); err != nil { // who may not look cannot tell
+	if _, err := New(t.Context(), stale, slog.Default()); err != nil { // without the permission to look there is no error
 		t.Error(err)
 	}
 }
@@ -326,7 +326,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDeleted: a resource that somebody has deleted is written again.
+// TestDeleted: a resource that was deleted is written again.
 func TestDeleted(t *testing.T) {
 	s, c := newServer(t)
 	r := open(t, c)

@@ -23,8 +23,8 @@ const (
 	requestTimeout = 10 * time.Second
 	attempts       = 3
 	retryDelay     = 500 * time.Millisecond
-	checkInterval  = 10 * time.Second // between looks whether the resource is still there
-	fieldManager   = "dynamo-worker"  // in whose name resources are written: that of everybody who writes them
+	checkInterval  = 10 * time.Second // between checks that the resource still exists
+	fieldManager   = "dynamo-worker"  // the name under which resources are written; all writers use the same
 )
 
 var (
@@ -51,12 +51,12 @@ type Resource struct {
 	workers int           // that have been opened
 	open    int           // of them, not closed yet
 	written bool          // and not deleted
-	alien   bool          // somebody else writes it too; has been said
+	alien   bool          // another process writes it too; this was logged
 	stop    func()        // ends watch
 	done    chan struct{} // it has ended
 }
 
-// New finds the API server and checks who this process is.
+// New finds the API server and checks the identity of this process.
 func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
 	server, err := c.server()
 	if err != nil {
@@ -76,7 +76,7 @@ func New(ctx context.Context, c Config, log *slog.Logger) (*Resource, error) {
 	if err := c.checkPod(ctx, client.Resource(pods).Namespace(c.Namespace), log); err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	if c.Container != "" { // its pod outlives a container: what one of before has left would be taken for this one's
+	if c.Container != "" { // a pod outlives its containers: records that an earlier container has left would be taken for those of this one
 		if err := r.remove(ctx); err != nil {
 			return nil, fmt.Errorf("kubernetes: what an earlier container has left: %w", err)
 		}
@@ -158,7 +158,7 @@ func (r *Resource) remove(ctx context.Context) error {
 	return nil
 }
 
-// persist tries again what may succeed then.
+// persist retries a call as long as its error may go away.
 func persist(ctx context.Context, do func() error) (err error) {
 	for range attempts {
 		if err = do(); err == nil || permanent(err) || ctx.Err() != nil {
@@ -172,7 +172,7 @@ func persist(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// permanent reports whether the server knows what is asked and does not do it.
+// permanent reports whether a retry would get the same error.
 func permanent(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -193,7 +193,7 @@ func explain(err error) error {
 	return err
 }
 
-// watch looks from time to time whether the resource is there.
+// watch checks from time to time that the resource exists.
 func (r *Resource) watch(ctx context.Context) {
 	defer close(r.done)
 	ticker := time.NewTicker(r.interval)
@@ -208,7 +208,7 @@ func (r *Resource) watch(ctx context.Context) {
 	}
 }
 
-// check writes the resource again if somebody has deleted it, and tells if somebody else has written over it.
+// check writes the resource again if it was deleted, and logs an error if another process has written over it.
 func (r *Resource) check() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +222,7 @@ func (r *Resource) check() {
 	case err != nil:
 		r.log.Warn("kubernetes: the records of this process cannot be checked", "cause", err)
 	case len(found.Items) == 0:
-		r.log.Warn("kubernetes: somebody has deleted the records of this process; writing them again. If this goes on, its pod does not exist any more",
+		r.log.Warn("kubernetes: the records of this process were deleted; writing them again. If this goes on, its pod does not exist any more",
 			"resource", r.config.name(), "pod_uid", r.config.UID)
 		if err := r.apply(ctx); err != nil {
 			r.log.Warn("kubernetes: the records cannot be written", "cause", err)

@@ -12,7 +12,7 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// store is the part of one worker in the resource of its process.
+// store is the part of one worker in the resource of its process; it implements [discovery.Store].
 type store struct {
 	resource *Resource
 	id       uint64
@@ -61,7 +61,7 @@ func (s *store) Put(record discovery.Record) error {
 	return nil
 }
 
-// Delete implements [discovery.Store]. A record that cannot be removed now goes with the next change.
+// Delete implements [discovery.Store]. A record that cannot be removed now is removed with the next change.
 func (s *store) Delete(bucket discovery.Bucket, key string) error {
 	r := s.resource
 	r.mu.Lock()
@@ -79,7 +79,7 @@ func (s *store) Delete(bucket discovery.Bucket, key string) error {
 	return nil
 }
 
-// List implements [discovery.Store]; whether the pods of these records are ready it does not ask.
+// List implements [discovery.Store]. It does not check whether the pods of the records are ready.
 func (s *store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
@@ -97,8 +97,8 @@ func (s *store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	return all, nil
 }
 
-// Close implements [discovery.Store]. The last one deletes the resource. Nothing that goes wrong keeps a worker from ending:
-// the records go with its pod.
+// Close implements [discovery.Store]. The last one deletes the resource. No error keeps a worker from ending: the records are
+// deleted with its pod at the latest.
 func (s *store) Close() error {
 	r := s.resource
 	if !s.leave() {
@@ -109,7 +109,7 @@ func (s *store) Close() error {
 	return nil
 }
 
-// leave takes the records of a worker out, and reports whether it was the last one.
+// leave removes the records of a worker, and reports whether it was the last one.
 func (s *store) leave() (last bool) {
 	r := s.resource
 	r.mu.Lock()
@@ -134,7 +134,8 @@ func (s *store) leave() (last bool) {
 	return r.open == 0
 }
 
-// withdraw writes what is left, or deletes the resource if that is nothing. Without the permission it is written empty.
+// withdraw writes the records that are left, or deletes the resource if there are none. Without the permission to delete it, it is
+// written empty.
 func (r *Resource) withdraw(ctx context.Context) error {
 	if r.open > 0 {
 		return r.apply(ctx)

@@ -12,13 +12,25 @@ from types import ModuleType
 
 from dynamo._core import values
 from dynamo.validate.measurement import Measurement
-from dynamo.validate.sources import llmservingsim, silicon
+from dynamo.validate.sources import (
+    accelmark,
+    aiperf,
+    genai_perf,
+    guidellm,
+    llmservingsim,
+    sglang_bench,
+    silicon,
+    vllm_bench,
+)
+from dynamo.validate.sources.checks import BadSource
 from dynamo.validate.sources.file import MEASUREMENT_SUFFIXES, SourceFile, open_source
-from dynamo.validate.sources.values import BadSource
 
 __all__ = ["FORMATS", "BadSource", "read"]
 
-_MODULES: tuple[ModuleType, ...] = (silicon, llmservingsim)
+_MODULES: tuple[ModuleType, ...] = (
+    *(silicon, llmservingsim, sglang_bench, vllm_bench),  # both bench programs write the keys of the second
+    *(aiperf, guidellm, accelmark, genai_perf),
+)
 FORMATS: dict[str, ModuleType] = {module.FORMAT: module for module in _MODULES}
 
 
@@ -68,12 +80,12 @@ def _recognise(file: SourceFile) -> ModuleType | None:
 
 
 def _distinct(found: Sequence[Measurement]) -> Iterator[Measurement]:
-    """Rows of the silicon table without repetitions; everything else as it is."""
+    """The measurements, each once: by TTFT and TPOT in the silicon table, otherwise by file and name."""
     seen = set()
     for measurement in found:
+        key: object = (measurement.file, measurement.id)
         if measurement.source in silicon.CAMPAIGNS:
-            point = (measurement.ttft.mean, measurement.tpot.mean)
-            if point in seen:
-                continue
-            seen.add(point)
-        yield measurement
+            key = (measurement.ttft.mean, measurement.tpot.mean)
+        if key not in seen:
+            seen.add(key)
+            yield measurement

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dynamo.validate.sources.values import BadSource, json_object
+from dynamo.validate.sources.checks import BadSource, json_object
 
 MEASUREMENT_SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz", ".jsonl", ".jsonl.gz")
 # What load generators write is far smaller; more would be read into memory whole.

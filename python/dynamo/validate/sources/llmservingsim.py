@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Parallelism, Requests
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 from dynamo.validate.sources.statistics import figures
-from dynamo.validate.sources.values import BadSource, count, json_object, mapping, number, text
 
 FORMAT = "llmservingsim"
+_STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
 _PRECISIONS = {"bfloat16": "bf16", "float16": "bf16", "auto": "bf16"}
 
 
@@ -58,17 +59,10 @@ def read(file: SourceFile) -> list[Measurement]:
 def _requests(file: SourceFile) -> Requests:
     rows = []
     for where, row in file.rows():
-        queued, first, last = (
-            number(row.get(name), f"{where}: {name}") for name in ("queued_ts", "first_token_ts", "last_token_ts")
-        )
+        queued, first, last = (number(row.get(name), f"{where}: {name}") for name in _STAMPS)
         if not queued <= first <= last:
-            raise BadSource(
-                f"{where}: want queued_ts <= first_token_ts <= last_token_ts, got {queued}, {first}, {last}"
-            )
-        isl, osl = (
-            count(row.get("input_toks"), f"{where}: input_toks"),
-            count(row.get("output_toks"), f"{where}: output_toks"),
-        )
+            raise BadSource(f"{where}: want {' <= '.join(_STAMPS)}, got {queued}, {first}, {last}")
+        isl, osl = (count(row.get(name), f"{where}: {name}") for name in ("input_toks", "output_toks"))
         gap = (last - first) / (osl - 1) * 1e3 if osl > 1 else math.nan
         rows.append((queued, isl, osl, (first - queued) * 1e3, gap))
     rows.sort(key=lambda row: row[0])

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from dynamo.validate.measurement import Figures, Measurement, Parallelism
+from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
-from dynamo.validate.sources.values import BadSource, count, number
 
 FORMAT = "silicon"
 CAMPAIGNS = ("inferencex", "gap")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -16,13 +17,10 @@ class BadSource(ValueError):
 
 def count(value: object, where: str) -> int:
     """A whole number above 0 from text or JSON."""
-    try:
-        if isinstance(value, str):
-            value = int(value) if value.isascii() and len(value) < 19 else value
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-    except ValueError:
-        pass
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
         raise BadSource(f"{where}: got {values.show(value)}, want an integer above 0")
     return value
@@ -32,10 +30,8 @@ def number(value: object, where: str, *, least: float = 0.0) -> float:
     """A finite number from text or JSON, at least ``least``."""
     found = math.nan
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        try:
+        with contextlib.suppress(ValueError, OverflowError):
             found = float(value)
-        except (ValueError, OverflowError):
-            pass
     if not math.isfinite(found) or found < least:
         raise BadSource(f"{where}: got {values.show(value)}, want a number >= {least:g}")
     return found

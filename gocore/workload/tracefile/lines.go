@@ -1,4 +1,4 @@
-package workload
+package tracefile
 
 import (
 	"bufio"
@@ -19,8 +19,16 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// decompressed returns a reader of the plain text of r, which may be compressed with gzip or zstd. The content decides,
-// not a file name, so that it works for standard input too.
+// Plain returns a reader of the plain text of r, which may be compressed with gzip or zstd. The content decides, not a file
+// name, so that it works for standard input too.
+func Plain(r io.Reader) (io.Reader, error) {
+	plain, err := decompressed(r)
+	if err != nil {
+		return nil, readFault(err)
+	}
+	return plain, nil
+}
+
 func decompressed(r io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	head, err := buffered.Peek(len(zstdMagic))
@@ -37,22 +45,23 @@ func decompressed(r io.Reader) (io.Reader, error) {
 	return buffered, nil
 }
 
-// lineReader yields the lines of a trace without their line ends.
-type lineReader struct {
+// Lines yields the lines of a trace without their line ends.
+type Lines struct {
 	r    *bufio.Reader
 	line []byte // the current line when it does not fit the reader's buffer
 }
 
-func newLineReader(r io.Reader) (*lineReader, error) {
-	plain, err := decompressed(r)
+// NewLines reads r, which may be compressed.
+func NewLines(r io.Reader) (*Lines, error) {
+	plain, err := Plain(r)
 	if err != nil {
-		return nil, readFault(err)
+		return nil, err
 	}
-	return &lineReader{r: bufio.NewReaderSize(plain, 1<<18)}, nil
+	return &Lines{r: bufio.NewReaderSize(plain, 1<<18)}, nil
 }
 
-// next returns the next line, valid until the following call, or io.EOF.
-func (l *lineReader) next() ([]byte, error) {
+// Next returns the next line, valid until the following call, or io.EOF.
+func (l *Lines) Next() ([]byte, error) {
 	part, err := l.r.ReadSlice('\n')
 	if err == nil {
 		return part[:len(part)-1], nil
@@ -75,7 +84,7 @@ func (l *lineReader) next() ([]byte, error) {
 	return nil, readFault(err)
 }
 
-// readFault words an error of the file or of its compression.
+// readFault is the error for a file that cannot be read or decompressed.
 func readFault(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("cannot be read: the compressed data is truncated or followed by something else")

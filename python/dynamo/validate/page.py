@@ -1,0 +1,198 @@
+"""The page ``accuracy.html``: one file without any other, for wide and narrow windows, light and dark.
+
+The charts are SVG: measured against simulated means, a point per measurement, and the error by number of clients, a
+line per engine. What they show is in the tables below them, too.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dynamo.validate import plots, scores
+
+_TITLES = {"ttft": "Time to first token (TTFT)", "tpot": "Time per output token (TPOT)"}
+
+
+def as_html(found: Mapping[str, Any]) -> str:
+    """The page for what ``report.as_json`` returns."""
+    rows = found["measurements"]
+    body = "\n".join(
+        [
+            f"<h1>Accuracy against measured engines</h1>\n<p>{_headline(found)}</p>",
+            *(_metric_section(rows, metric) for metric in scores.METRICS),
+            _concurrency_section(found["summary"]["concurrency"]),
+            *(_table_section(name, found["summary"][name]) for name in found["summary"]),
+            _refusals(found["refused"]),
+            _stand_ins(rows),
+        ]
+    )
+    return _PAGE.replace("BODY", body)
+
+
+def _headline(found: Mapping[str, Any]) -> str:
+    replayed, refused = len(found["measurements"]), len(found["refused"])
+    rules = {"engine": "the measured engine's own", "dynamo": "Dynamo's mocker's"}[found["settings"]["scheduler"]]
+    words = f"{replayed} of {replayed + refused} measurements replayed with {rules} scheduling rules"
+    calibration = found["settings"]["engine"].get("calibration")
+    fitted = f"with the calibration {calibration}" if calibration else "nothing fitted"
+    return html.escape(f"{words}, {fitted}. dynosim {found['version']}.")
+
+
+def _metric_section(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """A chart per group of engine, model, GPU and precision, and one of all."""
+    points = [point for row in rows for point in [_point(row, metric)] if point is not None]
+    if not points:
+        return ""
+    groups: dict[str, list[plots.Point]] = {}
+    for point in points:
+        groups.setdefault(point.group, []).append(point)
+    span = plots.span(points)
+    every = plots.scatter(points, span, f"{metric.upper()} of all measurements", wide=True)
+    each = "\n".join(
+        f'<figure><figcaption>{html.escape(name)} <span class="n">{len(some)}</span></figcaption>'
+        f"{plots.scatter(some, span, f'{metric.upper()} of {name}')}</figure>"
+        for name, some in sorted(groups.items())
+    )
+    return (
+        f"<h2>{_TITLES[metric]}: measured against simulated</h2>\n"
+        "<p>Milliseconds on log axes, a point per measurement. On the line the two agree; the band is 20 % to either"
+        f" side. {plots.legend(points)}</p>\n{every}\n"
+        f"<details><summary>By engine, model, GPU and precision ({len(groups)})</summary>\n"
+        f'<div class="grid">\n{each}\n</div></details>'
+    )
+
+
+def _point(row: Mapping[str, Any], metric: str) -> plots.Point | None:
+    measured, simulated = row["measured_ms"][metric], row["simulated_ms"][metric]
+    name = "mean" if measured["mean"] is not None else "p50"
+    if not measured[name] or not simulated[name]:
+        return None
+    group = " ".join(row[part] for part in ("engine", "model", "system", "precision"))
+    about = f"{group}, {row['concurrency']} clients, {row['isl']}/{row['osl']}" if row["concurrency"] else row["id"]
+    return plots.Point(measured[name], simulated[name], row["engine"], group, about)
+
+
+def _concurrency_section(groups: Sequence[Mapping[str, Any]]) -> str:
+    """Mean error by class of concurrency, a line per engine."""
+    lines: dict[str, dict[str, list[tuple[str, float]]]] = {metric: {} for metric in scores.METRICS}
+    for found in groups:
+        engine, clients = found["group"]
+        for metric in scores.METRICS:
+            if found[metric] and clients != "open loop":
+                lines[metric].setdefault(engine, []).append((clients, found[metric]["mean_abs"]))
+    charts = [
+        f"<figure><figcaption>{metric.upper()}</figcaption>{chart}</figure>"
+        for metric, found in lines.items()
+        if found
+        for chart in [plots.lines(found, f"Error of {metric.upper()} by clients")]
+    ]
+    if not charts:
+        return ""
+    return (
+        "<h2>Error by number of clients</h2>\n"
+        "<p>Mean absolute error in percent. At few clients the host's time decides TTFT, at many the bursts of prompts"
+        f' and the KV pool.</p>\n<div class="grid">{"".join(charts)}</div>'
+    )
+
+
+class _Column(NamedTuple):
+    title: str
+    metric: str
+    field: str
+
+
+_COLUMNS = tuple(
+    _Column(f"{metric.upper()} {title}", metric, field)
+    for metric in scores.METRICS
+    for title, field in (("mean", "mean_abs"), ("median", "median_abs"), ("signed", "signed"), ("p90", "p90_abs"))
+) + tuple(_Column(f"AIC static {metric.upper()}", f"static_{metric}", "mean_abs") for metric in scores.METRICS)
+
+
+def _table_section(name: str, groups: Sequence[Mapping[str, Any]]) -> str:
+    if not groups:
+        return ""
+    head = "".join(f"<th>{html.escape(column.title)}</th>" for column in _COLUMNS)
+    body = "".join(_table_row(found) for found in groups)
+    note = "mean, median and 90th percentile of the absolute error, and the median signed error, in percent"
+    return (
+        f"<h2>By {html.escape(name)}</h2>\n<p>n measurements: {note}.</p>\n"
+        f'<div class="scroll"><table><tr><th>group</th><th>n</th>{head}</tr>{body}</table></div>'
+    )
+
+
+def _table_row(found: Mapping[str, Any]) -> str:
+    number = max(found[metric]["count"] for metric in scores.METRICS if found[metric])
+    cells = "".join(_cell(found[column.metric], column.field) for column in _COLUMNS)
+    return f"<tr><td>{html.escape(' '.join(found['group']))}</td><td>{number}</td>{cells}</tr>\n"
+
+
+def _cell(summary: Mapping[str, float] | None, field: str) -> str:
+    if summary is None:
+        return "<td>-</td>"
+    return f"<td>{summary[field]:+.1f}</td>" if field == "signed" else f"<td>{summary[field]:.1f}</td>"
+
+
+def _refusals(refused: Sequence[Mapping[str, Any]]) -> str:
+    return _counted("Refused", (row["reason"] for row in refused), "Measurements that were not replayed, and why.")
+
+
+def _stand_ins(rows: Iterable[Mapping[str, Any]]) -> str:
+    words = (text for row in rows for text in row["stand_ins"])
+    return _counted("Stand-ins", words, "What takes the place of what was measured and is not known.")
+
+
+def _counted(title: str, words: Iterable[str], note: str) -> str:
+    counts: dict[str, int] = {}
+    for text in words:
+        counts[text] = counts.get(text, 0) + 1
+    if not counts:
+        return ""
+    body = "".join(
+        f"<tr><td>{html.escape(text)}</td><td>{number}</td></tr>\n"
+        for text, number in sorted(counts.items(), key=lambda item: -item[1])
+    )
+    table = f"<table><tr><th>reason</th><th>n</th></tr>{body}</table>"
+    return f'<h2>{title}</h2>\n<p>{note}</p>\n<div class="scroll">{table}</div>'
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Accuracy against measured engines</title>
+<style>
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #6a737d; --line: #d0d7de; --band: #dfe7ef;
+  --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6edf3; --paper: #0d1117; --soft: #8b949e; --line: #30363d; --band: #1c2733;
+    --c0: #58a6ff; --c1: #f0883e; --c2: #56d364; --c3: #bc8cff; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1rem;
+  max-width: 70rem; }
+h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+p { color: var(--soft); } .n { color: var(--soft); }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1rem; }
+figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; }
+svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 32rem; }
+svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+.axis { stroke: var(--line); } .band { fill: var(--band); } .same { stroke: var(--soft); stroke-dasharray: 4 3; }
+.c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
+circle { fill: var(--c); fill-opacity: .55; } polyline { fill: none; stroke: var(--c); stroke-width: 2; }
+.key::before { content: ""; display: inline-block; width: .7em; height: .7em; border-radius: 50%; background: var(--c);
+  margin: 0 .35em 0 .6em; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper);
+  white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
+summary { cursor: pointer; margin: .6rem 0; }
+</style>
+</head>
+<body>
+BODY
+</body>
+</html>
+"""

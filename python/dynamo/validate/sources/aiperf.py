@@ -1,0 +1,106 @@
+"""Results of AIPerf: ``profile_export.jsonl`` with single requests, or ``profile_export_aiperf.json`` with statistics.
+
+TTFT counts from the sending of a request to its first token at the HTTP client; the inter-token latency of a request is
+(latency - TTFT) / (tokens - 1), which is called TPOT here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo.validate.measurement import Measurement, Requests
+from dynamo.validate.sources import stats_export
+from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
+from dynamo.validate.sources.deployment import configuration, deployment
+from dynamo.validate.sources.file import SourceFile, open_source
+from dynamo.validate.sources.statistics import figures
+
+FORMAT = "aiperf"
+_RECORDS, _STATISTICS = "profile_export.jsonl", "profile_export_aiperf.json"
+
+
+def recognised(file: SourceFile) -> bool:
+    return _has_records(file) or (stats_export.recognised(file) and "aiperf_version" in file.start)
+
+
+def read(file: SourceFile) -> list[Measurement]:
+    """The one run of a file; of statistics with records beside them, the records. Raises BadSource."""
+    if not _has_records(file):
+        records = file.path.with_name(_RECORDS)
+        if records != file.path and records.is_file():
+            return read(open_source(records))
+        return stats_export.read(file, FORMAT)
+    requests = _requests(file)
+    fields = {**_settings(file), **deployment(file)}
+    return [
+        Measurement(
+            id=file.name,
+            source=FORMAT,
+            file=file.name,
+            request_count=len(requests.isl),
+            ttft=figures(requests.ttft_ms),
+            tpot=figures(requests.tpot_ms),
+            requests=requests,
+            configuration=configuration(fields),
+            **fields,
+        )
+    ]
+
+
+def _has_records(file: SourceFile) -> bool:
+    return isinstance(file.start.get("metadata"), dict) and isinstance(file.start.get("metrics"), dict)
+
+
+def _settings(file: SourceFile) -> dict[str, Any]:
+    """What the statistics beside the records say about model and load."""
+    path = file.path.with_name(_STATISTICS)
+    return stats_export.settings(json_object(open_source(path).text, str(path)), str(path)) if path.is_file() else {}
+
+
+def _requests(file: SourceFile) -> Requests:
+    rows = []
+    for where, record in file.rows():
+        metadata = mapping(record.get("metadata"), f"{where}: metadata")
+        phase = metadata.get("benchmark_phase", "profiling")
+        if phase != "profiling" or record.get("error") or metadata.get("was_cancelled"):
+            continue
+        rows.append(_request(metadata, mapping(record.get("metrics"), f"{where}: metrics"), where))
+    if not rows:
+        raise BadSource(f"{file.name}: no request was answered")
+    rows.sort(key=lambda row: row[0])
+    return Requests(
+        arrival_ms=[(row[0] - rows[0][0]) / 1e6 for row in rows],
+        isl=[row[1] for row in rows],
+        osl=[row[2] for row in rows],
+        ttft_ms=[row[3] for row in rows],
+        tpot_ms=[row[4] for row in rows],
+    )
+
+
+def _request(
+    metadata: Mapping[str, Any], metrics: Mapping[str, Any], where: str
+) -> tuple[float, int, int, float, float]:
+    tokens = count(_value(metrics, "output_sequence_length", where), f"{where}: output_sequence_length")
+    gap = math.nan
+    if tokens > 1 and "inter_token_latency" in metrics:
+        gap = _milliseconds(metrics, "inter_token_latency", where)
+    return (
+        number(metadata.get("request_start_ns"), f"{where}: request_start_ns"),
+        count(_value(metrics, "input_sequence_length", where), f"{where}: input_sequence_length"),
+        tokens,
+        _milliseconds(metrics, "time_to_first_token", where),
+        gap,
+    )
+
+
+def _value(metrics: Mapping[str, Any], name: str, where: str) -> object:
+    if name not in metrics:
+        raise BadSource(f"{where}: {name}: missing; was the run streaming?")
+    return mapping(metrics[name], f"{where}: {name}").get("value")
+
+
+def _milliseconds(metrics: Mapping[str, Any], name: str, where: str) -> float:
+    value = number(_value(metrics, name, where), f"{where}: {name}")
+    return value * stats_export.unit_ms(metrics[name], f"{where}: {name}")

@@ -1,0 +1,53 @@
+"""The control: what AIC predicts for a measurement without any simulation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dynamo._core import aic
+from dynamo.validate.measurement import ClosedLoop, Length, Replay
+
+
+class Static(NamedTuple):
+    """The time of one prompt alone, and of one decode step of all clients in the middle of their answers, in ms."""
+
+    ttft_ms: float
+    tpot_ms: float
+
+
+def static_prediction(replay: Replay) -> Static | None:
+    """AIC's prediction for a closed loop that this process has replayed; None for other loads and timing models."""
+    load = replay.workload
+    if not isinstance(load, ClosedLoop):
+        return None
+    session = session_of(replay.engine)
+    if session is None:
+        return None
+    predictor = session.predictor
+    ranks = int(replay.engine.get("aic_attention_dp_size", 1))
+    running = min(load.clients, int(replay.engine.get("max_num_seqs", load.clients)))
+    isl, osl = _longest(load.isl), _longest(load.osl)
+    try:
+        return Static(
+            predictor.prefill(1, isl, 0),
+            predictor.decode(math.ceil(running / ranks), isl + osl // 2),
+        )
+    except Exception:  # the SDK's errors have no common base
+        return None
+
+
+def session_of(engine: Mapping[str, Any]) -> aic.Session | None:
+    """The AIC session that a run with these engine arguments has opened in this process, None without one."""
+    asked = {name.removeprefix("aic_"): value for name, value in engine.items() if name.startswith("aic_")}
+    if "model_path" not in asked:
+        return None
+    asked["model"] = asked.pop("model_path")
+    return aic.opened(asked)
+
+
+def _longest(length: Length) -> int:
+    """The length, or the upper end of ``uniform(a,b)``, which is what the silicon table lists."""
+    return int(re.findall(r"\d+", str(length))[-1])

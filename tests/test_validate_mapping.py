@@ -1,0 +1,214 @@
+"""How a measured row becomes a replay: a test per rule."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from dynamo.validate import campaigns, mapping
+from dynamo.validate.checkpoints import checkpoint
+from dynamo.validate.mapping import Rules, replay_of
+from dynamo.validate.measurement import ClosedLoop, Measurement, Parallelism, Recorded, Refusal, Requests
+
+ROW = Measurement(
+    id="row",
+    source="inferencex",
+    file="table.csv",
+    engine="vllm",
+    version="0.18.0",
+    model="MiniMaxAI/MiniMax-M2.5",
+    system="h200_sxm",
+    precision="fp8",
+    parallelism=Parallelism(4, 1, 4, 1),
+    concurrency=32,
+    isl=1024,
+    osl=8192,
+)
+QWEN: dict[str, Any] = {"engine": "sglang", "version": "0.5.9", "model": "Qwen/Qwen3.5-397B-A17B"}
+
+
+WORKERS = {"prefill_num_workers": "1", "decode_num_workers": "3"}
+
+
+def row(**changes: Any) -> Measurement:
+    return dataclasses.replace(ROW, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "stated", "ran"),
+    [
+        ({}, (64, 1, 8, 8), (8, 1, 1, 8)),
+        ({}, (16, 1, 4, 4), (4, 1, 1, 4)),
+        ({}, (4, 1, 2, 2), (4, 1, 2, 2)),
+        ({}, (4, 4, 1, 16), (1, 4, 1, 4)),
+        ({}, (2, 2, 1, 4), (1, 2, 1, 2)),
+        ({"system": "h100_sxm"}, (4, 4, 1, 16), (4, 1, 1, 4)),
+        ({"source": "gap"}, (4, 1, 4, 2), (4, 2, 4, 2)),
+        ({"model": "meta-llama/Llama-3.1-70B"}, (8, 1, 8, 8), (8, 1, 1, 1)),
+        ({}, (4, 1, 4, 1), (4, 1, 4, 1)),
+    ],
+)
+def test_parallelism(changes: dict[str, Any], stated: tuple[int, ...], ran: tuple[int, ...]) -> None:
+    assert campaigns.parallelism(row(parallelism=Parallelism(*stated), **changes)) == Parallelism(*ran)
+
+
+def test_an_engine_of_more_gpus_than_a_node_has_is_refused() -> None:
+    with pytest.raises(Refusal, match="aggregated on 32 GPUs"):
+        replay_of(row(parallelism=Parallelism(32, 1, 32, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fp8"),
+    [
+        ({}, False),
+        ({"system": "b200_sxm", "version": "0.17.0"}, False),
+        ({"system": "b200_sxm", "version": "0.19.0"}, True),
+        ({"model": "meta-llama/Llama-3.1-70B"}, True),
+        ({"model": "openai/gpt-oss-120b", "precision": "fp4"}, False),
+        ({"model": "openai/gpt-oss-120b", "precision": "fp4", "system": "b200_sxm"}, True),
+        ({**QWEN, "precision": "bf16"}, False),
+        (QWEN, True),
+        ({**QWEN, "model": "deepseek-ai/DeepSeek-V3"}, False),
+        ({"source": "gap", "model": "meta-llama/Llama-3.1-70B"}, False),
+    ],
+)
+def test_data_type_of_the_cache(changes: dict[str, Any], fp8: bool) -> None:
+    assert campaigns.has_fp8_cache(row(**changes)) is fp8
+
+
+def test_lengths_are_drawn_as_the_scripts_drew_them() -> None:
+    assert campaigns.lengths(row()) == ("uniform(819,1024)", "uniform(6553,8192)")
+    assert campaigns.lengths(row(source="gap")) == (1024, 8192)
+
+
+def test_ten_requests_per_client() -> None:
+    assert replay_of(row()).workload == ClosedLoop(32, 320, "uniform(819,1024)", "uniform(6553,8192)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens"),
+    [
+        ({}, 8192),
+        ({"source": "gap"}, 2048),
+        ({"system": "b200_sxm", "version": "0.19.0"}, 2048),
+        ({"system": "b200_sxm", "version": "0.19.0", "isl": 8192}, 16384),
+    ],
+)
+def test_batched_tokens(changes: dict[str, Any], tokens: int) -> None:
+    assert campaigns.batched_tokens(row(**changes)) == tokens
+
+
+def test_limits_of_ranks_add_up() -> None:
+    engine = replay_of(row(parallelism=Parallelism(4, 4, 1, 16))).engine
+    assert (engine["aic_attention_dp_size"], engine["max_num_batched_tokens"], engine["max_num_seqs"]) == (
+        4,
+        32768,
+        4096,
+    )
+
+
+def test_limits_of_sglang() -> None:
+    engine = replay_of(row(**QWEN, precision="fp4", system="b200_sxm")).engine
+    assert engine["max_num_seqs"] == 256
+    assert engine["sglang"] == {"chunked_prefill_size": 16384, "max_prefill_tokens": 16384, "ignore_eos": True}
+    engine = replay_of(row(**QWEN, precision="bf16", system="b200_sxm")).engine
+    assert (engine["max_num_seqs"], engine["sglang"]["chunked_prefill_size"]) == (128, 32768)
+
+
+@pytest.mark.parametrize(
+    ("changes", "clients", "interval"),
+    [
+        ({"model": "zhipuai/GLM-5", "system": "b200_sxm"}, 15, 10),
+        ({"model": "zhipuai/GLM-5", "system": "b200_sxm"}, 16, 30),
+        ({"system": "b300_sxm"}, 4, 10),
+        ({"system": "b300_sxm"}, 8, 30),
+        ({"system": "h200_sxm"}, 64, None),
+        ({"system": "b200_sxm", "source": "gap"}, 64, None),
+    ],
+)
+def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, interval: int | None) -> None:
+    measured = row(**{**QWEN, "precision": "bf16", **changes}, concurrency=clients)
+    assert replay_of(measured, Rules(receive_interval=True)).engine["sglang"].get("scheduler_recv_interval") == interval
+    assert "scheduler_recv_interval" not in replay_of(measured).engine["sglang"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"mode": "disagg"}, "number of workers unknown"),
+        (
+            {"mode": "disagg", "facts": {"prefill_num_workers": "1", "decode_num_workers": "3"}},
+            "pools are not replayed",
+        ),
+        ({"concurrency": None}, "concurrency unknown"),
+        ({"model": "openai/gpt-oss-120b", "system": "h100_sxm", "concurrency": 512}, "contradicts itself"),
+        ({**QWEN, "system": "b200_sxm", "parallelism": Parallelism(4, 1, 4, 1)}, "speculative decoding"),
+        ({**QWEN, "model": "deepseek-ai/DeepSeek-V3"}, "DeepSeek on SGLang"),
+    ],
+)
+def test_refusals(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        replay_of(row(**changes))
+
+
+def test_stand_ins_are_listed_and_keep_the_memory_of_the_gpu() -> None:
+    replay = replay_of(row(system="b300_sxm", version="0.19.0"))
+    assert replay.stand_ins == ("MiniMax FP8 on b300_sxm: plain FP8 kernels of b200_sxm for block-wise ones",)
+    assert replay.engine["aic_system"] == "b200_sxm"
+    assert replay.pool is not None
+    assert replay.pool["aic_system"] == "b300_sxm"
+    assert replay_of(row()).stand_ins == ()
+
+
+def test_checkpoints_decide_the_data_types() -> None:
+    assert checkpoint("meta-llama/Llama-3.1-70B", "fp4") == ("meta-llama/Meta-Llama-3.1-70B", {"gemm": "nvfp4"})
+    assert checkpoint("openai/gpt-oss-120b", "fp4") == ("openai/gpt-oss-120b", {})
+
+
+def test_engine_arguments_win_member_by_member() -> None:
+    rules = Rules(engine={"max_num_seqs": 7, "sglang": {"chunked_prefill_size": 512}})
+    engine = replay_of(row(**QWEN, precision="bf16"), rules).engine
+    assert engine["max_num_seqs"] == 7
+    assert engine["sglang"] == {"chunked_prefill_size": 512, "max_prefill_tokens": 32768, "ignore_eos": True}
+
+
+def test_rules_of_the_mocker() -> None:
+    assert replay_of(row()).engine["scheduler"] == "vllm"
+    engine = replay_of(row(**QWEN, precision="bf16"), Rules(own_scheduler=False)).engine
+    assert "scheduler" not in engine
+    assert "ignore_eos" not in engine["sglang"]
+
+
+REQUESTS = Requests(isl=[10, 20, 30], osl=[1, 2, 3], ttft_ms=[1.0, 2.0, 3.0], tpot_ms=[1.0, 1.0, 1.0])
+RECORDED = dataclasses.replace(ROW, source="vllm-bench", system="", requests=REQUESTS, concurrency=None)
+
+
+def test_arrivals_are_drawn_for_a_rate_only() -> None:
+    rules = Rules(engine={"engine_type": "vllm"})
+    replay = replay_of(dataclasses.replace(RECORDED, request_rate=100.0), rules)
+    assert isinstance(replay.workload, Recorded)
+    arrivals = list(replay.workload.requests.arrival_ms)
+    assert arrivals[0] == 0
+    assert arrivals == sorted(arrivals)
+    assert "Poisson" in replay.stand_ins[0]
+    again = replay_of(dataclasses.replace(RECORDED, request_rate=100.0), rules)
+    assert isinstance(again.workload, Recorded)
+    assert list(again.workload.requests.arrival_ms) == arrivals
+
+
+def test_a_closed_loop_of_recorded_lengths() -> None:
+    replay = replay_of(dataclasses.replace(RECORDED, concurrency=2), Rules(engine={"engine_type": "vllm"}))
+    assert replay.workload == Recorded(REQUESTS, 2)
+
+
+def test_nothing_is_guessed_about_gpus() -> None:
+    with pytest.raises(Refusal, match=r"which model ran on which GPU: put deployment\.json"):
+        replay_of(dataclasses.replace(RECORDED, concurrency=2))
+
+
+def test_a_budget_below_the_running_requests() -> None:
+    """vLLM's own scheduler refuses it; a recorded engine ran no more sequences than its budget has tokens."""
+    engine = {"engine_type": "vllm", "max_num_batched_tokens": 64, "max_num_seqs": 128}
+    assert mapping._scheduler(engine, Rules()) == {"scheduler": "vllm", "max_num_seqs": 64}
