@@ -129,8 +129,7 @@ def calibrated(rows: Sequence[Measurement], plain: Validation, folder: Path) -> 
     profiles = sorted(folder.glob("fold-*.json"), key=lambda path: int(path.stem.partition("-")[2]))
     if not profiles:
         yield "No profiles of folds are committed yet: they go to `examples/calibration/folds`,"
-        yield "as `fold-0.json` and so on.
-"
+        yield "as `fold-0.json` and so on.\n"
         return
     replays: list[Replay] = []
     for row in rows:
