@@ -128,8 +128,8 @@ def calibrated(rows: Sequence[Measurement], plain: Validation, folder: Path) -> 
     yield "### Calibrated, on configurations that were held out\n"
     profiles = sorted(folder.glob("fold-*.json"), key=lambda path: int(path.stem.partition("-")[2]))
     if not profiles:
-        yield "No profiles of folds are committed yet: they go to `examples/calibration/folds`, as `fold-0.json` etc."
-        yield ""
+        yield "No profiles of folds are committed yet: they go to `examples/calibration/folds`,"
+        yield "as `fold-0.json` and so on.\n"
         return
     replays: list[Replay] = []
     for row in rows:
