@@ -111,18 +111,19 @@ fmt: $(TOOLS) ## Format all sources
 
 check: lint test ## All that must be green before a commit
 
-# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it.
+# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it. ONLY=REGEX takes some of the workloads, RUNS=N
+# measures each N times (3), WRITE="README.md docs/performance.md" puts the figures into the tables there.
+BENCH_OPTIONS = $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(ONLY),-k '$(ONLY)') $(if $(RUNS),-n $(RUNS))
+BENCH_TABLES = $(BENCH_OPTIONS) $(if $(WRITE),--write $(WRITE))
 bench: build ## Run the benchmarks and the table of whole replays
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
-	$(BIN)/python benchmarks/speed.py $(if $(REFERENCE),--reference $(REFERENCE))
+	$(BIN)/python benchmarks/speed.py $(BENCH_TABLES)
 
 bench-scale: build ## Run the table of how cost grows: requests, workers, blocks, queues, prompts
-	$(BIN)/python benchmarks/speed.py --scaling -n 2
+	$(BIN)/python benchmarks/speed.py --scaling $(if $(RUNS),,-n 2) $(BENCH_TABLES)
 
-# REFERENCE=PYTHON, as for bench. ONLY=REGEX takes some of the workloads, RUNS=N measures each N times (3).
-BENCH_OPTIONS = $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(ONLY),-k '$(ONLY)') $(if $(RUNS),-n $(RUNS))
 bench-corners: build ## Run the table of kinds of runs that were slow once
-	$(BIN)/python benchmarks/speed.py --corners $(BENCH_OPTIONS)
+	$(BIN)/python benchmarks/speed.py --corners $(BENCH_TABLES)
 
 bench-record: build ## Add the ratios to the reference on this machine to benchmarks/history
 	$(BIN)/python benchmarks/speed.py --record $(BENCH_OPTIONS)

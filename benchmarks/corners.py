@@ -19,6 +19,8 @@ _SLICE = ["{conversation_2500}", *_MOONCAKE]
 class Corner(NamedTuple):
     """A kind of run, and whether the reference can carry it out, too."""
 
+    title: str
+    """What tables call it."""
     arguments: list[str]
     comparable: bool = True
 
@@ -47,14 +49,19 @@ def _many_workers(workers: int, requests: int) -> list[str]:
 
 CORNERS: Mapping[str, Corner] = {
     "sglang-kv-page-1": Corner(
-        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", num_gpu_blocks=1 << 20)]
+        "2,500 conversations, four SGLang workers behind the KV-aware router, pages of 1",
+        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", num_gpu_blocks=1 << 20)],
     ),
     "sglang-kv-page-64": Corner(
-        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", block_size=64)]
+        "2,500 conversations, four SGLang workers behind the KV-aware router, pages of 64",
+        [*_SLICE, "--num-workers", "4", *_ROUTED, *_engine(engine_type="sglang", block_size=64)],
     ),
-    "speculation-sglang": Corner(_speculation(engine_type="sglang", block_size=64)),
-    "speculation-vllm": Corner(_speculation(block_size=64)),
+    "speculation-sglang": Corner(
+        "speculative decoding, 6,000 requests, four SGLang workers", _speculation(engine_type="sglang", block_size=64)
+    ),
+    "speculation-vllm": Corner("speculative decoding, 6,000 requests, four vLLM workers", _speculation(block_size=64)),
     "conversation-2p4d": Corner(
+        "12,031 conversations, two prefill and four decode workers",
         [
             *["{conversation_trace}", *_MOONCAKE, *_ROUTED, "--num-prefill-workers", "2", "--num-decode-workers", "4"],
             *[
@@ -65,39 +72,47 @@ CORNERS: Mapping[str, Corner] = {
                     json.dumps({"worker_type": role, "block_size": 64, "kv_bytes_per_token": 131072}),
                 )
             ],
-        ]
+        ],
     ),
     "router-queue-5k": Corner(
+        "5,000 requests that wait in the router",
         [
             *_synthetic(128, 64, 5_000, 0),
             *["--num-workers", "4", *_ROUTED, "--router-config", json.dumps({"router_queue_threshold": 0.5})],
             *_engine(block_size=64),
-        ]
+        ],
     ),
     "router-queue-10k": Corner(
+        "10,000 requests that wait in the router",
         [
             *_synthetic(128, 64, 10_000, 0),
             *["--num-workers", "4", *_ROUTED, "--router-config", json.dumps({"router_queue_threshold": 0.5})],
             *_engine(block_size=64),
-        ]
+        ],
     ),
-    "kv-4w": Corner(_many_workers(4, 20_000)),
-    "kv-1024w": Corner(_many_workers(1024, 20_480)),
-    "kv-4096w": Corner(_many_workers(4096, 20_480)),
-    "start-up": Corner([*_synthetic(16, 2, 1, 0), *_engine(block_size=64)]),
-    "conversation-1w": Corner(["{conversation_trace}", *_MOONCAKE, *_engine(block_size=64)]),
+    "kv-4w": Corner("20,000 requests, 4 workers behind the KV-aware router", _many_workers(4, 20_000)),
+    "kv-1024w": Corner("20,480 requests, 1,024 workers behind the KV-aware router", _many_workers(1024, 20_480)),
+    "kv-4096w": Corner("20,480 requests, 4,096 workers behind the KV-aware router", _many_workers(4096, 20_480)),
+    "start-up": Corner("one tiny request", [*_synthetic(16, 2, 1, 0), *_engine(block_size=64)]),
+    "conversation-1w": Corner(
+        "12,031 conversations, one worker", ["{conversation_trace}", *_MOONCAKE, *_engine(block_size=64)]
+    ),
     "conversation-4w-kv": Corner(
-        ["{conversation_trace}", *_MOONCAKE, "--num-workers", "4", *_ROUTED, *_engine(block_size=64)]
+        "12,031 conversations, four workers behind the KV-aware router",
+        ["{conversation_trace}", *_MOONCAKE, "--num-workers", "4", *_ROUTED, *_engine(block_size=64)],
     ),
     "conversation-64w-kv": Corner(
+        "12,031 conversations, 64 workers behind the router, 16 times the rate",
         [
             *["{conversation_trace}", *_MOONCAKE, "--num-workers", "64", *_ROUTED, "--arrival-speedup-ratio", "16"],
             *_engine(block_size=64),
-        ]
+        ],
     ),
     "10-million-requests": Corner(
-        [*_synthetic(2000, 200, 10_000_000, 0.6), "--num-workers", "64", *_engine(block_size=64)], comparable=False
+        "10 million requests, 64 workers, no rows",
+        [*_synthetic(2000, 200, 10_000_000, 0.6), "--num-workers", "64", *_engine(block_size=64)],
+        comparable=False,
     ),
-    "sweep-200-runs": Corner([SWEEP, "{conversation_400}", "200"]),
+    "sweep-200-runs": Corner("200 runs of 400 conversations in one process", [SWEEP, "{conversation_400}", "200"]),
 }
 """By name, in the order of the table. The arguments of a sweep are a program and its own arguments."""

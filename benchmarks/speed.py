@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times whole replays: every run is a process of its own, started as a user starts it.
 
-usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--scaling | --corners | --record | --gate]
+usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--write FILE ...]
+                [--scaling | --corners | --record | --gate]
 
 Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of
 the whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are
@@ -9,6 +10,9 @@ then run in turn and the ratios are printed (higher is better for us).
 
 --scaling shows instead, as the least of RUNS, how the cost of a unit of work changes as requests, workers, blocks,
 queues, prompts and outputs grow. Quote ratios rather than seconds: machines differ.
+
+--write puts what was measured into the tables of Markdown files, between their markers (tables.py). Ratios are those
+of medians; what the reference was not run for is shown in seconds and megabytes.
 
 --corners takes the kinds of runs that were slow once (corners.py) instead of the usual workloads. --record also
 appends the ratios to benchmarks/history, --gate compares them with those recorded on a machine of the same kind and
@@ -36,6 +40,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import history
+import tables
 from corners import CORNERS, SWEEP
 
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "conformance" / "traces"
@@ -88,6 +93,23 @@ WORKLOADS = {
 }
 
 
+TITLES = {
+    "readme-synthetic": "README workload, 1,000 requests",
+    "synthetic-20k-requests": "20,000 synthetic requests",
+    "conversation-1w": "12,031 Mooncake conversations, one worker",
+    "conversation-4w-rr": "the same, four workers in turn",
+    "conversation-4w-kv": "the same, four workers behind the KV-aware router",
+    "conversation-2w-sglang": "the same, two SGLang workers",
+    "conversation-64w-kv": "the same, 64 workers behind the router, 16 times the rate",
+    "synthetic-trace-2p2d": "synthetic trace, two prefill and two decode workers",
+    "start-up": "one tiny request",
+}
+"""What tables call the workloads."""
+
+ONLY_STARTS = ["start-up"]
+"""Workloads that simulate next to nothing: how long that takes says nothing."""
+
+
 class Size(NamedTuple):
     """One run of a kind of work."""
 
@@ -114,7 +136,7 @@ SCALES = [
     Scale(
         "requests, on 64 workers",
         "request",
-        [Size(f"{n:,}", n, spread(n, 64, 0.6)) for n in (10_000, 100_000, 1_000_000)],
+        [Size(f"{n:,}", n, spread(n, 64, 0.6)) for n in (10_000, 100_000, 1_000_000, 10_000_000)],
     ),
     Scale(
         "requests, on 64 workers behind the KV-aware router",
@@ -124,12 +146,12 @@ SCALES = [
     Scale(
         "workers, 500 requests each",
         "request",
-        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n)) for n in (1, 8, 64, 256, 1024)],
+        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n)) for n in (1, 8, 64, 256, 1024, 4096)],
     ),
     Scale(
         "workers behind the KV-aware router, 500 requests each",
         "request",
-        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n, *ROUTED)) for n in (2, 8, 64, 256, 1024)],
+        [Size(f"{n:,}", 500 * n, spread(500 * n, n, 100 / n, *ROUTED)) for n in (2, 8, 64, 256, 1024, 4096)],
     ),
     Scale(
         "block size, 2,000 requests of 4,096 + 256 tokens",
@@ -261,7 +283,7 @@ class Comparison:
 
     def measure(self, workload: str) -> tuple[list[Sample], list[Sample]]:
         """Our samples, and those of the reference, none without one or if it cannot do that."""
-        template, comparable = workloads(self.options)[workload]
+        template, comparable, _ = workloads(self.options)[workload]
         arguments = [self.places.get(word, word) for word in template]
         ours: list[Sample] = []
         theirs: list[Sample] = []
@@ -275,8 +297,8 @@ class Comparison:
         """Prints the table and returns the ratios of the least of all runs."""
         print(f"{'workload':24} {'ours: simulation':>19} {'process':>10} {'memory':>9}", end="")
         print(f"   {'reference':>12} {'':>10} {'':>9}   ratios" if self.options.reference else "")
-        ratios = {}
-        for name in workloads(self.options):
+        ratios, rows = {}, {}
+        for name, (_, _, title) in workloads(self.options).items():
             if not re.search(self.options.only, name):
                 continue
             ours, theirs = self.measure(name)
@@ -284,15 +306,27 @@ class Comparison:
             if theirs:
                 m, n = median(theirs), median(ours)
                 line += f"   {shown(m):>33}   " + " ".join(f"{m[i] / max(n[i], 1e-9):6.1f}x" for i in range(3))
-                ratios[name] = least_ratios(ours, theirs)
+                ratios[name] = least_ratios(name, ours, theirs)
             print(line, flush=True)
+            rows[title] = cells(median(ours), median(theirs) if theirs else None, simulates=name not in ONLY_STARTS)
+        if self.options.write:
+            titles = [title for _, _, title in workloads(self.options).values()]
+            table = tables.Table(("workload", "simulation", "whole process", "memory"), titles, rows)
+            write(self.options.write, "corners" if self.options.corners else "workloads", [table])
         return ratios
 
 
-def workloads(options: argparse.Namespace) -> dict[str, tuple[list[str], bool]]:
-    """By name: arguments, and whether the reference can carry them out."""
-    usual = {name: (arguments, True) for name, arguments in WORKLOADS.items()}
-    corners = {name: (corner.arguments, corner.comparable) for name, corner in CORNERS.items()}
+class Workload(NamedTuple):
+    arguments: list[str]
+    comparable: bool
+    """Whether the reference can carry it out."""
+    title: str
+
+
+def workloads(options: argparse.Namespace) -> dict[str, Workload]:
+    """Those that were asked for, by name."""
+    usual = {name: Workload(arguments, True, TITLES[name]) for name, arguments in WORKLOADS.items()}
+    corners = {name: Workload(corner.arguments, corner.comparable, corner.title) for name, corner in CORNERS.items()}
     if options.record or options.gate:
         return {**usual, **corners}
     return corners if options.corners else usual
@@ -302,14 +336,31 @@ def shown(sample: Sample) -> str:
     return f"{sample.simulation_s:10.4f} s {sample.process_s:8.2f} s {sample.peak_mb:6.0f} MB"
 
 
-def least_ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
-    """What the history holds: other programs only ever add to what a run takes."""
+def cells(ours: Sample, theirs: Sample | None, *, simulates: bool) -> tuple[str, ...]:
+    """A row of a table, without its title."""
+    simulation = ratio(theirs.simulation_s / max(ours.simulation_s, 1e-9)) if theirs else f"{ours.simulation_s:.1f} s"
+    whole = ratio(theirs.process_s / ours.process_s) if theirs else f"{ours.process_s:.1f} s"
+    memory = ratio(theirs.peak_mb / ours.peak_mb) if theirs else f"{ours.peak_mb:.0f} MB"
+    return simulation if simulates else "", whole, memory
+
+
+def ratio(times: float) -> str:
+    return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x"
+
+
+def write(paths: Sequence[Path], name: str, measured: Sequence[tables.Table]) -> None:
+    for path in paths:
+        if tables.write(path, name, measured):
+            print(f"written to {path}")
+
+
+def least_ratios(name: str, ours: Sequence[Sample], theirs: Sequence[Sample]) -> dict[str, float]:
+    """What the history holds of a workload: other programs only ever add to what a run takes."""
     mine, reference = best(ours), best(theirs)
-    return {
-        "simulation": reference.simulation_s / max(mine.simulation_s, 1e-9),
-        "cpu": reference.cpu_s / max(mine.cpu_s, 1e-9),
-        "memory": reference.peak_mb / mine.peak_mb,
-    }
+    ratios = {"cpu": reference.cpu_s / max(mine.cpu_s, 1e-9), "memory": reference.peak_mb / mine.peak_mb}
+    if name not in ONLY_STARTS:
+        ratios["simulation"] = reference.simulation_s / max(mine.simulation_s, 1e-9)
+    return ratios
 
 
 def keep_history(comparison: Comparison) -> None:
@@ -330,7 +381,7 @@ def keep_history(comparison: Comparison) -> None:
     fallen = history.falls(before, now)
     for _ in range(2):
         for name in sorted({fall["workload"] for fall in fallen}):
-            now = history.better(now, {name: least_ratios(*comparison.measure(name))})
+            now = history.better(now, {name: least_ratios(name, *comparison.measure(name))})
         fallen = history.falls(before, now)
     for fall in fallen:
         print(f"{fall['workload']}: {fall['measure']} ratio {fall['now']:.1f}, recorded {fall['before']:.1f}")
@@ -345,17 +396,23 @@ def best(samples: Sequence[Sample]) -> Sample:
 
 
 def show_scaling(options: argparse.Namespace, folder: Path) -> None:
+    written = []
     for scale in SCALES:
-        if not re.search(options.only, scale.name):
-            continue
-        print(f"\n| {scale.name} | simulation | per {scale.unit} | whole process | memory |\n|---|---|---|---|---|")
-        for size in scale.sizes:
-            sample = best([run_once(options.python, size.arguments, folder) for _ in range(options.runs)])
-            print(
-                f"| {size.label} | {sample.simulation_s:.4f} s | {sample.simulation_s / size.work * 1e6:.3f} us"
-                f" | {sample.process_s:.2f} s | {sample.peak_mb:.0f} MB |",
-                flush=True,
-            )
+        head = (scale.name, "simulation", f"per {scale.unit}", "whole process", "memory")
+        rows: dict[str, tuple[str, ...]] = {}
+        if re.search(options.only, scale.name):
+            print(f"\n| {' | '.join(head)} |\n|---|---|---|---|---|")
+            for size in scale.sizes:
+                sample = best([run_once(options.python, size.arguments, folder) for _ in range(options.runs)])
+                rows[size.label] = (
+                    f"{sample.simulation_s:.4f} s",
+                    f"{sample.simulation_s / size.work * 1e6:.3f} us",
+                    f"{sample.process_s:.2f} s",
+                    f"{sample.peak_mb:.0f} MB",
+                )
+                print(f"| {' | '.join([size.label, *rows[size.label]])} |", flush=True)
+        written.append(tables.Table(head, [size.label for size in scale.sizes], rows))
+    write(options.write, "scaling", written)
 
 
 def program(name: str) -> str:
@@ -369,10 +426,13 @@ def main() -> None:
     parser.add_argument("-k", dest="only", default="")
     parser.add_argument("--python", default=sys.executable, type=program)
     parser.add_argument("--reference", type=program)
+    parser.add_argument("--write", nargs="+", default=[], type=Path)
     what = parser.add_mutually_exclusive_group()
     for flag in ("--scaling", "--corners", "--record", "--gate"):
         what.add_argument(flag, action="store_true")
     options = parser.parse_args()
+    if options.write and (options.record or options.gate):
+        parser.error("--write: a history is no table, want --corners, --scaling or neither")
     with tempfile.TemporaryDirectory() as folder:
         if options.scaling:
             show_scaling(options, Path(folder))

@@ -15,14 +15,26 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 MACHINE = {"cpu": "Make Believe 9000", "cores": 4}
 
 
-@pytest.fixture
-def history() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("history", BENCHMARKS / "history.py")
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def history() -> ModuleType:
+    return load("history")
+
+
+def test_a_run_that_simulates_nothing_has_no_ratio_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    speed = load("speed")
+    ours, theirs = speed.Sample(1e-4, 0.1, 20.0, 5.0, 0.08), speed.Sample(1e-2, 2.0, 80.0, 5.0, 1.6)
+    assert set(speed.least_ratios("kv-4w", [ours], [theirs])) == {"simulation", "cpu", "memory"}
+    assert speed.least_ratios("start-up", [ours], [theirs]) == pytest.approx({"cpu": 20.0, "memory": 4.0})
 
 
 def test_a_fall_beyond_the_tolerance_is_found(history: ModuleType) -> None:

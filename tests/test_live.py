@@ -380,6 +380,26 @@ def test_vllm_by_its_own_scheduler(tmp_path: Path, model: str, asynchronous: boo
         assert "the pool has 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
 
 
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_sglang_by_its_own_scheduler(tmp_path: Path, model: str, overlapped: bool) -> None:
+    """Three answers need 17 of 10 pages. With so little set aside for outputs all are admitted, and some retracted."""
+    nested = {"overlap_schedule": overlapped, "schedule_conservativeness": 0.02}
+    arguments = {
+        "engine_type": "sglang",
+        "scheduler": "sglang",
+        "block_size": 16,
+        "num_gpu_blocks": 10,
+        "sglang": nested,
+    }
+    with workers(tmp_path, "--model-path", model, "--extra-engine-args", json.dumps(arguments)) as w:
+        assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
+        assert w.metric("sglang:num_requests_total") == 3
+        too_long = post(w.url(), generate(1000))[1]
+        assert "the pool has 10" in json.loads(too_long.splitlines()[0])["error"]["message"]
+        shortened = post(w.url(), generate(96))[1]
+        assert "cut the output of 96 tokens to 95" in json.loads(shortened.splitlines()[0])["error"]["message"]
+
+
 def test_trtllm(tmp_path: Path, model: str) -> None:
     """Nothing is preempted, and an answer that the pool cannot hold ends with the pool."""
     with workers(tmp_path, "--model-path", model, "--engine-type", "trtllm", *SMALL_POOL) as w:

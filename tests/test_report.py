@@ -113,7 +113,7 @@ def test_rows_of_unfinished_requests_are_written(cli: Cli, folder: Path) -> None
 
 def test_every_key_and_column_is_documented(folder: Path) -> None:
     report = run_synthetic_trace_replay(20, 3, 5, sla_ttft_ms=1.0)
-    text = (Path(__file__).parents[1] / "docs" / "report.md").read_text()
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "report.md").read_text()
     documented = {name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
     statistics = {f"{statistic}_{group}" for statistic in [*STATISTICS, "count"] for group in GROUPS}
     assert set(report) - statistics <= documented

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -145,7 +146,8 @@ def test_interrupt(folder: Path, executor: str) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert errors == "go on with: python -m dynamo.sweep resume out\ninterrupted\n"
+    assert errors.endswith("go on with: python -m dynamo.sweep resume out\ninterrupted\n")
+    assert "Traceback" not in errors
     assert rows("SELECT count(*) FROM points WHERE status IS NULL AND owner IS NULL") == [(2,)]
     assert rows("SELECT * FROM claims", "out/results.sqlite") == []
 
@@ -212,8 +214,7 @@ def test_a_full_disk(folder: Path) -> None:
     limited = ["bash", "-c", 'ulimit -f 300; exec "$@"', "bash", *words]
     done = subprocess.run(limited, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, ""), done
-    assert done.stderr.startswith("error: out/")
-    assert done.stderr.count("\n") == 1
+    assert re.fullmatch(r"(.* points/s.*\n)*error: out/.*\n", done.stderr)
     kept = finished()
     assert 0 < len(kept) < POINTS
     assert rows("PRAGMA integrity_check") == [("ok",)]

@@ -68,8 +68,9 @@ def test_what_the_tour_reads_is_in_a_clone() -> None:
 @pytest.mark.parametrize("commands", OFFLINE)
 def test_commands(clone: Path, commands: str) -> None:
     done = paste(clone, commands)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Saved full report to: " in done.stdout or "best possible reuse" in done.stdout
+    messages = [line for line in done.stderr.splitlines() if " points/s" not in line]  # how far a slow sweep is
+    assert (done.returncode, messages) == (0, [])
+    assert re.search("Saved (full )?report to: |best possible reuse", done.stdout)
     for written in re.findall(r"--(?:report-json|report-jsonl|router-log) (\S+)", commands):
         assert Path(written).stat().st_size > 0
 

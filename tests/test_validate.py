@@ -121,6 +121,7 @@ def test_nothing_to_replay(cli: Cli, folder: Path) -> None:
         (["run.json", "--engine", "{"], "--engine: "),
         (["run.json", "--engine", '{"max_num_seq": 1}'], 'did you mean "max_num_seqs"?'),
         (["run.json", "--engine", "@missing.json"], "missing.json"),
+        (["run.json", "--calibration", "missing.json"], "--calibration: 'missing.json' is missing"),
         (["run.json", "--jobs", "0"], "--jobs: got 0, want an integer >= 1"),
         (["run.json", "-o", "run.json"], "--output: 'run.json' is not a folder"),
         (["run.json", "--source-format", "csv"], "--source-format"),

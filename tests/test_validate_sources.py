@@ -200,6 +200,7 @@ def test_silicon(folder: Path) -> None:
     assert (found.ttft, found.tpot) == (Figures(mean=120.5), Figures(mean=9.25))
     assert found.configuration == "org/model|h200_sxm|fp8|agg|8|||0|2" + "|" * 12
     assert only(write(folder, {"gap.csv": table(isl="1000")})).source == "gap"
+    assert only(write(folder, {"blank.csv": table(silicon_tpot_ms="")})).tpot == Figures()
 
 
 def test_the_public_table() -> None:

@@ -21,12 +21,12 @@ type Session struct {
 	Release string // of the SDK
 }
 
-// sessionJSON is a Config on its way.
+// sessionJSON is a Config in a question.
 type sessionJSON struct {
 	Backend       string `json:"backend"`
 	System        string `json:"system"`
 	Version       string `json:"version"`
-	VersionGiven  bool   `json:"version_given"` // otherwise another one will do
+	VersionGiven  bool   `json:"version_given"` // otherwise the SDK may use another version
 	Model         string `json:"model"`
 	TP            int    `json:"tp_size"`
 	AttentionDP   int    `json:"attention_dp_size"`
@@ -44,7 +44,7 @@ type dataTypesJSON struct {
 	Comm    string `json:"comm_dtype,omitempty"`
 }
 
-// Open has the SDK load the model of a session. Errors name the field that is wrong, if one is.
+// Open makes the SDK load the model of a session. Errors name the wrong field, if there is one.
 func (c Client) Open(config Config) (Session, error) {
 	question := sessionJSON{
 		Backend: config.Backend, System: config.System, Version: config.Version, VersionGiven: config.Version != "",
@@ -69,7 +69,7 @@ func (c Client) Open(config Config) (Session, error) {
 	return Session{ID: *answer.ID, Config: config, Release: answer.Release}, nil
 }
 
-// Capacity describes the engine whose KV pool is to be filled into the memory that the model leaves.
+// Capacity describes the engine whose KV pool gets the memory that the model leaves.
 type Capacity struct {
 	BlockSize int // tokens
 	MaxTokens int // of a pass

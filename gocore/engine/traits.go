@@ -11,7 +11,7 @@ type Traits struct {
 	HandoffOrder handoff.Order
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
-	// the other workers of its pool, which changes how often it is asked for a pass in vain.
+	// the other workers of its pool, which changes how often it is asked for a pass that has no effect.
 	Independent bool
 
 	// CachesPrefixes tells that requests find blocks of earlier ones in the cache, so their blocks need names.

@@ -22,7 +22,7 @@ type Args struct {
 	MaxNumSeqs, MaxNumBatchedTokens int
 	PrefixCaching, ChunkedPrefill   bool
 	// SpeedupRatio divides the duration of every pass; DecodeSpeedupRatio further divides its decode part.
-	// Zero in the product of those that apply means no scaling.
+	// If the product of the ratios that apply is zero, nothing is scaled.
 	SpeedupRatio, DecodeSpeedupRatio float64
 	Preemption                       PreemptionMode
 	// Admission is what a request needs to be admitted; it follows from the engine type.
@@ -30,7 +30,7 @@ type Args struct {
 	Eviction  EvictionBackend
 	// Watermark is the fraction of the pool that requests which have not run yet must leave free or evictable, in [0, 1).
 	Watermark float64
-	// RouterQueuePolicy overrides that of the router's configuration; "" does not.
+	// RouterQueuePolicy replaces the queue policy of the router's configuration, unless it is "".
 	RouterQueuePolicy string
 	// Scheduler is the rules by which the engine schedules.
 	Scheduler Scheduler
@@ -52,18 +52,18 @@ type Args struct {
 	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package calibration.
 	Calibration string
 	Given       Given
-	// AIC is the session that predicts durations instead of both, without a Backend if there is none.
+	// AIC is the session that predicts durations instead of these models. Without a Backend there is none.
 	AIC aic.Config
-	// Capacity is what the size of the KV pool has to be estimated from, zero if that is known.
+	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
 	Capacity aic.Capacity
-	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates is how probable
-	// the acceptance of each of them is, a list for [speculation.ParseRates], and DraftSeed decides which are.
+	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates lists
+	// the probability that each of them is accepted, for [speculation.ParseRates], and DraftSeed decides which are accepted.
 	Drafts      int
 	AcceptRates string
 	DraftSeed   uint64
 	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
 	StartupSeconds float64
-	// Live is what only live workers have a use for; ParseLive sets it.
+	// Live are the arguments that only live workers use; ParseLive sets them.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
 	GPUsPerWorker int
@@ -102,13 +102,13 @@ type SGLangArgs struct {
 	// MaxPrefillTokens and ChunkedPrefillSize are the budgets of one prefill batch, in tokens; the second one is a
 	// multiple of the block size, and prompts above it are split.
 	MaxPrefillTokens, ChunkedPrefillSize int
-	ClipMaxNewTokens                     int // how much of its output a request reserves at most, in tokens
+	ClipMaxNewTokens                     int // most output tokens that a request reserves room for
 	Conservativeness                     float64
-	// ReferenceQuirks keeps the accounting errors of the reference: a retracted request loses the slots it holds twice,
-	// and returns slots it shares.
+	// ReferenceQuirks keeps the accounting errors of the reference: a retracted request loses the slots that it has
+	// twice, and returns slots that it shares.
 	ReferenceQuirks bool
 	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
-	// whole outputs of running requests are reserved. Both are looked at by SGLang's own scheduler only.
+	// whole outputs of running requests are reserved. Only SGLang's own scheduler uses the two.
 	Overlap, IgnoreEOS bool
 	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
 	RecvInterval int
@@ -129,10 +129,11 @@ var policyNames = []string{"fifo", "fcfs", "lpm"}
 type AdmissionPolicy uint8
 
 const (
-	// AdmitPresent asks for the blocks of the tokens that there are. Later ones may run short, which preempts requests.
+	// AdmitPresent asks for the blocks of the tokens that the request has. Blocks for later tokens may be missing, which
+	// preempts requests.
 	AdmitPresent AdmissionPolicy = iota
-	// GuaranteedNoEvict asks for the blocks of the whole output too, beside all that running requests are still going to
-	// take. Nothing is ever preempted.
+	// GuaranteedNoEvict asks for the blocks of the whole output as well, besides all blocks that running requests will still
+	// take. No request is ever preempted.
 	GuaranteedNoEvict
 )
 
@@ -185,7 +186,7 @@ func ParseLive(text string) (args Args, warnings []string, err error) { return p
 // ParsePlanned is Parse for an engine of a run in which a planner starts workers.
 func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
 
-// shell is where an engine is going to run.
+// shell says where an engine will run.
 type shell uint8
 
 const (
@@ -212,7 +213,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args), idleSettings(o)), nil
 }
 
-// ineffective returns one line for each place where fields have been set in vain, with all of them.
+// ineffective returns one warning for each reason why fields have no effect; it names all fields with that reason.
 func ineffective(o *strictjson.Object, in shell) []string {
 	var places []string
 	names := map[string][]string{}
@@ -235,7 +236,7 @@ func ineffective(o *strictjson.Object, in shell) []string {
 	return warnings
 }
 
-// inVain says where a field has no effect if that is here, and "" if it has one.
+// inVain says where a field has no effect, if it has none in this shell and beside these other fields; else "".
 func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
 	case f.use == startUp && in == offline:
@@ -442,8 +443,8 @@ func watermark(o *strictjson.Object) float64 {
 	return o.Float("watermark")
 }
 
-// What the members of "sglang" are if they are not given. defaultChunk is rounded down to whole blocks, which changes nothing but what could never be admitted: a prompt of at
-// most this size that does not fit it once it is rounded up.
+// The defaults of the members of "sglang". defaultChunk is rounded down to whole blocks. That concerns only prompts which
+// could never be admitted otherwise: those of at most this size that exceed it once they are rounded up.
 const (
 	defaultChunk            = 8192
 	defaultPrefillTokens    = 16384

@@ -170,7 +170,7 @@ func checkSGLang(o *strictjson.Object) error {
 // maxSketch is the largest pool with a frequency sketch.
 const maxSketch = 1 << 26
 
-// checkFrequencySketch bounds the one table that is as large as the pool from the start.
+// checkFrequencySketch bounds the sketch of MultiLRU, which is as large as the pool from the start.
 func checkFrequencySketch(o *strictjson.Object) error {
 	if blocks := numGPUBlocks(o); o.Text("eviction_backend") == evictionNames[MultiLRU] && blocks > maxSketch {
 		return &strictjson.FieldError{
@@ -218,12 +218,12 @@ func checkRanks(o *strictjson.Object) error {
 	return nil
 }
 
-// mismatch says what the field should have been.
+// mismatch is the error of a field whose value contradicts others.
 func mismatch(o *strictjson.Object, name, want string) error {
 	return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: want}
 }
 
-// notBuilt refuses every feature of which the user would get a simulation of something else.
+// notBuilt refuses features that this build lacks, because the user would get a simulation of something else.
 func notBuilt(o *strictjson.Object, in shell) []error {
 	var errs []error
 	refuse := func(name, feature string) {

@@ -13,7 +13,7 @@
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
 //	startUp   applied on live workers and in runs with a planner; without effect otherwise
 //	offload   refused on live workers; without effect offline
-//	silent    accepted and forgotten, as in the reference
+//	silent    accepted and ignored, as in the reference
 //
 // Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something
 // else. Where the choice of engine, role or timing model leaves a field without effect, a warning names it, too.
@@ -31,8 +31,8 @@
 // # Departures from the reference
 //
 // Three keys are accepted that the reference does not know: num_gpu_blocks_override (another spelling of
-// num_gpu_blocks), watermark and eviction_backend. Nested objects are held to the rules of the outer one:
-// unknown keys and values out of range are errors. A block size that would crash the reference in the
+// num_gpu_blocks), watermark and eviction_backend. In nested objects, too, unknown keys and values out of
+// range are errors. A block size that would crash the reference in the
 // middle of a run is refused here.
 //
 // # What is generated

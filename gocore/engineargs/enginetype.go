@@ -15,7 +15,7 @@ const (
 	TRTLLM
 )
 
-// TypeSpec is what engine arguments have to know of an engine type.
+// TypeSpec describes an engine type, as far as its arguments depend on it.
 type TypeSpec struct {
 	Name      string
 	BlockSize int // that block_size 0 stands for

@@ -73,8 +73,8 @@ func givenKnobs(o *strictjson.Object) (g Given) {
 	return g
 }
 
-// knobs are those of a checked object. Decode workers get their requests from prefill workers, where the way of a request
-// has been counted.
+// knobs are those of a checked object. Decode workers get their requests from prefill workers, for which the time of a
+// request to the scheduler was counted.
 func knobs(o *strictjson.Object) Knobs {
 	k := Knobs{
 		StepOverheadUs: o.Float("step_overhead_us"),

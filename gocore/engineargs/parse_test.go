@@ -188,7 +188,14 @@ func TestWarningsOfEngine(t *testing.T) {
 		`{"engine_type": "sglang", "block_size": 10000}`:                                        {"sglang.chunked_prefill_size is 10000, as the default of 8192 is not a multiple of block_size 10000"},
 		`{"engine_type": "sglang", "block_size": 3, "sglang": {"chunked_prefill_size": 8190}}`:  nil,
 		`{"engine_type": "sglang", "enable_prefix_caching": true, "max_num_batched_tokens": 5}`: nil,
-		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                           nil,
+		`{"engine_type": "sglang", "sglang": {"overlap_schedule": true, "ignore_eos": false, "enable_mixed_chunk": true}}`: {
+			"engine argument sglang.overlap_schedule has no effect with scheduler dynamo",
+			"engine argument sglang.ignore_eos has no effect with scheduler dynamo",
+			"engine argument sglang.enable_mixed_chunk has no effect with scheduler dynamo"},
+		`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"reference_quirks": false}}`: {
+			"engine argument sglang.reference_quirks has no effect with scheduler sglang"},
+		`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, "enable_mixed_chunk": false}}`: nil,
+		`{"scheduler": "vllm-0.28", "block_size": 1}`: nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
@@ -230,14 +237,14 @@ func TestRefused(t *testing.T) {
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
 		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28, sglang, sglang-0.5`},
-		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want dynamo with engine_type vllm`},
+		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, or dynamo with engine_type vllm`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
 			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by the engine's own rules are not proven`},
 		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"enable_mixed_chunk": true}}`,
 			`sglang.enable_mixed_chunk: got true, want false, as in a stock server: batches that mix prompts with decoding requests are not simulated`},
-		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want dynamo with engine_type sglang`},
-		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want dynamo with engine_type trtllm`},
+		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type sglang`},
+		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode"}`, `scheduler: got "vllm", want dynamo on decode workers: hand-offs by the engine's own rules are not proven`},
 		{`{"scheduler": "vllm", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler vllm`},
 		{`{"scheduler": "vllm", "preemption_mode": "fifo"}`, `preemption_mode: got "fifo", want it left out with scheduler vllm`},

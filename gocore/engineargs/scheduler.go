@@ -94,7 +94,7 @@ func checkScheduler(o *strictjson.Object) error {
 		return nil
 	}
 	if s.engine != engineType(o) {
-		return mismatch(o, "scheduler", fmt.Sprintf("dynamo with engine_type %s", engineType(o)))
+		return mismatch(o, "scheduler", fmt.Sprintf("engine_type %s with it, or dynamo with engine_type %s", s.engine, engineType(o)))
 	}
 	if t := workerType(o); t != engine.Aggregated {
 		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by the engine's own rules are not proven", t))
@@ -115,7 +115,7 @@ func checkScheduler(o *strictjson.Object) error {
 	return nil
 }
 
-// shownOr is a value as the text has it or, if that says nothing, by default.
+// shownOr is a value as the text has it or, without one, the default.
 func shownOr(o *strictjson.Object, name string, byDefault any) string {
 	if shown := o.Shown(name); shown != "" {
 		return shown

@@ -35,7 +35,7 @@ type Row struct {
 	AnyCaseInPython bool `json:"any_case_in_python,omitempty"`
 	Path            bool `json:"path,omitempty"` // it also takes path objects
 
-	// For people: what the field means, the default of a field that has none of its own, and where it has an effect.
+	// For documentation: what the field means, the default of a field that has none of its own, and where it has an effect.
 	Doc     string `json:"-"`
 	Instead any    `json:"-"`
 	Works   string `json:"-"`

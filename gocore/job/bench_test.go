@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSweep is a run among many of one trace: read by each run, and shared.
+// BenchmarkSweep is a run among many of one trace, on one to eight workers: read by each run, and shared.
 func BenchmarkSweep(b *testing.B) {
 	const path = "../../examples/traces/conversation_400.jsonl.gz"
 	trace, err := LoadTrace(fmt.Sprintf(`{"trace_files":[%q]}`, path), &Monitor{})
@@ -18,7 +18,8 @@ func BenchmarkSweep(b *testing.B) {
 	}{{"read", nil}, {"shared", trace}} {
 		b.Run(c.name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				r, err := Run(fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"num_workers":%d}`, path, 1+i%8), &Monitor{Trace: c.trace})
+				config := fmt.Sprintf(`{"kind":"trace","trace_files":[%q],"num_workers":%d}`, path, 1+i%8)
+				r, err := Run(config, &Monitor{Trace: c.trace})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-
-	"dynosim/gocore/job/memory"
+	"time"
 )
 
 // ErrCancelled ends a run that Monitor.Cancel has stopped. Monitor.Ask returns it when no answer will come any more.
@@ -68,7 +67,7 @@ func (m *Monitor) poll() error {
 
 // bound makes the run fail at a poll once it has taken the memory that is free now.
 func (m *Monitor) bound() budget {
-	b := newBudget(memory.Free())
+	b := latestBudget.get(time.Now())
 	m.budget.Store(&b)
 	return b
 }

@@ -69,8 +69,6 @@ var policyKeys = map[string][]string{
 	"schedule": {"schedule"},
 }
 
-var policyNames = []string{"hpa", "keda", "queue", "schedule"}
-
 // fieldError says what is wrong with a key.
 func fieldError(field string, got any, want string) error {
 	return fmt.Errorf("%s: got %v, want %s", field, got, want)

@@ -64,42 +64,20 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	if c.passing != nil {
 		c.leave()
 	}
-	t := c.totals(sla)
-	durationMs := c.DurationMs()
-	seconds := Seconds(durationMs)
-	rate := func(n int) float64 { return float64(n) / seconds }
-	processed := t.input + t.output
-
+	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used}
 	s := &summary{}
-	s.int("num_requests", c.arrived)
-	s.int("completed_requests", t.requests)
-	s.int("rejected_requests", len(c.rejected))
-	s.int("finished_requests", t.finished)
-	s.int("total_input_tokens", t.input)
-	s.int("total_output_tokens", t.output)
-	s.float("duration_ms", durationMs)
-	s.float("wall_time_ms", used.WallMs)
-	s.float("request_throughput_rps", rate(t.requests))
-	s.float("input_throughput_tok_s", rate(t.input))
-	s.float("output_throughput_tok_s", rate(t.output))
-	s.float("total_throughput_tok_s", rate(processed))
-	s.float("prefill_worker_seconds", used.PrefillWorkerSeconds)
-	s.float("decode_worker_seconds", used.DecodeWorkerSeconds)
-	s.int("prefill_gpus_per_worker", used.PrefillGPUsPerWorker)
-	s.int("decode_gpus_per_worker", used.DecodeGPUsPerWorker)
-	s.float("gpu_hours", used.gpuHours())
-	s.values = append(s.values, Value{Key: "timing_model", Text: used.TimingModel})
-	if sla.isSet() {
-		s.int("goodput_completed_requests", t.good)
-		s.float("goodput_request_throughput_rps", rate(t.good))
-		s.float("goodput_output_throughput_tok_s", rate(t.goodOutput))
+	for _, k := range keys {
+		switch {
+		case k.goodput && !sla.isSet():
+		case k.int != nil:
+			s.int(k.name, k.int(of))
+		case k.float != nil:
+			s.float(k.name, k.float(of))
+		default:
+			s.values = append(s.values, Value{Key: k.name, Text: k.text(of)})
+		}
 	}
-	s.int("processed_tokens", processed)
-	s.float("processed_tokens_per_s", perSecond(processed, used.WallMs))
-	s.float("processed_output_tokens_per_s", perSecond(t.output, used.WallMs))
-	s.float("prefix_cache_reused_ratio", ratio(t.reused, t.input))
-	s.float("first_admission_prefix_cache_reused_ratio", ratio(t.firstReused, t.input))
-	c.distributions(s, t.requests)
+	c.distributions(s, of.requests)
 	return s.values
 }
 
@@ -142,12 +120,13 @@ func Seconds(durationMs float64) float64 { return max(durationMs/1000, 1e-9) }
 func (c *Collector) distributions(s *summary, counted int) {
 	latencies := c.latencies()
 	gaps := c.tokenGaps()
-	s.distribution("ttft_ms", latencies.ttft, counted)
-	s.distribution("ttst_ms", latencies.ttst, counted)
-	s.distribution("tpot_ms", latencies.tpot, counted)
-	s.repeatedDistribution("itl_ms", gaps, counted)
-	s.distribution("e2e_latency_ms", latencies.e2e, counted)
-	s.repeatedDistribution("output_token_throughput_per_user", tokenRates(gaps), counted)
+	for _, g := range groups {
+		if g.gaps != nil {
+			s.repeatedDistribution(g.name, g.gaps(gaps), counted)
+		} else {
+			s.distribution(g.name, g.once(latencies), counted)
+		}
+	}
 }
 
 // latencies are those of the requests that count, in milliseconds: the times to the first and to the second token, per output token,

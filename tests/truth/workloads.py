@@ -98,7 +98,10 @@ def _rows(rng: random.Random, count: int, per_hash: int) -> list[dict[str, Any]]
     for _ in range(count):
         hashes = rng.randint(1, longest)
         shared = rng.randint(0, hashes) if rng.random() < 0.8 else 0
-        ids = [*rng.choice(families)[:shared], *range(fresh, fresh + hashes - shared)]
+        rest = range(fresh, fresh + hashes - shared)
+        if rng.random() < 0.2:  # prompts that part at the same place go on alike
+            rest = range(10**5 + 100 * shared, 10**5 + 100 * shared + hashes - shared)
+        ids = [*rng.choice(families)[:shared], *rest]
         fresh += hashes
         length = hashes * per_hash
         if rng.random() < 0.6:

@@ -157,7 +157,7 @@ func (m *simulation) numberPages(slow *model, i int, numbers map[kvcache.BlockID
 		tokens = append(tokens, arrived.output(k))
 	}
 	for page := range len(tokens) / m.s.pageSize {
-		numbers[r.holding.Key.Page(page)] = slow.pageNumber(tokens[:(page+1)*m.s.pageSize])
+		numbers[r.holding.Key.Block(page)] = slow.pageNumber(tokens[:(page+1)*m.s.pageSize])
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Scheduler) takeEventsNow() []kvcache.Event {
 func (s *Scheduler) Reserve(req engine.Request) error {
 	r := s.newSequence(req)
 	if reason := s.overPool(r); reason != "" {
-		s.spares = append(s.spares, r)
+		s.spares.Put(r)
 		return errors.New(reason)
 	}
 	r.status = pending

@@ -69,7 +69,7 @@ func (s *Scheduler) scoreQueue() {
 		tokens := s.tokens(r)
 		c := score{request: r, hit: s.pool.CachedTokens(&r.holding.Key, tokens)}
 		if c.hit <= demotionTokens && tokens/s.pageSize > last {
-			id := r.holding.Key.Page(last)
+			id := r.holding.Key.Block(last)
 			_, c.demoted = s.lpm.demoters[id]
 			s.lpm.demoters[id] = struct{}{}
 		}

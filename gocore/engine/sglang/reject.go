@@ -61,5 +61,5 @@ func (s *Scheduler) drop(r *sequence) {
 // forget ends the life of a request that has no slots any more.
 func (s *Scheduler) forget(r *sequence) {
 	s.destinations.RoomMade()
-	s.spares = append(s.spares, r)
+	s.spares.Put(r)
 }

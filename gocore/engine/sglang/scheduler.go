@@ -6,6 +6,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
@@ -35,7 +36,7 @@ type Scheduler struct {
 	added      int         // requests so far
 	admissions int         // so far
 	uses       uint64      // of the pool since the last emitting pass, see now
-	private    kvcache.BlockID
+	namer      kvcache.Namer
 	lpm        lpm
 	rescue     rescue
 
@@ -51,7 +52,7 @@ type Scheduler struct {
 	observed                                 bool
 
 	coastEnds []float64 // scratch
-	spares    []*sequence
+	spares    roster.Spares[sequence]
 }
 
 // New returns an idle engine.
@@ -66,7 +67,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		load:     newLoad(args.BlockSize, setup.Drafts != nil),
-		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
 }
@@ -90,7 +90,7 @@ func (s *Scheduler) Add(req engine.Request) {
 
 // newSequence numbers a request and names the pages that only it will have.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
-	r := s.spare()
+	r := s.spares.Take()
 	shareable := max(req.PromptTokens/s.pageSize, req.NamedBlocks)
 	*r = sequence{
 		id:           req.ID,
@@ -99,13 +99,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		maxOutput:    req.OutputTokens,
 		hold:         req.Hold,
 		named:        shareable > req.PromptTokens/s.pageSize,
-		holding: radix.Holding{Key: radix.Key{
-			Prompt:    req.Prompt,
-			Shareable: shareable,
-			Private:   s.private,
-		}},
+		holding:      radix.Holding{Key: s.namer.Key(req.Prompt, shareable, ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))},
 	}
-	s.private += kvcache.BlockID(ceilDiv(req.PromptTokens+req.OutputTokens, s.pageSize))
 	s.added++
 	return r
 }
@@ -187,48 +182,34 @@ func (s *Scheduler) prefillMs() float64 {
 
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
-	owned := append(s.owned(), s.inHandoff()...)
-	slices.SortFunc(owned, byOrder)
-	states := make([]engine.RequestState, len(owned))
-	for i, r := range owned {
-		states[i] = engine.RequestState{
-			ID:           r.id,
-			State:        r.status.String(),
-			PromptTokens: r.promptTokens,
-			OutputTokens: r.maxOutput,
-			Generated:    s.generated(r),
-			BlocksNeeded: ceilDiv(r.promptTokens+r.maxOutput, s.pageSize),
-		}
-		if r.status != running {
-			states[i].BlocksHeld = ceilDiv(r.holding.Tokens(), s.pageSize)
-		}
+	return roster.States(append(s.owned(), s.inHandoff()...), byOrder, s.state)
+}
+
+// state is where a request stands.
+func (s *Scheduler) state(r *sequence) engine.RequestState {
+	state := engine.RequestState{
+		ID:           r.id,
+		State:        r.status.String(),
+		PromptTokens: r.promptTokens,
+		OutputTokens: r.maxOutput,
+		Generated:    s.generated(r),
+		BlocksNeeded: ceilDiv(r.promptTokens+r.maxOutput, s.pageSize),
 	}
-	return states
+	if r.status != running {
+		state.BlocksHeld = ceilDiv(r.holding.Tokens(), s.pageSize)
+	}
+	return state
 }
 
 // owned lists all requests that wait for a pass or run, in order of arrival.
 func (s *Scheduler) owned() []*sequence {
-	all := slices.Clone(s.running)
-	for i := range s.waiting.Len() {
-		all = append(all, s.waiting.At(i))
-	}
-	for i := range s.destinations.prebuilt.Len() {
-		all = append(all, s.destinations.prebuilt.At(i))
-	}
+	all := roster.Append(slices.Clone(s.running), &s.waiting)
+	all = roster.Append(all, &s.destinations.prebuilt)
 	slices.SortFunc(all, byOrder)
 	return all
 }
 
 func byOrder(a, b *sequence) int { return a.order - b.order }
-
-func (s *Scheduler) spare() *sequence {
-	if n := len(s.spares); n > 0 {
-		r := s.spares[n-1]
-		s.spares = s.spares[:n-1]
-		return r
-	}
-	return new(sequence)
-}
 
 // Uses of the pool are ordered by the emitting pass they belong to; within it come the tokens, by place in the running
 // order, then everything until the tokens of the next. So the time at which a request got some earlier token can be

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 )
 
 // batch is one pass: a prefill or a decode.
@@ -152,13 +153,13 @@ func (s *Scheduler) leave(r *sequence) {
 }
 
 // drop forgets a request that holds nothing.
-func (s *Scheduler) drop(r *sequence) { s.spareSequences = append(s.spareSequences, r) }
+func (s *Scheduler) drop(r *sequence) { s.spareSequences.Put(r) }
 
 // Cancel implements [engine.Engine]. A batch in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
-	if i := s.waiting.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
-		s.drop(s.waiting.Remove(i))
+	if r, ok := transit.TakeFrom(&s.waiting, id); ok {
+		s.drop(r)
 		return
 	}
 	if i := s.unread.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {

@@ -12,7 +12,7 @@ type coast struct {
 	phases  []int // requests by computed tokens modulo the page size; all 0 between calls
 }
 
-// mostCoasted bounds the passes of a coast: those that an arrival cuts off have been computed in vain.
+// mostCoasted bounds the passes of a coast: an arrival throws away those that have not started.
 const mostCoasted = 64
 
 // Coast implements [engine.Coaster].

@@ -31,9 +31,11 @@
 //
 // Details that the comparison with SGLang has brought to light, where the rules say less:
 //
-//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool).
+//   - A look-up also makes the rest of a node the youngest in which it ends (radix.LeasePool); pages that are added where the
+//     node was cut are younger still.
 //   - Whatever enters the tree is cut where the prompt ends, also after a retraction.
 //   - Longest-prefix-match looks up whole sequences, then caps the hit at one token less, not at the page before.
+//   - Requests that longest-prefix-match demotes keep their order, whatever they find in the cache.
 //   - After the next part of a cut prompt the queue is not looked at if the budgets are spent; if the pool's is, that counts
 //     as a refusal for lack of room.
 //   - The end of a request that only had a prefill (its output is one token) also reopens admission.

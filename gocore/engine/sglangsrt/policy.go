@@ -57,11 +57,14 @@ func (s *Scheduler) refreshQueue() {
 	s.attempts++
 }
 
+// compareScores puts the longest hit first, and demoted requests last, which keep their order.
 func compareScores(a, b score) int {
-	if a.demoted != b.demoted {
-		if a.demoted {
-			return 1
-		}
+	switch {
+	case a.demoted && b.demoted:
+		return 0
+	case a.demoted:
+		return 1
+	case b.demoted:
 		return -1
 	}
 	return cmp.Compare(b.hit, a.hit)

@@ -4,6 +4,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/radix"
@@ -42,8 +43,8 @@ type Scheduler struct {
 	emittingPasses int
 	lastEndMs      float64 // of the last pass
 
-	added    int             // requests so far
-	private  kvcache.BlockID // the first id of the next request's pages that have no content in common with others
+	added    int // requests so far
+	namer    kvcache.Namer
 	rejected []engine.Rejection
 	out      engine.Pass
 	observed bool
@@ -52,7 +53,7 @@ type Scheduler struct {
 	work      engine.Phases // of the last pass, if reporting
 
 	coast          coast
-	spareSequences []*sequence
+	spareSequences roster.Spares[sequence]
 }
 
 // New returns an idle engine.
@@ -67,7 +68,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
 		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
-		private:  kvcache.PrivateIDs,
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
 }

@@ -2,7 +2,6 @@ package sglangsrt
 
 import (
 	"dynosim/gocore/engine"
-	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/radix"
 )
 
@@ -32,36 +31,26 @@ type sequence struct {
 	lastEmitting int  // the last emitting pass in which it emitted, or neverEmitted
 }
 
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
+
 // neverEmitted is not the pass before any emitting pass; they count from 0.
 const neverEmitted = -2
 
 // newSequence numbers a request and sets ids aside for its pages.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
-	r := s.spareSequence()
+	r := s.spareSequences.Take()
+	shareable := max(req.PromptTokens/s.pageSize, req.NamedBlocks)
 	*r = sequence{
 		id:           req.ID,
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
-		lease: radix.Lease{Key: radix.Key{
-			Prompt:    req.Prompt,
-			Shareable: max(req.PromptTokens/s.pageSize, req.NamedBlocks),
-			Private:   s.private,
-		}},
+		lease:        radix.Lease{Key: s.namer.Key(req.Prompt, shareable, s.ceilPages(req.PromptTokens+req.OutputTokens))},
 		lastEmitting: neverEmitted,
 	}
-	s.private += kvcache.BlockID(s.ceilPages(req.PromptTokens + req.OutputTokens))
 	s.added++
 	return r
-}
-
-func (s *Scheduler) spareSequence() *sequence {
-	if n := len(s.spareSequences); n > 0 {
-		r := s.spareSequences[n-1]
-		s.spareSequences = s.spareSequences[:n-1]
-		return r
-	}
-	return new(sequence)
 }
 
 // tokens is the length of the sequence as delivered.

@@ -6,7 +6,7 @@ import (
 )
 
 // Traits are what shells have to know of an engine with any arguments. It is not independent: attempts to admit a request
-// are counted, also those in vain.
+// are counted, those that fail included.
 func Traits(engineargs.Args) engine.Traits {
 	return engine.Traits{CachesPrefixes: true, Metrics: engine.SGLangMetrics}
 }

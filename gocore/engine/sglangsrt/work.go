@@ -1,9 +1,8 @@
 package sglangsrt
 
 import (
-	"slices"
-
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 )
 
 var _ engine.Reporter = (*Scheduler)(nil)
@@ -33,16 +32,9 @@ func workOf(b *batch) engine.Phases {
 	return p
 }
 
-// queuedWork counts the requests that wait: for their prompt, or to go on after a retraction.
+// queuedWork counts the requests that wait, those that were not received yet included.
 func (s *Scheduler) queuedWork() engine.Phases {
-	var p engine.Phases
-	for i := range s.waiting.Len() {
-		if r := s.waiting.At(i); r.status == waiting {
-			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
-		} else {
-			p.AddDecode(r.tokens())
-		}
-	}
+	p := roster.Queued(&s.waiting, s.state)
 	for i := range s.unread.Len() {
 		n := s.unread.At(i).promptTokens
 		p.AddPrefill(n, n, 0)
@@ -52,24 +44,20 @@ func (s *Scheduler) queuedWork() engine.Phases {
 
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
-	all := s.admitted()
-	for i := range s.waiting.Len() {
-		all = append(all, s.waiting.At(i))
+	all := roster.Append(roster.Append(s.admitted(), &s.waiting), &s.unread)
+	return roster.States(all, byOrder, s.state)
+}
+
+func byOrder(a, b *sequence) int { return a.order - b.order }
+
+// state is where a request stands.
+func (s *Scheduler) state(r *sequence) engine.RequestState {
+	return engine.RequestState{
+		ID:           r.id,
+		State:        r.status.String(),
+		PromptTokens: r.promptTokens,
+		OutputTokens: r.maxOutput,
+		Generated:    r.generated,
+		BlocksNeeded: s.ceilPages(r.promptTokens + r.maxOutput),
 	}
-	for i := range s.unread.Len() {
-		all = append(all, s.unread.At(i))
-	}
-	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
-	states := make([]engine.RequestState, len(all))
-	for i, r := range all {
-		states[i] = engine.RequestState{
-			ID:           r.id,
-			State:        r.status.String(),
-			PromptTokens: r.promptTokens,
-			OutputTokens: r.maxOutput,
-			Generated:    r.generated,
-			BlocksNeeded: s.ceilPages(r.promptTokens + r.maxOutput),
-		}
-	}
-	return states
 }

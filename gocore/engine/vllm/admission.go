@@ -57,7 +57,7 @@ func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 	}
 	blocks, activeBlocks := 0, 0
 	for limit := min(r.full, s.ceilBlocks(r.promptTokens)); blocks < limit; blocks++ {
-		found := s.pool.Lookup(r.blockID(blocks))
+		found := s.pool.Lookup(r.key.Block(blocks))
 		if !found.Cached || found.Tier != kvcache.Device {
 			break
 		}

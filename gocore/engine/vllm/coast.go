@@ -36,7 +36,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
 			passes = min(passes, left-1)
 			opening++
-			if r.full < min(r.listed, r.shareable) { // it announces a block that others may have, or finds it in the cache
+			if r.full < min(r.listed, r.key.Shareable) { // it announces a block that others may have, or finds it in the cache
 				passes = 0
 			}
 		}

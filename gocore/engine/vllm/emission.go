@@ -106,8 +106,8 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 		return true
 	}
 	if r.full < r.listed {
-		s.pool.Promote(r.slots, r.blockID(r.full))
-		if r.full < r.shareable {
+		s.pool.Promote(r.slots, r.key.Block(r.full))
+		if r.full < r.key.Shareable {
 			s.tookShareable()
 		}
 		r.full++

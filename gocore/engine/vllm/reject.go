@@ -47,5 +47,5 @@ func (s *Scheduler) reject(r *sequence, reason string) {
 // drop forgets a request that holds no blocks any more.
 func (s *Scheduler) drop(r *sequence) {
 	r.status = gone
-	s.spares = append(s.spares, r)
+	s.spares.Put(r)
 }

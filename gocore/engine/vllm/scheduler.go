@@ -8,6 +8,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/calendar"
+	"dynosim/gocore/engine/roster"
 	"dynosim/gocore/engine/transit"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
@@ -32,7 +33,7 @@ type Scheduler struct {
 	running    []*sequence // in admission order
 	added      int         // requests so far
 	admissions int         // so far
-	private    kvcache.BlockID
+	namer      kvcache.Namer
 	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until blocks
 	// are released (see admitWaiting).
 	headLacksBlocks bool
@@ -62,7 +63,7 @@ type Scheduler struct {
 	readyContext int               // tokens of all sequences in ready
 	coastEnds    []float64         // scratch
 	ids          []kvcache.BlockID // scratch
-	spares       []*sequence
+	spares       roster.Spares[sequence]
 }
 
 // New returns an idle engine.
@@ -77,7 +78,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
-		private:    kvcache.PrivateIDs,
 		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
 	s.steady.s = s
@@ -114,14 +114,13 @@ func (s *Scheduler) Add(req engine.Request) {
 
 // newSequence numbers a request and lists the blocks of its prompt.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
-	r := s.spare()
+	r := s.spares.Take()
 	*r = sequence{
 		id:            req.ID,
 		order:         s.added,
 		promptTokens:  req.PromptTokens,
 		maxOutput:     s.args.Output(req.PromptTokens, req.OutputTokens),
 		hold:          req.Hold,
-		prompt:        req.Prompt,
 		listed:        s.ceilBlocks(req.PromptTokens),
 		full:          req.PromptTokens >> s.blockShift,
 		slots:         r.slots[:0],
@@ -129,11 +128,11 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		lastTokenPass: neverEmitted,
 	}
 	r.due.Request = r
+	shareable := 0
 	if s.args.PrefixCaching {
-		r.shareable = max(r.full, req.NamedBlocks)
+		shareable = max(r.full, req.NamedBlocks)
 	}
-	r.privateBase = s.private - kvcache.BlockID(r.shareable)
-	s.private = r.privateBase + kvcache.BlockID(max(r.shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens)))
+	r.key = s.namer.Key(req.Prompt, shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens))
 	s.added++
 	return r
 }
@@ -203,32 +202,29 @@ func (s *Scheduler) takeEvents() {
 
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
-	owned := append(s.owned(), s.inHandoff()...)
-	slices.SortFunc(owned, byOrder)
-	states := make([]engine.RequestState, len(owned))
-	for i, r := range owned {
-		states[i] = engine.RequestState{
-			ID:           r.id,
-			State:        r.status.String(),
-			PromptTokens: r.promptTokens,
-			OutputTokens: r.maxOutput,
-			Generated:    r.generated,
-			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
-		}
-		if r.status != running {
-			states[i].BlocksHeld = len(r.slots) + r.reservation.Blocks()
-		}
+	return roster.States(append(s.owned(), s.inHandoff()...), byOrder, s.state)
+}
+
+// state is where a request stands.
+func (s *Scheduler) state(r *sequence) engine.RequestState {
+	state := engine.RequestState{
+		ID:           r.id,
+		State:        r.status.String(),
+		PromptTokens: r.promptTokens,
+		OutputTokens: r.maxOutput,
+		Generated:    r.generated,
+		BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
 	}
-	return states
+	if r.status != running {
+		state.BlocksHeld = len(r.slots) + r.reservation.Blocks()
+	}
+	return state
 }
 
 // owned lists all waiting and running requests in order of arrival.
 func (s *Scheduler) owned() []*sequence {
 	s.steady.clear(false)
-	all := slices.Clone(s.running)
-	for i := range s.waiting.Len() {
-		all = append(all, s.waiting.At(i))
-	}
+	all := roster.Append(slices.Clone(s.running), &s.waiting)
 	slices.SortFunc(all, byOrder)
 	return all
 }
@@ -236,12 +232,3 @@ func (s *Scheduler) owned() []*sequence {
 func byOrder(a, b *sequence) int { return a.order - b.order }
 
 func byPlace(a, b *sequence) int { return a.place - b.place }
-
-func (s *Scheduler) spare() *sequence {
-	if n := len(s.spares); n > 0 {
-		r := s.spares[n-1]
-		s.spares = s.spares[:n-1]
-		return r
-	}
-	return new(sequence)
-}

@@ -40,12 +40,10 @@ type sequence struct {
 	allocated    int // tokens whose blocks are held; 0 after preemption
 	hold         bool
 
-	prompt      kvcache.Prompt
-	shareable   int             // leading full blocks with ids of their own: the prompt's and those named, or 0 without prefix caching
-	privateBase kvcache.BlockID // id of block i from shareable on: privateBase + i
-	listed      int             // blocks opened
-	full        int             // of those, full blocks
-	slots       []paged.Slot    // the first blocks of the list, covering the allocated tokens
+	key         kvcache.Key  // nothing can be shared without prefix caching
+	listed      int          // blocks opened
+	full        int          // of those, full blocks
+	slots       []paged.Slot // the first blocks of the list, covering the allocated tokens
 	reservation paged.Reservation
 
 	share         share
@@ -76,27 +74,14 @@ func (r *sequence) ready() bool {
 	return r.computed >= r.tokens() && r.generated < r.maxOutput
 }
 
-// blockID is the identity of full block i.
-func (r *sequence) blockID(i int) kvcache.BlockID {
-	if i < r.shareable {
-		return r.prompt.Block(i)
-	}
-	return r.privateBase + kvcache.BlockID(i)
-}
-
 // appendBlocks appends the identities of listed blocks from..to-1 to dst.
 func (r *sequence) appendBlocks(dst []kvcache.BlockID, from, to int) []kvcache.BlockID {
-	if known := min(r.shareable, r.full); from < known {
-		shared := min(to, known)
-		dst = r.prompt.AppendBlocks(dst, from, shared)
-		from = shared
+	if full := min(to, r.full); from < full {
+		dst = r.key.AppendBlocks(dst, from, full)
+		from = full
 	}
-	for i := from; i < to; i++ {
-		if i < r.full {
-			dst = append(dst, r.privateBase+kvcache.BlockID(i))
-		} else {
-			dst = append(dst, paged.Partial)
-		}
+	for ; from < to; from++ {
+		dst = append(dst, paged.Partial)
 	}
 	return dst
 }

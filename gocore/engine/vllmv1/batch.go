@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/transit"
 )
 
 // batch is one pass: what was composed for it, and which requests get a token at its end.
@@ -158,11 +159,11 @@ func (s *Scheduler) leaveRunning(r *sequence) {
 }
 
 // drop forgets a request that holds no blocks.
-func (s *Scheduler) drop(r *sequence) { s.spareSequences = append(s.spareSequences, r) }
+func (s *Scheduler) drop(r *sequence) { s.spareSequences.Put(r) }
 
 // Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
-	r := s.find(id)
+	r := transit.Find(s.running, &s.waiting, id)
 	if r == nil {
 		return
 	}
@@ -173,17 +174,4 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 		b.emitting = slices.DeleteFunc(b.emitting, isCancelled)
 	}
 	s.remove(r)
-}
-
-// find returns a request that waits or runs, nil if there is none with this id.
-func (s *Scheduler) find(id engine.RequestID) *sequence {
-	for _, r := range s.running {
-		if r.id == id {
-			return r
-		}
-	}
-	if i := s.waiting.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
-		return s.waiting.At(i)
-	}
-	return nil
 }

@@ -118,7 +118,7 @@ func (s *Scheduler) findPrefix(r *sequence) (hits, unused int) {
 		return 0, 0
 	}
 	for limit := (r.tokens() - 1) >> s.blockShift; hits < limit; hits++ {
-		_, inUse, ok := s.pool.Find(r.blockID(hits))
+		_, inUse, ok := s.pool.Find(r.key.Block(hits))
 		if !ok {
 			break
 		}
@@ -145,11 +145,11 @@ func (s *Scheduler) hasRoom(r *sequence, now, shared int) bool {
 
 // admit makes r run with the blocks of its prefix that are registered.
 func (s *Scheduler) admit(r *sequence, hits int) {
-	r.held = slices.Grow(r.held[:0], hits)
+	r.registered = slices.Grow(r.registered[:0], hits)
 	for i := range hits {
-		slot, _, _ := s.pool.Find(r.blockID(i))
+		slot, _, _ := s.pool.Find(r.key.Block(i))
 		s.pool.Hold(slot)
-		r.held = append(r.held, slot)
+		r.registered = append(r.registered, slot)
 	}
 	r.computed = hits << s.blockShift
 	r.scheduled = r.generated

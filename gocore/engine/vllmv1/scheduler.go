@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/calendar"
+	"dynosim/gocore/engine/roster"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/paged"
@@ -25,10 +26,10 @@ type Scheduler struct {
 	pool       *paged.LRUPool
 
 	waiting    deque.Deque[*sequence]
-	running    []*sequence     // in admission order
-	added      int             // requests so far
-	admissions int             // so far
-	private    kvcache.BlockID // the first id of the next request's blocks that have no content in common with others
+	running    []*sequence // in admission order
+	added      int         // requests so far
+	admissions int         // so far
+	namer      kvcache.Namer
 	// headWaits tells that the head of the waiting queue has no room, and will not have any until a request releases
 	// blocks or registers one that others can find.
 	headWaits bool
@@ -49,7 +50,7 @@ type Scheduler struct {
 
 	ids            []kvcache.BlockID // scratch
 	coastEnds      []float64         // scratch
-	spareSequences []*sequence
+	spareSequences roster.Spares[sequence]
 }
 
 // New returns an idle engine.
@@ -63,7 +64,6 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		trace:      setup.Trace,
 		shapes:     setup.Shapes,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
-		private:    kvcache.PrivateIDs,
 		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
 	s.steady.s = s

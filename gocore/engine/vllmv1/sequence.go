@@ -19,7 +19,7 @@ func (s status) String() string { return [...]string{"waiting", "running", "pree
 
 // sequence is one request inside the engine: its tokens, only counted, and its blocks.
 //
-// The request holds the blocks of its computed tokens: registered ones first, which stand in held, then unregistered ones.
+// The request holds the blocks of its computed tokens: registered ones first, which a look-up can find, then others.
 // While it is steady its counters stand still, see steady.
 type sequence struct {
 	id           engine.RequestID
@@ -32,11 +32,9 @@ type sequence struct {
 	// scheduled is the number of tokens that the request will have when all passes composed so far have ended.
 	scheduled int
 
-	prompt       kvcache.Prompt
-	shareable    int             // leading blocks whose content other requests can have as well
-	privateBase  kvcache.BlockID // id of block i from shareable on: privateBase + i
-	held         []paged.Slot
-	unregistered int // blocks held beyond held
+	key          kvcache.Key // nothing can be shared without prefix caching
+	registered   []paged.Slot
+	unregistered int // blocks that it holds besides
 
 	place        int // in running order
 	lastEmitting int // the last emitting pass in which it emitted, or neverEmitted
@@ -51,38 +49,31 @@ type sequence struct {
 // share is what a request got of the batch in which it was served last: tokens from position start on.
 type share struct{ start, tokens int }
 
+// RequestID implements [dynosim/gocore/engine/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
+
 // neverEmitted is not the pass before any emitting pass; they count from 0.
 const neverEmitted = -2
 
 // newSequence numbers a request and sets ids aside for its blocks.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
-	r := s.spareSequence()
+	r := s.spareSequences.Take()
 	*r = sequence{
 		id:           req.ID,
 		order:        s.added,
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
-		prompt:       req.Prompt,
-		held:         r.held[:0],
+		registered:   r.registered[:0],
 		lastEmitting: neverEmitted,
 	}
 	r.due.Request = r
+	shareable := 0
 	if s.args.PrefixCaching {
-		r.shareable = max(req.PromptTokens>>s.blockShift, req.NamedBlocks)
+		shareable = max(req.PromptTokens>>s.blockShift, req.NamedBlocks)
 	}
-	r.privateBase = s.private - kvcache.BlockID(r.shareable)
-	s.private = r.privateBase + kvcache.BlockID(max(r.shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens)))
+	r.key = s.namer.Key(req.Prompt, shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens))
 	s.added++
 	return r
-}
-
-func (s *Scheduler) spareSequence() *sequence {
-	if n := len(s.spareSequences); n > 0 {
-		r := s.spareSequences[n-1]
-		s.spareSequences = s.spareSequences[:n-1]
-		return r
-	}
-	return new(sequence)
 }
 
 // tokens is the length of the sequence as delivered.
@@ -95,40 +86,20 @@ func (r *sequence) inFlight() int { return r.scheduled - r.generated }
 func (r *sequence) ending() bool { return r.scheduled == r.maxOutput }
 
 // blocks is the number of blocks that the request holds.
-func (r *sequence) blocks() int { return len(r.held) + r.unregistered }
-
-// blockID is the identity of full block i.
-func (r *sequence) blockID(i int) kvcache.BlockID {
-	if i < r.shareable {
-		return r.prompt.Block(i)
-	}
-	return r.privateBase + kvcache.BlockID(i)
-}
-
-// appendIDs appends the identities of full blocks from..to-1 to dst.
-func (r *sequence) appendIDs(dst []kvcache.BlockID, from, to int) []kvcache.BlockID {
-	if shared := min(to, r.shareable); from < shared {
-		dst = r.prompt.AppendBlocks(dst, from, shared)
-		from = shared
-	}
-	for i := from; i < to; i++ {
-		dst = append(dst, r.privateBase+kvcache.BlockID(i))
-	}
-	return dst
-}
+func (r *sequence) blocks() int { return len(r.registered) + r.unregistered }
 
 // register registers the blocks that the first tokens tokens fill.
 func (s *Scheduler) register(r *sequence, tokens int) {
 	full := tokens >> s.blockShift
-	if !s.args.PrefixCaching || full <= len(r.held) {
+	if !s.args.PrefixCaching || full <= len(r.registered) {
 		return
 	}
-	if len(r.held) < r.shareable {
+	if len(r.registered) < r.key.Shareable {
 		s.headWaits = false // the head of the queue may find them
 	}
-	s.ids = r.appendIDs(s.ids[:0], len(r.held), full)
+	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.registered), full)
 	r.unregistered -= len(s.ids)
-	r.held = s.pool.Register(r.held, s.ids)
+	r.registered = s.pool.Register(r.registered, s.ids)
 }
 
 // take makes r hold the blocks of its first tokens tokens; false, and nothing has changed, if too few are free.
@@ -148,8 +119,8 @@ func (s *Scheduler) take(r *sequence, tokens int) bool {
 // last token, which is not computed, would belong to.
 func (s *Scheduler) release(r *sequence) {
 	s.register(r, min(r.computed, r.tokens()-1))
-	s.pool.Release(r.held, r.unregistered)
-	r.held, r.unregistered = r.held[:0], 0
+	s.pool.Release(r.registered, r.unregistered)
+	r.registered, r.unregistered = r.registered[:0], 0
 	s.headWaits = false
 }
 

@@ -199,4 +199,6 @@ func (s *Scheduler) opensBlock(r *sequence) int {
 }
 
 // visible reports whether it matters outside r when its next block is registered.
-func (s *Scheduler) visible(r *sequence) bool { return s.observed || len(r.held) < r.shareable }
+func (s *Scheduler) visible(r *sequence) bool {
+	return s.observed || len(r.registered) < r.key.Shareable
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 )
 
 var _ engine.Reporter = (*Scheduler)(nil)
@@ -13,7 +14,7 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
-	return engine.Work{Scheduled: s.work, Queued: s.queuedWork()}
+	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, s.state)}
 }
 
 // Load implements [engine.Reporter].
@@ -39,37 +40,23 @@ func (s *Scheduler) workOf(b *batch) engine.Phases {
 	return p
 }
 
-// queuedWork counts the requests that wait: for their prompt, or to go on after a preemption.
-func (s *Scheduler) queuedWork() engine.Phases {
-	var p engine.Phases
-	for i := range s.waiting.Len() {
-		if r := s.waiting.At(i); r.status == waiting {
-			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
-		} else {
-			p.AddDecode(r.tokens())
-		}
-	}
-	return p
-}
-
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	s.steady.clear()
-	all := slices.Clone(s.running)
-	for i := range s.waiting.Len() {
-		all = append(all, s.waiting.At(i))
+	all := roster.Append(slices.Clone(s.running), &s.waiting)
+	return roster.States(all, byOrder, s.state)
+}
+
+func byOrder(a, b *sequence) int { return a.order - b.order }
+
+// state is where a request stands.
+func (s *Scheduler) state(r *sequence) engine.RequestState {
+	return engine.RequestState{
+		ID:           r.id,
+		State:        r.status.String(),
+		PromptTokens: r.promptTokens,
+		OutputTokens: r.maxOutput,
+		Generated:    r.generated,
+		BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
 	}
-	slices.SortFunc(all, func(a, b *sequence) int { return a.order - b.order })
-	states := make([]engine.RequestState, len(all))
-	for i, r := range all {
-		states[i] = engine.RequestState{
-			ID:           r.id,
-			State:        r.status.String(),
-			PromptTokens: r.promptTokens,
-			OutputTokens: r.maxOutput,
-			Generated:    r.generated,
-			BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
-		}
-	}
-	return states
 }

@@ -20,7 +20,7 @@ func (p *Pool) check(holdings []*Holding) error {
 	children, locked, evictable, protected := map[ref]int32{}, map[ref]int32{}, 0, 0
 	for id, at := range p.byPage {
 		n := &p.nodes[at]
-		if n.id != id || n.key.Page(int(n.first)) != id || n.pages < 1 || p.nodes[n.parent].end() != n.first {
+		if n.id != id || n.key.Block(int(n.first)) != id || n.pages < 1 || p.nodes[n.parent].end() != n.first {
 			return fmt.Errorf("node %d under page %d: %+v", at, id, *n)
 		}
 		if n.chain && int(n.first) < n.key.Shareable {

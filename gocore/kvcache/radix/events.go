@@ -25,7 +25,7 @@ type recorder struct {
 
 // stretch is pages from to end-1 of the sequence that key names.
 type stretch struct {
-	key       Key
+	key       kvcache.Key
 	from, end int
 }
 
@@ -89,7 +89,7 @@ func (p *Pool) announceEach(h *Holding, at, complete int) {
 	shared := h.hit / p.pageSize
 	firstUnknown, begin := at, len(rec.pages)
 	for i := at; i < complete; i++ {
-		id := h.Key.Page(i)
+		id := h.Key.Block(i)
 		if i < h.announced && !(i < shared && rec.withdrawn[id]) {
 			continue
 		}
@@ -115,7 +115,7 @@ func (p *Pool) announceEach(h *Holding, at, complete int) {
 func (rec *recorder) store(h *Holding, at, begin int) {
 	e := kvcache.Event{Kind: kvcache.Stored, Blocks: slices.Clip(rec.pages[begin:])}
 	if at > 0 {
-		e.Parent, e.HasParent = h.Key.Page(at-1), true
+		e.Parent, e.HasParent = h.Key.Block(at-1), true
 	}
 	rec.events = append(rec.events, e)
 }

@@ -18,7 +18,7 @@ type LeasePool struct {
 
 // Lease is what one request has in a LeasePool: pages that the tree has, which it shares, and then pages of its own.
 type Lease struct {
-	Key    Key
+	Key    kvcache.Key
 	node   ref // where the shared pages end; locked
 	cached int // tokens of the shared pages
 	slots  int // of shared and own pages
@@ -55,17 +55,17 @@ func (p *LeasePool) now() Time {
 
 // Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and makes them the youngest. A
 // node in which they end is cut there.
-func (p *LeasePool) Refresh(key *Key, tokens int) (cached int) {
+func (p *LeasePool) Refresh(key *kvcache.Key, tokens int) (cached int) {
 	return int(p.nodes[p.refresh(key, tokens)].end()) * p.pageSize
 }
 
-func (p *LeasePool) refresh(key *Key, tokens int) ref {
+func (p *LeasePool) refresh(key *kvcache.Key, tokens int) ref {
 	return p.use(root, key, int32(tokens/p.pageSize))
 }
 
 // use follows key from the node from, at most to page limit, and makes everything it comes through the youngest: also the
 // rest of a node in which it ends, and which is cut there.
-func (p *LeasePool) use(from ref, key *Key, limit int32) ref {
+func (p *LeasePool) use(from ref, key *kvcache.Key, limit int32) ref {
 	end, child, common := p.walk(from, key, limit)
 	now := p.now()
 	if common > 0 {
@@ -142,9 +142,9 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 	p.free += int(at-known) * p.pageSize
 	if at < pages {
 		end = p.addChild(end, node{key: l.Key, first: at, pages: pages - at})
+		p.nodes[end].used = p.now() // younger than the rest of a node that was cut for it
 		p.announce(&l.Key, int(at), int(pages))
 	}
-	p.nodes[end].used = p.uses
 	p.moveLock(l.node, end)
 	l.node, l.cached = end, int(pages)*p.pageSize
 	if prompt := promptTokens / p.pageSize; prompt < int(pages) {
@@ -155,17 +155,17 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 }
 
 // announce records that pages from..to-1 of key entered the tree.
-func (p *LeasePool) announce(key *Key, from, to int) {
+func (p *LeasePool) announce(key *kvcache.Key, from, to int) {
 	to = min(to, key.Shareable) // only this request can have the pages behind
 	if !p.recording || from >= to {
 		return
 	}
 	e := kvcache.Event{Kind: kvcache.Stored}
 	if from > 0 {
-		e.Parent, e.HasParent = key.Page(from-1), true
+		e.Parent, e.HasParent = key.Block(from-1), true
 	}
 	for i := from; i < to; i++ {
-		e.Blocks = append(e.Blocks, key.Page(i))
+		e.Blocks = append(e.Blocks, key.Block(i))
 	}
 	p.events = append(p.events, e)
 }

@@ -1,5 +1,7 @@
 package radix
 
+import "dynosim/gocore/kvcache"
+
 // Pool is the KV cache of one engine: token slots, and the tree of pages that can be reused. It is not safe for
 // concurrent use. Slots are counted; which of them a token gets makes no difference.
 type Pool struct {
@@ -22,7 +24,7 @@ type Pool struct {
 // The slots of the middle part are the tree's by now, except those of pages that the tree had already when the request
 // brought them: these duplicates are still its own.
 type Holding struct {
-	Key        Key
+	Key        kvcache.Key
 	node       ref // where the part that is in the tree ends; locked
 	tokens     int
 	hit        int
@@ -77,7 +79,7 @@ func (h *Holding) Cached() int { return h.cached }
 func (h *Holding) Own() int { return h.tokens - max(h.cached, h.hit) + h.duplicates }
 
 // CachedTokens is how much of the first tokens tokens of key is in the tree. It changes nothing.
-func (p *Pool) CachedTokens(key *Key, tokens int) int {
+func (p *Pool) CachedTokens(key *kvcache.Key, tokens int) int {
 	return p.matchLength(key, tokens/p.pageSize) * p.pageSize
 }
 

@@ -156,7 +156,7 @@ func (s *randomScript) newRequest() *randomRequest {
 	if r.named {
 		shareable += s.rng.IntN(8)
 	}
-	key := Key{Prompt: kvcache.Prompt{PerSegment: perSegment}, Shareable: shareable, Private: kvcache.PrivateIDs + s.private}
+	key := kvcache.Key{Prompt: kvcache.Prompt{PerSegment: perSegment}, Shareable: shareable, Private: kvcache.PrivateIDs + s.private}
 	s.private += 1000
 	family, leaves := s.rng.IntN(3), s.rng.IntN(8)
 	for i := range shareable/perSegment + 1 {
@@ -246,7 +246,7 @@ func benchmarkPool(b *testing.B, p *Pool) {
 			}
 		}
 		now++
-		h := Holding{Key: Key{
+		h := Holding{Key: kvcache.Key{
 			Prompt:    kvcache.Prompt{Segments: slices.Clone(segments), PerSegment: perSegment / p.pageSize},
 			Shareable: 8192 / p.pageSize,
 			Private:   kvcache.PrivateIDs + kvcache.BlockID(now)*10000,

@@ -83,7 +83,7 @@ func (s *script) do(t *testing.T, d *datadriven.TestData, words []string) string
 	h := s.holdings[words[0]]
 	switch words[1] {
 	case "is": // A is 1 2 3: a request whose prompt has these pages as a whole
-		h = &Holding{Key: Key{Prompt: kvcache.Prompt{PerSegment: 1}}}
+		h = &Holding{Key: kvcache.Key{Prompt: kvcache.Prompt{PerSegment: 1}}}
 		for i := range words[2:] {
 			h.Key.Prompt.Segments = append(h.Key.Prompt.Segments, uint32(number(2+i)))
 		}
@@ -208,7 +208,7 @@ func (s *script) printChildren(out *strings.Builder, parent ref, indent string) 
 		}
 		var pages []string
 		for i := n.first; i < n.end(); i++ {
-			pages = append(pages, s.page(n.key.Page(int(i))))
+			pages = append(pages, s.page(n.key.Block(int(i))))
 		}
 		fmt.Fprintf(out, "%s[%s]", indent, strings.Join(pages, separator))
 		for _, name := range slices.Sorted(maps.Keys(s.holdings)) {

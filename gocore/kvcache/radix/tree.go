@@ -2,21 +2,6 @@ package radix
 
 import "dynosim/gocore/kvcache"
 
-// Key names the pages of one request's sequence, prompt and generated tokens alike.
-type Key struct {
-	Prompt    kvcache.Prompt
-	Shareable int             // leading pages whose ids are in Prompt: other requests may have them too
-	Private   kvcache.BlockID // page i from Shareable on has the id Private + i
-}
-
-// Page is the id of page i.
-func (k *Key) Page(i int) kvcache.BlockID {
-	if i < k.Shareable {
-		return k.Prompt.Block(i)
-	}
-	return k.Private + kvcache.BlockID(i)
-}
-
 // Time orders the uses of the tree. The caller hands it in; every use needs one of its own.
 type Time uint64
 
@@ -32,7 +17,7 @@ const noPage = ^kvcache.BlockID(0)
 // node is a stretch of pages that follow each other: an edge of the tree and the state at its lower end. Its pages are
 // those of key from first on; other keys may have the same pages.
 type node struct {
-	key      Key
+	key      kvcache.Key
 	id       kvcache.BlockID // of the first page
 	first    int32           // its position in the sequence
 	pages    int32
@@ -74,7 +59,7 @@ func newTree(pageSize int) tree {
 // match finds the longest prefix of the first limit pages of key that is in the tree, and makes all nodes that lie
 // wholly in it the youngest. A node in the middle of which the prefix ends is split there; its upper part ends the
 // prefix, but has been used no later than before.
-func (t *tree) match(key *Key, limit int, now Time) ref {
+func (t *tree) match(key *kvcache.Key, limit int, now Time) ref {
 	last, child, common := t.walk(root, key, int32(limit))
 	if common == 0 {
 		t.nodes[last].used = now
@@ -89,7 +74,7 @@ func (t *tree) match(key *Key, limit int, now Time) ref {
 }
 
 // matchLength is the number of the first limit pages of key that are in the tree. It changes nothing.
-func (t *tree) matchLength(key *Key, limit int) int {
+func (t *tree) matchLength(key *kvcache.Key, limit int) int {
 	last, _, common := t.walk(root, key, int32(limit))
 	return int(t.nodes[last].end() + common)
 }
@@ -97,7 +82,7 @@ func (t *tree) matchLength(key *Key, limit int) int {
 // insert puts the first limit pages of key into the tree, all missing ones as one node, and makes all of them the
 // youngest. from is a node whose pages are known to be a prefix of them. It returns the node where they end and the
 // number of pages that were missing.
-func (t *tree) insert(from ref, key *Key, limit int, now Time) (end ref, added int) {
+func (t *tree) insert(from ref, key *kvcache.Key, limit int, now Time) (end ref, added int) {
 	end, child, common := t.walk(from, key, int32(limit))
 	if common > 0 {
 		end = t.split(child, common)
@@ -116,7 +101,7 @@ func (t *tree) insert(from ref, key *Key, limit int, now Time) (end ref, added i
 
 // extend adds pages of key below the node at, a node for each of them, and returns the lowest. They must be private to
 // the request that key belongs to and not be in the tree.
-func (t *tree) extend(at ref, key *Key, pages int) ref {
+func (t *tree) extend(at ref, key *kvcache.Key, pages int) ref {
 	n := &t.nodes[at]
 	if !n.chain || n.children > 0 {
 		return t.addChild(at, node{key: *key, first: n.end(), pages: int32(pages), chain: true})
@@ -132,14 +117,14 @@ func (t *tree) extend(at ref, key *Key, pages int) ref {
 
 // walk follows key from the node from to page limit. It returns the deepest node that it covers as a whole, and, if it
 // ends within a child of that node, the child and the number of its pages that are covered.
-func (t *tree) walk(from ref, key *Key, limit int32) (last, child ref, common int32) {
+func (t *tree) walk(from ref, key *kvcache.Key, limit int32) (last, child ref, common int32) {
 	last = from
 	for {
 		end := t.nodes[last].end()
 		if end >= limit {
 			return last, 0, 0
 		}
-		child, found := t.child(last, key.Page(int(end)))
+		child, found := t.child(last, key.Block(int(end)))
 		if !found {
 			return last, 0, 0
 		}
@@ -164,17 +149,17 @@ func (t *tree) child(parent ref, id kvcache.BlockID) (child ref, found bool) {
 
 // common is the number of pages that n and the first limit pages of key share, when the first page of n is one of them.
 // Pages that are equal have equal ones before them, so the first difference can be found by bisection.
-func (t *tree) common(n *node, key *Key, limit int32) int32 {
+func (t *tree) common(n *node, key *kvcache.Key, limit int32) int32 {
 	same, different := int32(0), min(n.pages, limit-n.first)
 	if different == 1 {
 		return 1
 	}
-	if last := int(n.first + different - 1); n.key.Page(last) == key.Page(last) {
+	if last := int(n.first + different - 1); n.key.Block(last) == key.Block(last) {
 		return different
 	}
 	for different-same > 1 {
 		middle := same + (different-same)/2
-		if page := int(n.first + middle); n.key.Page(page) == key.Page(page) {
+		if page := int(n.first + middle); n.key.Block(page) == key.Block(page) {
 			same = middle
 		} else {
 			different = middle
@@ -201,14 +186,14 @@ func (t *tree) split(lower ref, pages int32) ref {
 	n.first += pages
 	n.pages -= pages
 	n.parent = upper
-	n.id = n.key.Page(int(n.first))
+	n.id = n.key.Block(int(n.first))
 	t.byPage[n.id] = lower
 	return upper
 }
 
 func (t *tree) addChild(parent ref, n node) ref {
 	n.parent = parent
-	n.id = n.key.Page(int(n.first))
+	n.id = n.key.Block(int(n.first))
 	t.nodes[parent].children++
 	t.evictable += int(n.pages) * t.pageSize
 	return t.add(n)

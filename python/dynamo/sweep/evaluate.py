@@ -12,7 +12,7 @@ from dynamo.sweep.folder import Finished
 from dynamo.sweep.runs import Prepared, Runs, warnings_of
 from dynamo.sweep.sla import Verdict
 from dynamo.sweep.spec import FIND_MAX_RATE, Spec
-from dynamo.sweep.store import INFEASIBLE, OK, REJECTED, TIMED_OUT, Run
+from dynamo.sweep.store import FAILED, INFEASIBLE, OK, REJECTED, TIMED_OUT, Run
 
 Knobs = Mapping[str, Any]
 
@@ -34,11 +34,13 @@ class Measured(NamedTuple):
     figures: Mapping[str, Figure]
     verdicts: Sequence[Verdict]
     warnings: Sequence[str]
+    sure: bool
+    """Whether the SLA must be kept within the whole 95 % intervals."""
 
     @property
     def binding(self) -> Verdict | None:
         """The bound that is missed by most, None if all are met."""
-        return sla.binding(self.verdicts)
+        return sla.binding(self.verdicts, sure=self.sure)
 
     def finished(self, **more: Any) -> Finished:
         """The point of which this is the result."""
@@ -152,7 +154,8 @@ class _Probe:
             around_first=self._spec.bootstrap,
         )
         verdicts = sla.judge(self._spec.sla, found)
-        return Measured(first, [run.key for run in prepared], found, verdicts, warnings_of(results))
+        sure = self._spec.load is not None and self._spec.load.sure
+        return Measured(first, [run.key for run in prepared], found, verdicts, warnings_of(results), sure)
 
     def _result(self, run: Prepared) -> Run:
         result = self._runs.result(run, self._ends)
@@ -203,6 +206,12 @@ def _find_max_rate(spec: Spec, probe: _Probe) -> Finished:
             missed, high = measured.binding, rate
     if best is None:
         return measured.finished(probes=probe.probes, limited_by=f"missed even at {rate:.4g} requests/s")
+    if missed is None and rate < load.high:
+        raise Ended(
+            FAILED,
+            f"find_max_rate: the SLA is kept even at {rate:.4g} requests/s: want a longer workload, or high_rps",
+            best.prepared.arguments,
+        )
     while missed and high / low > 1 + load.tolerance:
         rate = (low * high) ** 0.5
         measured = at(rate)
@@ -210,9 +219,7 @@ def _find_max_rate(spec: Spec, probe: _Probe) -> Finished:
             best, low = measured, rate
         else:
             missed, high = measured.binding, rate
-    limited = (
-        missed.reason() + f" at {high:.4g} requests/s" if missed else f"kept at all rates up to {low:.4g} requests/s"
-    )
+    limited = f"{missed.reason()} at {high:.4g} requests/s" if missed else f"high_rps, {load.high:g}"
     return best.finished(probes=probe.probes, limited_by=limited)
 
 
@@ -263,7 +270,7 @@ def _find_min_gpus(spec: Spec, probe: _Probe) -> Finished:
     load = spec.load
     assert load is not None
     most = int(load.high)
-    one = probe.prepare({}).facts
+    one = probe.prepare({"num_workers": 1}).facts  # which means nothing for two pools
     sizes = _Sizes(probe)
     prefill, decode = int(one["prefill_gpus"]), int(one["decode_gpus"])
     if decode < 1:

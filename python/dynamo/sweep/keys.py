@@ -29,6 +29,7 @@ _OWN = {
     "report_json": "a sweep writes reports of its own",
     "rows": "a sweep keeps the figures of runs, not their rows",
     "worker_type": "topology decides it",
+    "planner": "it is an object of a program, which a sweep cannot compare or send to other processes",
 }
 
 
@@ -37,7 +38,7 @@ def run_keys() -> frozenset[str]:
     """The keys that a run of a sweep may have: those of ``--config``, without output files."""
     known = run_options().items()
     return frozenset(
-        {TRACE} | {name for name, option in known if option.parameter and not option.writes and name != "rows"}
+        {TRACE} | {name for name, option in known if option.parameter and not option.writes and name not in _OWN}
     )
 
 

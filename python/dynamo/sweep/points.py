@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamo._core import objectfile, values
 from dynamo.sweep import keys
+from dynamo.sweep.spec import FIND_MIN_GPUS
 
 if TYPE_CHECKING:
     from dynamo.sweep.spec import Spec
@@ -41,8 +42,7 @@ def effective(spec: Spec, knobs: Knobs) -> dict[str, Any]:
     Points that differ only in those are one point.
     """
     settings = settings_of(spec, knobs)
-    shape = topology(spec.run, settings)
-    ignored = _ignored(spec.run, settings, shape)
+    ignored = _ignored(spec, settings)
     found = {}
     for knob in spec.search:
         if knob.name in knobs and not (knob.settings is None and ignored(knob.name)):
@@ -50,11 +50,14 @@ def effective(spec: Spec, knobs: Knobs) -> dict[str, Any]:
     return found
 
 
-def _ignored(run: Mapping[str, Any], settings: Knobs, shape: str) -> Any:
+def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
     """A function that says whether a key means nothing in such a deployment."""
-    workers = settings.get("num_workers", run.get("num_workers", 1))
+    shape = topology(spec.run, settings)
+    # How many workers there are is open while the fewest are searched for.
+    one = None if spec.load is not None and spec.load.kind == FIND_MIN_GPUS else 1
+    workers = settings.get("num_workers", spec.run.get("num_workers", one))
     alone = shape == keys.AGG and workers == 1
-    routed = not alone and settings.get("router_mode", run.get("router_mode", ROUND_ROBIN)) != ROUND_ROBIN
+    routed = not alone and settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN)) != ROUND_ROBIN
 
     def ignored(name: str) -> bool:
         prefix = name.partition(".")[0]
@@ -73,7 +76,7 @@ def configure(spec: Spec, knobs: Knobs, extra: Knobs | None = None) -> dict[str,
     """The run that a point describes: keys of ``--config``, with objects as dicts. ``extra`` wins over the knobs."""
     settings = {**settings_of(spec, knobs), **(extra or {})}
     shape = topology(spec.run, settings)
-    ignored = _ignored(spec.run, settings, shape)
+    ignored = _ignored(spec, settings)
     run: dict[str, Any] = copy.deepcopy({name: value for name, value in spec.run.items() if not ignored(name)})
     for name, value in settings.items():
         if not ignored(name) and name != keys.TOPOLOGY and not keys.holder(name):
@@ -135,13 +138,13 @@ def plain(run: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def lookup(spec: Spec, knobs: Knobs, known: Mapping[str, Any]) -> Any:
+def lookup(spec: Spec, knobs: Knobs, known: Mapping[str, Any]) -> Callable[[str], Any]:
     """A function that gives the value of a name in ``where``."""
     from dynamo.sweep.expressions import Absent
 
     settings = settings_of(spec, knobs)
     shape = topology(spec.run, settings)
-    ignored = _ignored(spec.run, settings, shape)
+    ignored = _ignored(spec, settings)
 
     def value(name: str) -> Any:
         if name in known:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 # Without a terminal, a line is written as often as this.
-_LINE_SECONDS = 15.0
+_LINE_SECONDS = 60.0
 
 
 class Progress(NamedTuple):

@@ -119,7 +119,22 @@ def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> st
         lines.append(f"... and {len(front) - _MOST_ROWS} more, see {CSV_FILE}")
     if front[0]["limited_by"]:
         lines.append(f"The first one is limited by {front[0]['limited_by']}")
+    lines += _doubts(front[:_MOST_ROWS])
     return "\n".join([*lines, "The first one again:", f"  {front[0]['command']}"])
+
+
+def _doubts(front: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Bounds that a point keeps on average, but not within its whole interval."""
+    lines = []
+    for row, point in enumerate(front, start=1):
+        for verdict in point["sla"]:
+            if verdict["met"] and not verdict["sure"]:
+                low, high = point["intervals"][verdict["figure"]]
+                bound = f"<= {verdict['at_most']:g}" if "at_most" in verdict else f">= {verdict['at_least']:g}"
+                lines.append(
+                    f"Not sure in row {row}: {verdict['figure']} {bound}, with 95 % from {low:.5g} to {high:.5g}"
+                )
+    return lines
 
 
 def _shown(point: Mapping[str, Any], name: str) -> str:

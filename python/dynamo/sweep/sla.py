@@ -55,6 +55,8 @@ class Verdict:
     def reason(self) -> str:
         """Why the bound is missed, for people."""
         got = "there is no value" if self.figure is None else f"got {self.figure.mean:.6g}"
+        if self.met and self.figure is not None:
+            got += f", with 95 % from {self.figure.low:.6g} to {self.figure.high:.6g}"
         return f"{self.bound}: {got}"
 
 
@@ -104,9 +106,11 @@ def judge(bounds: Sequence[Bound], found: Mapping[str, Figure]) -> list[Verdict]
     return verdicts
 
 
-def binding(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """The bound that is missed by most, None if all are met."""
+def binding(verdicts: Sequence[Verdict], *, sure: bool = False) -> Verdict | None:
+    """The bound that is missed by most, None if all are met. With ``sure``, whole intervals have to meet them."""
     missed = [verdict for verdict in verdicts if not verdict.met]
+    if sure and not missed:
+        missed = [verdict for verdict in verdicts if not verdict.sure]
     return max(missed, key=_miss, default=None)
 
 

@@ -45,6 +45,8 @@ class Load:
     high: float
     tolerance: float
     """Of find_max_rate: how close the bounds of the rate are in the end, as a part of it."""
+    sure: bool
+    """Whether the SLA must be kept within the whole 95 % intervals of its figures, and not just by their means."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,7 @@ def _load(given: object, run: Mapping[str, Any], search: Sequence[Knob]) -> Load
         ((kind, options),) = given.items()
     if kind not in (FIND_MAX_RATE, FIND_MIN_GPUS) or not isinstance(options or {}, Mapping):
         raise ValueError(f"load: got {values.show(given)}, want {FIND_MAX_RATE} or {FIND_MIN_GPUS}")
-    allowed = ("low_rps", "high_rps", "tolerance") if kind == FIND_MAX_RATE else ("max_gpus",)
+    allowed = ("low_rps", "high_rps", "tolerance", "sure") if kind == FIND_MAX_RATE else ("max_gpus", "sure")
     options = options or {}
     for key in options:
         if key not in allowed:
@@ -305,14 +307,17 @@ def _load(given: object, run: Mapping[str, Any], search: Sequence[Knob]) -> Load
     for name in (*wanted, "replay_concurrency"):
         if name in taken:
             raise ValueError(f"load: {kind}: got {name} in run or search, want it left out: {_DECIDED[kind]}")
+    sure = options.get("sure", False)
+    if not isinstance(sure, bool):
+        raise ValueError(f"load: {kind}: sure: got {values.show(sure)}, want true or false")
     if kind == FIND_MIN_GPUS:
-        return Load(str(kind), 1, _count(options, "max_gpus", 1 << 20, where="load: ") or 64, 0)
+        return Load(str(kind), 1, _count(options, "max_gpus", 1 << 20, where="load: ") or 64, 0, sure)
     low = _positive(options, "low_rps", where="load: ") or 0
     high = _positive(options, "high_rps", where="load: ") or float("inf")
     tolerance = _positive(options, "tolerance", where="load: ") or 0.02
     if low >= high or tolerance >= 1:
         raise ValueError(f"load: {kind}: got {values.show(options)}, want low_rps < high_rps and tolerance < 1")
-    return Load(str(kind), low, high, tolerance)
+    return Load(str(kind), low, high, tolerance, sure)
 
 
 _DECIDED = {
@@ -324,6 +329,8 @@ _DECIDED = {
 def _check_together(spec: Spec) -> None:
     if spec.load is not None and len(spec.sla) == 1 and spec.sla[0].figure == "rejected_requests":
         raise ValueError(f"load: {spec.load.kind}: want an sla, such as {{p99_ttft_ms: 2000}}, with it")
+    if spec.load is not None and spec.load.sure and len(spec.seeds) < 2:
+        raise ValueError(f"load: {spec.load.kind}: sure: want seeds with it, at least 2: they make intervals")
     wanted = {objective.figure for objective in spec.objectives} | {bound.figure for bound in spec.sla}
     if spec.gpu_hour_price is None and (priced := sorted(wanted & figures.COSTS)):
         raise ValueError(f"{priced[0]}: want gpu_hour_price with it")

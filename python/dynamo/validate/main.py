@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,27 +71,32 @@ def validate(
 
 
 def _rules(options: argparse.Namespace) -> mapping.Rules:
-    engine: dict[str, Any] = {}
-    if options.engine is not None:
-        engine = _engine_args(options.engine)
+    engine = {} if options.engine is None else _engine_args(options.engine)
+    _check("--engine", engine)
     if options.calibration is not None:
+        if options.calibration != "auto" and not Path(options.calibration).is_file():
+            raise FileNotFoundError(f"--calibration: {options.calibration!r} is missing; auto takes a shipped profile")
         engine["calibration"] = options.calibration
+        _check("--calibration", engine)
     return mapping.Rules(options.scheduler == "engine", options.receive_interval, engine)
 
 
 def _engine_args(text: str) -> dict[str, Any]:
-    """The engine arguments of ``--engine``: JSON, or @FILE. Raises ValueError naming what is wrong."""
+    """The engine arguments of ``--engine``: JSON, or @FILE."""
     try:
         found = json.loads(objectfile.expand("--engine", text))
-    except ValueError as error:
-        raise console.UsageError(f"--engine: {error}") from None
+    except json.JSONDecodeError as error:
+        raise console.UsageError(f"--engine: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise console.UsageError("--engine: want a JSON object of engine arguments")
-    try:
-        MockEngineArgs(**found)
-    except (TypeError, ValueError) as error:
-        raise console.UsageError(f"--engine: {error}") from None
     return found
+
+
+def _check(option: str, engine: Mapping[str, Any]) -> None:
+    try:
+        MockEngineArgs(**engine)
+    except (TypeError, ValueError) as error:
+        raise console.UsageError(f"{option}: {error}") from None
 
 
 def _check_folder(folder: Path) -> None:

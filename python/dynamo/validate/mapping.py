@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,7 +88,15 @@ def _recorded_replay(measurement: Measurement, rules: Rules) -> Replay:
         if name in engine:
             engine[name] *= spread.attention_dp
     workload, words = _workload(measurement)
-    return Replay(measurement, engine, workload, words)
+    return Replay(measurement, engine, workload, (*words, *_other_rules(measurement)))
+
+
+def _other_rules(measurement: Measurement) -> tuple[str, ...]:
+    """What stands in for a scheduler that is not simulated: vLLM had another one before release 0.8 (release notes)."""
+    release = re.match(r"0\.(\d{1,4})(?!\d)", measurement.version)
+    if measurement.engine == "vllm" and release and int(release[1]) < 8:
+        return ("today's rules of vLLM for its first scheduler, which computed prompts alone and whole",)
+    return ()
 
 
 def _workload(measurement: Measurement) -> tuple[ClosedLoop | OpenLoop | Recorded, tuple[str, ...]]:
@@ -100,11 +109,8 @@ def _workload(measurement: Measurement) -> tuple[ClosedLoop | OpenLoop | Recorde
         return Recorded(drawn), ("arrivals drawn from a Poisson process of the rate that was asked for",)
     if measurement.isl is None or measurement.osl is None:
         raise Refusal("lengths of prompts and answers unknown")
-    words: tuple[str, ...] = ()
-    if measurement.source != "accelmark":
-        words = ("all prompts and answers of mean length",)
-    else:
-        words = ("lengths drawn from the percentiles of the data set",)
+    drawn_lengths = measurement.source == "accelmark"
+    words = ("lengths drawn from the percentiles of the data set" if drawn_lengths else "all lengths are the mean",)
     if clients is not None:
         count = measurement.request_count or campaigns.REQUESTS_PER_CLIENT * clients
         return ClosedLoop(clients, count, measurement.isl, measurement.osl), words

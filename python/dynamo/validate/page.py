@@ -180,7 +180,7 @@ svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 32rem; 
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .axis { stroke: var(--line); } .band { fill: var(--band); } .same { stroke: var(--soft); stroke-dasharray: 4 3; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
-circle { fill: var(--c); fill-opacity: .55; } polyline { fill: none; stroke: var(--c); stroke-width: 2; }
+circle { fill: var(--c); fill-opacity: .45; } polyline { fill: none; stroke: var(--c); stroke-width: 2; }
 .key::before { content: ""; display: inline-block; width: .7em; height: .7em; border-radius: 50%; background: var(--c);
   margin: 0 .35em 0 .6em; }
 .scroll { overflow-x: auto; }
@@ -188,6 +188,7 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper);
   white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
+@media (min-width: 60rem) { td:first-child { min-width: 17rem; } }
 summary { cursor: pointer; margin: .6rem 0; }
 </style>
 </head>

@@ -89,7 +89,7 @@ def _log_axes(ends: Span, inner: float, scale: float) -> str:
     parts = [f'<path class="axis" fill="none" d="M{_LEFT} {_TOP}V{bottom}H{_LEFT + inner}"/>']
     for power in range(ends.low, ends.high + 1):
         at = (power - ends.low) * scale
-        text = f"{10.0**power:g}"
+        text = _brief(10.0**power)
         parts.append(f'<text x="{_LEFT + at:.1f}" y="{bottom + 14}" text-anchor="middle">{text}</text>')
         parts.append(f'<text x="{_LEFT - 5}" y="{bottom - at + 4:.1f}" text-anchor="end">{text}</text>')
     middle = _TOP + inner / 2
@@ -129,6 +129,11 @@ def lines(series: Mapping[str, Sequence[tuple[str, float]]], title: str) -> str:
             for kind, value in series[name]
         ]
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(title)}">{"".join(parts)}</svg>'
+
+
+def _brief(value: float) -> str:
+    """A power of ten in few letters: 100k for 100000."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def _first_number(text: str) -> int:

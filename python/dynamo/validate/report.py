@@ -109,7 +109,11 @@ def percentile_errors(result: Result, metric: str) -> dict[str, float]:
 
 def reasons(validation: Validation) -> list[tuple[str, int]]:
     """Why measurements were refused, the most frequent reason first."""
-    return collections.Counter(refused.reason[:_SHOWN_REASON] for refused in validation.refused).most_common()
+    return collections.Counter(_brief(refused.reason) for refused in validation.refused).most_common()
+
+
+def _brief(reason: str) -> str:
+    return reason if len(reason) <= _SHOWN_REASON else reason[:_SHOWN_REASON] + "..."
 
 
 def stand_ins(validation: Validation) -> list[tuple[str, int]]:

@@ -30,6 +30,9 @@ class Result(NamedTuple):
 
 _DEAD = "a process of the validation ended unexpectedly, perhaps for lack of memory"
 
+# How refusals begin that are about what the SDK is asked, whatever the rest of a replay is.
+_UNKNOWN = "aic_"
+
 OnResult = Callable[[int, int], object]
 
 
@@ -179,7 +182,16 @@ def _work_off(connection: Any) -> None:
 
 
 def _run_batch(replays: Sequence[Replay]) -> list[Result]:
-    return [_run(replay) for replay in replays]
+    """The results of replays. What the SDK does not know it is asked once: looking for a model may take long."""
+    unknown: dict[object, str] = {}
+    results = []
+    for replay in replays:
+        asked = _asked(replay)
+        result = Result(replay, None, None, unknown[asked]) if asked in unknown else _run(replay)
+        if result.refusal.startswith(_UNKNOWN):
+            unknown[asked] = result.refusal
+        results.append(result)
+    return results
 
 
 def _run(replay: Replay) -> Result:

@@ -40,7 +40,7 @@ def simulate(replay: Replay) -> Outcome:
             warnings.simplefilter("ignore")
             report = _run(replay, MockEngineArgs(**engine_args(replay)))
     except (ValueError, TypeError, RuntimeError) as error:
-        raise Refusal(" ".join(str(error).split())) from error
+        raise Refusal(" ".join(str(error).split()).removeprefix("extra_engine_args: ")) from error
     if rejected := report["rejected_requests"]:
         raise Refusal(f"{rejected} of {report['num_requests']} requests do not fit into the simulated engine")
     single: dict[str, Sequence[float]] = {}

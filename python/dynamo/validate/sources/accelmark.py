@@ -92,9 +92,8 @@ def _lengths(file: SourceFile, suite: str) -> tuple[Length | None, Length | None
     if not isinstance(percentiles, dict):
         return None, None
     most = described.get("output_tokens_max")
-    cap = f",max={count(most, f'{path}: output_tokens_max')}" if most is not None else ""
-    isl, osl = (_log_normal(percentiles, kind, str(path)) for kind in ("input", "output"))
-    return isl and f"{isl})", osl and f"{osl}{cap})"
+    cap = None if most is None else count(most, f"{path}: output_tokens_max")
+    return _log_normal(percentiles, "input", str(path)), _log_normal(percentiles, "output", str(path), cap)
 
 
 def _suite_paths(result: Path, suite: str) -> list[Path]:
@@ -103,17 +102,17 @@ def _suite_paths(result: Path, suite: str) -> list[Path]:
     return [result.parent / f"{suite}.json", result.parent.parent / "suites" / f"{suite}.json"]
 
 
-def _log_normal(percentiles: Mapping[str, Any], kind: str, where: str) -> str | None:
-    """The distribution whose median and 99th percentile are these, without its closing bracket; None if not known."""
-    if any(percentiles.get(f"{kind}_tokens_{rank}") is None for rank in ("p50", "p99")):
+def _log_normal(percentiles: Mapping[str, Any], kind: str, where: str, most: int | None = None) -> Length | None:
+    """The distribution whose median and 99th percentile are these, a number if they are equal; None if not known."""
+    ranks = [f"{kind}_tokens_{rank}" for rank in ("p50", "p99")]
+    if any(percentiles.get(name) is None for name in ranks):
         return None
-    p50, p99 = (
-        number(percentiles[f"{kind}_tokens_{rank}"], f"{where}: {kind}_tokens_{rank}", least=1.0)
-        for rank in ("p50", "p99")
-    )
+    p50, p99 = (number(percentiles[name], f"{where}: {name}", least=1.0) for name in ranks)
     if p99 < p50:
-        raise BadSource(f"{where}: {kind}_tokens_p99: got {p99:g}, want at least {kind}_tokens_p50, {p50:g}")
+        raise BadSource(f"{where}: {ranks[1]}: got {p99:g}, want at least {ranks[0]}, {p50:g}")
     sigma = min(math.log(p99 / p50) / _P99, 3.0)
-    mean = p50 * math.exp(sigma**2 / 2)
     cv = math.sqrt(math.expm1(sigma**2))
-    return f"lognormal(mean={mean:.6g},cv={cv:.6g},min=1" if cv > 0.001 else f"uniform({p50:.0f},{p99:.0f}"
+    if cv < 0.001:
+        return round(p50) if most is None else min(round(p50), most)
+    mean = p50 * math.exp(sigma**2 / 2)
+    return f"lognormal(mean={mean:.6g},cv={cv:.6g},min=1{'' if most is None else f',max={most}'})"

@@ -79,11 +79,16 @@ def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
         concurrency=_concurrency(row["silicon_data_source"]),
         isl=isl,
         osl=osl,
-        ttft=Figures(mean=number(row["silicon_ttft_ms"], f"{where}: silicon_ttft_ms")),
-        tpot=Figures(mean=number(row["silicon_tpot_ms"], f"{where}: silicon_tpot_ms")),
+        ttft=_mean(row, "silicon_ttft_ms", where),
+        tpot=_mean(row, "silicon_tpot_ms", where),
         configuration=configuration(row),
         facts={name: row[name] for name in ("prefill_num_workers", "decode_num_workers")},
     )
+
+
+def _mean(row: Mapping[str, str], name: str, where: str) -> Figures:
+    """A mean; none where the table is blank."""
+    return Figures(mean=number(row[name], f"{where}: {name}") if row[name] else None)
 
 
 def campaign(model: str, isl: int, osl: int) -> str:

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/fieldtable"
+)
+
+//go:generate go test . -run ^TestGenerated -rewrite
+
+var rewrite = flag.Bool("rewrite", false, "write what is generated from the tables of keys and columns")
+
+const pageHead = `# Keys of the report and columns of its rows
+
+Generated from gocore/report/keys.go, distribution.go and rows.go by ` + "`go generate ./gocore/report`" + `. [The report and its
+rows](../report.md) says which requests a number is about. Times are in simulated milliseconds from the first arrival on.
+
+## Keys
+
+`
+
+// TestGeneratedPage keeps docs/reference/report.md.
+func TestGeneratedPage(t *testing.T) {
+	var out strings.Builder
+	out.WriteString(pageHead + "| key | unit | meaning |\n|---|---|---|\n")
+	for _, k := range keys {
+		doc := k.doc
+		if k.goodput {
+			doc += " The key is there only if a bound was given."
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.name, k.unit, doc)
+	}
+	fmt.Fprintf(&out, "| `provenance` |  | What was run, see [where a report comes from](../report.md#where-a-report-comes-from). |\n"+
+		"\n## Statistics\n\nEach group has the keys `%s_GROUP`, and `count_GROUP`, the number of values they are over. Percentiles are\n"+
+		"nearest ranks, not interpolated; `std` is that of the population.\n\n| group | unit | over |\n|---|---|---|\n",
+		strings.Join(statNames[:], "_GROUP`, `"))
+	for _, g := range groups {
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", g.name, g.unit, g.doc)
+	}
+	out.WriteString("\n## Columns of the rows\n\nA value that a request does not have is null in the file. In Python it is NaN for a time, -1 for a count or an index, and\n" +
+		"`\"\"` for a text.\n\n| column | meaning |\n|---|---|\n")
+	for _, c := range columns {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
+	}
+	if err := fieldtable.Keep("../../docs/reference/report.md", out.String(), "./gocore/report", *rewrite); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,104 @@
+package report
+
+// sums is what the keys of a report are computed from.
+type sums struct {
+	totals
+	arrived, rejected int
+	durationMs        float64
+	used              Resources
+}
+
+// processed is the number of tokens that the run processed.
+func (s *sums) processed() int { return s.input + s.output }
+
+// perDuration divides by the simulated time.
+func (s *sums) perDuration(n int) float64 { return float64(n) / Seconds(s.durationMs) }
+
+// key is one key of a report. Exactly one of the three functions is set.
+type key struct {
+	name, unit, doc string // docs/reference/report.md is generated from these
+	goodput         bool   // only there if bounds were given
+	int             func(*sums) int
+	float           func(*sums) float64
+	text            func(*sums) string
+}
+
+// keys are those of every report, in the order in which they are shown; statistics follow.
+var keys = []key{
+	{name: "num_requests", unit: "requests", doc: "Requests that arrived.",
+		int: func(s *sums) int { return s.arrived }},
+	{name: "completed_requests", unit: "requests", doc: "Requests that were admitted and emitted a token, and were not rejected. They need not have finished.",
+		int: func(s *sums) int { return s.requests }},
+	{name: "rejected_requests", unit: "requests", doc: "Requests that can never run, those that failed included.",
+		int: func(s *sums) int { return s.rejected }},
+	{name: "finished_requests", unit: "requests", doc: "Requests that emitted all their output.",
+		int: func(s *sums) int { return s.finished }},
+	{name: "total_input_tokens", unit: "tokens", doc: "Tokens of the prompts of completed requests.",
+		int: func(s *sums) int { return s.input }},
+	{name: "total_output_tokens", unit: "tokens", doc: "Tokens that completed requests **asked for**, emitted or not.",
+		int: func(s *sums) int { return s.output }},
+	{name: "duration_ms", unit: "ms", doc: "From 0 to the last token of a completed request.",
+		float: func(s *sums) float64 { return s.durationMs }},
+	{name: "wall_time_ms", unit: "real ms", doc: "How long the simulation took.",
+		float: func(s *sums) float64 { return s.used.WallMs }},
+	{name: "request_throughput_rps", unit: "1/s", doc: "Completed requests, divided by the duration.",
+		float: func(s *sums) float64 { return s.perDuration(s.requests) }},
+	{name: "input_throughput_tok_s", unit: "tokens/s", doc: "Input tokens, divided by the duration.",
+		float: func(s *sums) float64 { return s.perDuration(s.input) }},
+	{name: "output_throughput_tok_s", unit: "tokens/s", doc: "Output tokens, divided by the duration.",
+		float: func(s *sums) float64 { return s.perDuration(s.output) }},
+	{name: "total_throughput_tok_s", unit: "tokens/s", doc: "Input and output tokens, divided by the duration.",
+		float: func(s *sums) float64 { return s.perDuration(s.processed()) }},
+	{name: "prefill_worker_seconds", unit: "s", doc: "Simulated time of all prefill workers; 0 in real time.",
+		float: func(s *sums) float64 { return s.used.PrefillWorkerSeconds }},
+	{name: "decode_worker_seconds", unit: "s", doc: "Simulated time of all decode workers, or of the workers of a single pool; 0 in real time.",
+		float: func(s *sums) float64 { return s.used.DecodeWorkerSeconds }},
+	{name: "prefill_gpus_per_worker", unit: "GPUs", doc: "Tensor times attention data parallelism of a prefill worker; 0 in real time.",
+		int: func(s *sums) int { return s.used.PrefillGPUsPerWorker }},
+	{name: "decode_gpus_per_worker", unit: "GPUs", doc: "The same of a decode worker, or of a worker of a single pool.",
+		int: func(s *sums) int { return s.used.DecodeGPUsPerWorker }},
+	{name: "gpu_hours", unit: "h", doc: "Worker seconds times GPUs per worker.",
+		float: func(s *sums) float64 { return s.used.gpuHours() }},
+	{name: "timing_model", doc: "Where durations come from, see [timing](../timing.md).",
+		text: func(s *sums) string { return s.used.TimingModel }},
+	{name: "goodput_completed_requests", unit: "requests", doc: "Completed requests within every bound given with `--sla-ttft-ms`, `--sla-itl-ms` and `--sla-e2e-ms`.", goodput: true,
+		int: func(s *sums) int { return s.good }},
+	{name: "goodput_request_throughput_rps", unit: "1/s", doc: "These requests, divided by the duration.", goodput: true,
+		float: func(s *sums) float64 { return s.perDuration(s.good) }},
+	{name: "goodput_output_throughput_tok_s", unit: "tokens/s", doc: "Their output tokens, divided by the duration.", goodput: true,
+		float: func(s *sums) float64 { return s.perDuration(s.goodOutput) }},
+	{name: "processed_tokens", unit: "tokens", doc: "Input and output tokens of completed requests.",
+		int: func(s *sums) int { return s.processed() }},
+	{name: "processed_tokens_per_s", unit: "tokens/real s", doc: "These tokens, divided by the time that the simulation took.",
+		float: func(s *sums) float64 { return perSecond(s.processed(), s.used.WallMs) }},
+	{name: "processed_output_tokens_per_s", unit: "tokens/real s", doc: "Output tokens, divided by the time that the simulation took.",
+		float: func(s *sums) float64 { return perSecond(s.output, s.used.WallMs) }},
+	{name: "prefix_cache_reused_ratio", unit: "0 to 1", doc: "Part of the prompt tokens that was found in a cache, at the admission of each request that found most.",
+		float: func(s *sums) float64 { return ratio(s.reused, s.input) }},
+	{name: "first_admission_prefix_cache_reused_ratio", unit: "0 to 1", doc: "The same at the first admission of each request.",
+		float: func(s *sums) float64 { return ratio(s.firstReused, s.input) }},
+}
+
+// group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,
+// so that the order of groups matters.
+type group struct {
+	name, unit, doc string
+	once            func(latencies) []float64
+	gaps            func([]repeated) []repeated
+}
+
+// groups are those of every report, in the order in which they are shown.
+var groups = []group{
+	{name: "ttft_ms", unit: "ms", doc: "Time to first token, first token minus arrival, of each completed request.",
+		once: func(l latencies) []float64 { return l.ttft }},
+	{name: "ttst_ms", unit: "ms", doc: "Time to second token, counted from the first one, of each with two tokens or more.",
+		once: func(l latencies) []float64 { return l.ttst }},
+	{name: "tpot_ms", unit: "ms", doc: "Time per output token, the mean gap between its tokens, of each with two tokens or more.",
+		once: func(l latencies) []float64 { return l.tpot }},
+	{name: "itl_ms", unit: "ms", doc: "Inter-token latency: every single gap between two tokens.",
+		gaps: func(gaps []repeated) []repeated { return gaps }},
+	{name: "e2e_latency_ms", unit: "ms", doc: "Last token minus arrival, of each completed request.",
+		once: func(l latencies) []float64 { return l.e2e }},
+	{name: "output_token_throughput_per_user", unit: "tokens/s", doc: "1000 divided by every single gap above 0.",
+		gaps: tokenRates},
+}
