@@ -80,7 +80,7 @@ def test_the_fit_predicts_replays(found: Calibration) -> None:
         assert not isinstance(trial, str)
         expected = formula.value(np.array(setting))
         for metric in targets.METRICS:
-            assert expected[metric][0] == pytest.approx(trial[metric][0], rel=1e-6 if request_us == 0 else 0.05)
+            assert expected[metric][0] == pytest.approx(trial[metric][0], rel=1e-6 if request_us == 0 else 0.1)
 
 
 def test_profile(cli: Cli, folder: Path) -> None:
