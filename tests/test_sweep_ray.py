@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -38,6 +39,8 @@ SPEC = {
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[str]:
     """The address of a cluster of two nodes with a processor each, whose workers run in another folder."""
+    for name in ("raylet_start_wait_time_s", "gcs_server_request_timeout_seconds"):  # for a busy machine
+        os.environ[f"RAY_{name}"] = "300"
     from ray.cluster_utils import Cluster
 
     (folder / "examples").symlink_to(PROJECT / "examples")
