@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import leftovers
 import pytest
 from conftest import command, refused
 
@@ -38,21 +40,33 @@ SPEC = {
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[str]:
     """The address of a cluster of two nodes with a processor each, whose workers run in another folder."""
-    from ray.cluster_utils import Cluster
-
     (folder / "examples").symlink_to(PROJECT / "examples")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(elsewhere)
-        node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
-        started = Cluster(initialize_head=True, head_node_args=node)
+        started = two_nodes()
     try:
-        del node["include_dashboard"]
-        started.add_node(**node)
         yield started.address
     finally:
         started.shutdown()
+
+
+def two_nodes(tries: int = 5) -> Any:
+    """A cluster. Ray gives a node half a minute to start, which a busy machine may exceed: it is then tried again."""
+    from ray.cluster_utils import Cluster
+
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    for left in reversed(range(tries)):
+        try:
+            started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+            started.add_node(**node)
+            return started
+        except Exception:
+            leftovers.end("DYNOSIM_TEST", os.environ["DYNOSIM_TEST"], patience_s=0)
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 def stored(folder: str) -> list[Any]:

@@ -102,14 +102,15 @@ class Cluster:
         except queue.Empty:
             actor = _Actor(self._ray, next(self._numbers), 3 * needed_bytes + _ACTOR_BYTES)
         try:
-            core, node = self._started(actor)
+            build, node = self._started(actor)
         except BaseException:
             actor.end()
             raise
-        if core != versions.core():
+        if build != _build():
             actor.end()
             raise RuntimeError(
-                f"node {node} has another build of dynosim: want the same one everywhere, or results would differ"
+                f"node {node} has another build of dynosim or of the AIC SDK: want the same everywhere, "
+                "or results would differ"
             )
         self.nodes.add(node)
         return actor
@@ -118,8 +119,8 @@ class Cluster:
         pending = actor.handle.describe.remote()
         while True:
             try:
-                core, node = self._ray.get(pending, timeout=_POLL_SECONDS)
-                return str(core), str(node)
+                build, node = self._ray.get(pending, timeout=_POLL_SECONDS)
+                return str(build), str(node)
             except self._ray.exceptions.GetTimeoutError:
                 if self._stop.is_set():
                     raise Stopped from None
@@ -162,9 +163,9 @@ class Worker:
         self._folder: Path | None = None
 
     def describe(self) -> tuple[str, str]:
-        """The hash of the core, and the node."""
+        """What decides results on this node, and the node."""
         ray = importlib.import_module("ray")
-        return versions.core(), str(ray.get_runtime_context().get_node_id())
+        return _build(), str(ray.get_runtime_context().get_node_id())
 
     def run(
         self, config: Mapping[str, Any], files: Sequence[tuple[str, str, Any]], limit_s: float | None
@@ -190,6 +191,11 @@ class Worker:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(ray.get(content))
         return path, str(copy)
+
+
+def _build() -> str:
+    """What must be the same on all nodes."""
+    return f"{versions.core()} {versions.aic()}"
 
 
 def relocated(value: Any, path: str, local: str) -> Any:
