@@ -136,8 +136,10 @@ bench-live: build ## Put load on 64 live workers in one process
 	$(BIN)/python benchmarks/live.py --client build/live-client $(if $(REFERENCE),--reference $(REFERENCE))
 
 conformance: build ## Compare with the recorded runs of the reference
-	@status=0; for cases in tests/conformance/*.jsonl.gz; do \
-		echo "$$cases"; $(BIN)/python tests/conformance/check.py "$$cases" || status=1; done; exit $$status
+	@status=0; for cases in $(filter-out %/planner.jsonl.gz,$(wildcard tests/conformance/*.jsonl.gz)); do \
+		echo "$$cases"; $(BIN)/python tests/conformance/check.py "$$cases" || status=1; done; \
+		cases=tests/conformance/planner.jsonl.gz; \
+		echo "$$cases"; $(BIN)/python tests/conformance/check_planner.py "$$cases" || status=1; exit $$status
 
 # REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1; without it one is made in build/reference.
 interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) ## Put live workers behind a stock frontend

@@ -12,10 +12,18 @@ CONFORMANCE = Path(__file__).parent / "conformance"
 
 
 @pytest.mark.parametrize(
-    ("name", "cases"), [("cases", 468), ("hard", 330), ("timing", 63), ("real", 13), ("more", 105)]
+    ("checker", "name", "cases"),
+    [
+        ("check", "cases", 468),
+        ("check", "hard", 330),
+        ("check", "timing", 63),
+        ("check", "real", 13),
+        ("check", "more", 105),
+        ("check_planner", "planner", 164),
+    ],
 )
-def test_agrees_with_recorded_runs(name: str, cases: int, tmp_path: Path) -> None:
-    checker = [sys.executable, str(CONFORMANCE / "check.py"), str(CONFORMANCE / f"{name}.jsonl.gz")]
-    result = subprocess.run(checker, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+def test_agrees_with_recorded_runs(checker: str, name: str, cases: int, tmp_path: Path) -> None:
+    command = [sys.executable, str(CONFORMANCE / f"{checker}.py"), str(CONFORMANCE / f"{name}.jsonl.gz")]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == f"{cases} passed, 0 failed"

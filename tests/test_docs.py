@@ -14,7 +14,15 @@ import pytest
 from dynamo.replay import api
 
 PROJECT = Path(__file__).parent.parent
-PAGES = ("workloads.md", "timing.md", "accuracy.md", "runs.md", "report.md", "decisions/0004-reference-quirks.md")
+PAGES = (
+    "workloads.md",
+    "timing.md",
+    "accuracy.md",
+    "runs.md",
+    "report.md",
+    "planner.md",
+    "decisions/0004-reference-quirks.md",
+)
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}
 BLOCK = re.compile(r"^```(jsonl|json|csv|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 )
 
@@ -15,6 +16,7 @@ type Result struct {
 	rows     *report.Rows // nil if the run keeps none
 	origin   provenance
 	scaling  json.RawMessage // a list, or null without a planner
+	meetings replay.Meetings
 	writeErr error
 }
 
@@ -23,6 +25,7 @@ type Result struct {
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
+//	 "held_requests": 0, "cold_worker_requests": 3,
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
@@ -39,6 +42,8 @@ func (r *Result) JSON() string {
 		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
 		Scaling    json.RawMessage     `json:"scaling_events"`
+		Held       int                 `json:"held_requests"`
+		Cold       int                 `json:"cold_worker_requests"`
 		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
@@ -47,6 +52,8 @@ func (r *Result) JSON() string {
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
 
 		Scaling:    r.scaling,
+		Held:       r.meetings.Held,
+		Cold:       r.meetings.Cold,
 		Provenance: r.origin,
 	}
 	if r.writeErr != nil {

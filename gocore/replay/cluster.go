@@ -156,7 +156,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
 	if c.pool != nil {
-		c.pool.tally.end(i)
+		c.pool.ended(i)
 	}
 	return c.apply(i, pass)
 }
@@ -169,6 +169,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		}
 		changed = true
 		req := c.arrive(turn, arrivalMs)
+		c.scale.arrived(c.pool)
 		if c.pool.closed() {
 			c.kept = append(c.kept, req.ID)
 			continue

@@ -15,8 +15,11 @@ import "sort"
 // coast makes idle worker i coast if it can.
 func (c *cluster) coast(i int) (bool, error) {
 	w := &c.workers[i]
-	if c.stepwise || c.pool != nil && !c.pool.tally.coasts(i, w.Engine, c.nowMs) || !w.TryCoast(c.nowMs, c.afterLimit()) {
+	if c.stepwise || !c.pool.mayCoast(w.Engine) || !w.TryCoast(c.nowMs, c.afterLimit()) {
 		return false, nil
+	}
+	if c.pool != nil {
+		c.pool.tally.coasts(i, w.Engine, c.nowMs)
 	}
 	c.pushEnd(i, w.Coast[len(w.Coast)-1])
 	return true, c.poll()

@@ -115,8 +115,8 @@ func (s *stage) updateReady(i int) {
 	}
 }
 
-// disaggregated runs two pools of workers.
-func (r *run) disaggregated() (*disagg, error) {
+// newDisagg makes the event loop of two pools of workers.
+func (r *run) newDisagg() (*disagg, error) {
 	c := r.Disagg
 	d := &disagg{
 		run:      r,
@@ -134,7 +134,7 @@ func (r *run) disaggregated() (*disagg, error) {
 			return nil, err
 		}
 	}
-	return d, d.loop()
+	return d, nil
 }
 
 func (d *disagg) loop() error {
@@ -404,7 +404,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 		pass = d.settleCoast(i)
 	}
 	if w.Pass != nil && s.pool != nil {
-		s.pool.tally.end(i)
+		s.pool.ended(i)
 	}
 	w.Pass = nil
 	s.updateReady(i)

@@ -66,8 +66,11 @@ func runDisagg(t *testing.T, cfg Config) *disagg {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
 	}
-	d, err := r.disaggregated()
+	d, err := r.newDisagg()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.loop(); err != nil {
 		t.Fatal(err)
 	}
 	return d

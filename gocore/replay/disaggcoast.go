@@ -56,9 +56,12 @@ func (d *disagg) topEvent() (eventheap.Event[event], bool) {
 // tryCoast makes idle decode worker i coast if it can.
 func (d *disagg) tryCoast(i int) bool {
 	w := &d.decode.workers[i]
-	if d.stepwise || len(d.decode.workers) > mostCoasting ||
-		d.decode.pool != nil && !d.decode.pool.tally.coasts(i, w.Engine, d.nowMs) || !w.TryCoast(d.nowMs, d.afterLimit()) {
+	pool := d.decode.pool
+	if d.stepwise || len(d.decode.workers) > mostCoasting || !pool.mayCoast(w.Engine) || !w.TryCoast(d.nowMs, d.afterLimit()) {
 		return false
+	}
+	if pool != nil {
+		pool.tally.coasts(i, w.Engine, d.nowMs)
 	}
 	d.decode.ready.remove(i)
 	d.coasting = append(d.coasting, i)

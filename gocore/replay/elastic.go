@@ -91,12 +91,22 @@ func gauge(id int, e engine.Engine, blocks int) planner.Gauge {
 	return planner.Gauge{Worker: id, Waiting: waiting, Running: running, ActiveBlocks: active, Blocks: blocks}
 }
 
-// count counts what the router has told of requests that it sent to workers.
+// arrived counts a request for a pool that computes prompts, if it finds no active worker there.
+func (s *scaler) arrived(p *pool) {
+	if s != nil && len(p.active) == 0 {
+		s.meetings.Held++
+	}
+}
+
+// count counts what the router has told of requests whose prompts it sent to workers.
 func (s *scaler) count(admitted []router.Admission) {
 	if s == nil {
 		return
 	}
 	for _, a := range admitted {
+		if s.pools[0].cold[a.Worker] {
+			s.meetings.Cold++
+		}
 		if a.PromptBlocks > 0 {
 			s.traffic.Hit(a.OverlapBlocks, a.PromptBlocks)
 		}

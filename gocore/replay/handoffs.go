@@ -60,6 +60,7 @@ func (d *disagg) carryOut(a nextAction) error {
 	h := &d.handoffs[a.id]
 	switch a.do {
 	case handoff.Submit:
+		d.scale.arrived(d.prefill.pool)
 		if d.prefill.keep(a) {
 			return nil
 		}

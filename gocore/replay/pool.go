@@ -25,6 +25,7 @@ type pool struct {
 	active, starting, draining []int // ids, ascending
 	next                       int   // the id of the next worker that is added
 	seconds                    float64
+	cold                       map[int]bool // ids of workers that were added and have ended no pass yet: nothing is cached there
 }
 
 // crew is what a pool asks of the event loop that has its workers.
@@ -50,7 +51,7 @@ type crew interface {
 
 // newPool makes a pool whose first workers are active from the start. The crew has them.
 func newPool(name string, workers int, startupMs float64, elastic router.Elastic, c crew) *pool {
-	p := &pool{name: name, startupMs: startupMs, router: elastic, crew: c, next: workers}
+	p := &pool{name: name, startupMs: startupMs, router: elastic, crew: c, next: workers, cold: map[int]bool{}}
 	for id := range workers {
 		p.active = append(p.active, id)
 	}
@@ -93,8 +94,15 @@ func (p *pool) activate(id int) bool {
 	p.starting = slices.Delete(p.starting, at, at+1)
 	p.active = append(p.active, id)
 	slices.Sort(p.active)
+	p.cold[id] = true
 	p.crew.start(id)
 	return true
+}
+
+// ended notes that a pass of a worker has ended.
+func (p *pool) ended(id int) {
+	delete(p.cold, id)
+	p.tally.end(id)
 }
 
 // announce tells the router which workers are active. Requests that were held go first.
@@ -112,6 +120,7 @@ func (p *pool) removeDrained() (changed bool) {
 			return false
 		}
 		p.router.Forget(id)
+		delete(p.cold, id)
 		p.crew.remove(id)
 		changed = true
 		return true

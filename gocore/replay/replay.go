@@ -48,6 +48,7 @@ type Outcome struct {
 	WorkerSeconds        float64         // simulated seconds times workers, of those that emit tokens
 	PrefillWorkerSeconds float64         // of the others
 	Scaling              []planner.Event // by the planner
+	Meetings             Meetings        // 0 without one
 }
 
 // Run replays a workload.
@@ -106,7 +107,7 @@ func (r *run) throughPlanned(setups []engine.Setup) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.cut()
-	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events}, nil
+	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events, Meetings: c.scale.meetings}, nil
 }
 
 func (r *run) makeWorkers(setups []engine.Setup) {
@@ -121,14 +122,17 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
 	}
-	d, err := r.disaggregated()
+	d, err := r.newDisagg()
 	if err != nil {
+		return Outcome{}, err
+	}
+	if err := d.loop(); err != nil {
 		return Outcome{}, err
 	}
 	d.cut()
 	outcome := Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}
 	if d.scale != nil {
-		outcome.Scaling = d.scale.events
+		outcome.Scaling, outcome.Meetings = d.scale.events, d.scale.meetings
 	}
 	return outcome, nil
 }

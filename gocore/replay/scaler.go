@@ -23,6 +23,14 @@ type scaler struct {
 	traffic planner.Traffic
 	events  []planner.Event
 	vain    int // ticks since anything else has happened
+
+	meetings Meetings
+}
+
+// Meetings counts requests, at the pool that computes their prompts, which met workers that were not up to speed.
+type Meetings struct {
+	Held int // no worker was active when they came there
+	Cold int // they were sent to a worker that had been added during the run and had not ended a pass yet
 }
 
 // startUp is a worker whose start-up ends.

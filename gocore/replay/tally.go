@@ -62,19 +62,23 @@ func (t *tally) count(tokens, forwards int) {
 	}
 }
 
-// coasts notes that worker i begins to coast. It reports false if passes have to be run one by one, because the engine
-// cannot tell their work otherwise.
-func (t *tally) coasts(i int, e engine.Engine, nowMs float64) bool {
-	if !t.on {
+// mayCoast reports whether an engine can tell its work if it coasts. Passes have to be run one by one otherwise. Without a
+// planner there is no pool, and any engine may coast.
+func (p *pool) mayCoast(e engine.Engine) bool {
+	if p == nil || !p.tally.on {
 		return true
 	}
-	reporter, ok := e.(engine.CoastReporter)
-	if !ok {
-		return false
+	_, ok := e.(engine.CoastReporter)
+	return ok
+}
+
+// coasts notes that worker i has begun to coast.
+func (t *tally) coasts(i int, e engine.Engine, nowMs float64) {
+	if !t.on {
+		return
 	}
 	w := t.worker(i)
-	w.coastMs, w.queued = nowMs, reporter.Work().Queued
-	return true
+	w.coastMs, w.queued = nowMs, e.(engine.CoastReporter).Work().Queued
 }
 
 // coasted counts passes of a coast that have been settled. The last one may still be being run.

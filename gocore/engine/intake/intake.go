@@ -27,6 +27,7 @@ type Engine struct {
 	onWay     deque.Deque[engine.Request] // in order of SentMs
 	waiting   engine.Pass                 // of a pass that only waits
 	waited    bool                        // the last pass did
+	reporting bool                        // work is to be reported
 }
 
 // New returns inner with a delay of delayMs, from the SentMs of each request. inner must not be a destination of hand-offs.
@@ -35,9 +36,8 @@ func New(inner engine.Engine, delayMs float64, blockSize int) *Engine {
 }
 
 var (
-	_ engine.Coaster  = (*Engine)(nil)
-	_ engine.Source   = (*Engine)(nil)
-	_ engine.Reporter = (*Engine)(nil)
+	_ engine.CoastReporter = (*Engine)(nil)
+	_ engine.Source        = (*Engine)(nil)
 )
 
 // Add implements [engine.Engine].
@@ -71,7 +71,7 @@ func (e *Engine) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 // Coast implements [engine.Coaster].
 func (e *Engine) Coast(nowMs, untilMs float64) []float64 {
 	coaster, ok := e.inner.(engine.Coaster)
-	if !ok {
+	if _, tells := e.inner.(engine.CoastReporter); !ok || e.reporting && !tells {
 		return nil
 	}
 	e.deliver(nowMs)
@@ -146,7 +146,13 @@ func (e *Engine) CancelSource(id engine.RequestID) []kvcache.Event {
 }
 
 // ReportWork implements [engine.Reporter].
-func (e *Engine) ReportWork() { e.inner.(engine.Reporter).ReportWork() }
+func (e *Engine) ReportWork() {
+	e.reporting = true
+	e.inner.(engine.Reporter).ReportWork()
+}
+
+// CoastWork implements [engine.CoastReporter].
+func (e *Engine) CoastWork() engine.Phases { return e.inner.(engine.CoastReporter).CoastWork() }
 
 // Work implements [engine.Reporter]. Requests on their way are not in the engine's queue yet.
 func (e *Engine) Work() engine.Work {

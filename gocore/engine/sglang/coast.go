@@ -56,7 +56,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 func (s *Scheduler) merelyDecodes() bool {
 	d := &s.destinations
 	switch {
-	case s.stepwise || s.reporting || s.drafts != nil || !timing.Pure(s.clock.Model):
+	case s.stepwise || s.drafts != nil || !timing.Pure(s.clock.Model):
 		return false
 	case len(s.running) == 0 || s.joined < len(s.running) || s.named > 0:
 		return false

@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-var _ engine.Reporter = (*Scheduler)(nil)
+var _ engine.CoastReporter = (*Scheduler)(nil)
 
 // ReportWork implements [engine.Reporter].
 func (s *Scheduler) ReportWork() { s.reporting = true }
@@ -21,6 +21,15 @@ func (s *Scheduler) countRunning() {
 	for _, r := range s.running {
 		s.scheduledWork.AddDecode(s.tokens(r))
 	}
+}
+
+// CoastWork implements [engine.CoastReporter]. Lengths are those before the tokens of the pass.
+func (s *Scheduler) CoastWork() engine.Phases {
+	var p engine.Phases
+	for _, r := range s.running {
+		p.AddDecode(s.tokens(r) - 1)
+	}
+	return p
 }
 
 // queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from another worker.

@@ -55,7 +55,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 // mereDecodes is how many of the next passes compose a batch that gives the same requests one token each, and deliver one
 // that did and ends none of them, as far as pages last; and the computed tokens of these requests.
 func (s *Scheduler) mereDecodes() (passes, context int) {
-	if s.stepwise || s.shapes != nil || s.reporting || !timing.Pure(s.clock.Model) {
+	if s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model) {
 		return 0, 0
 	}
 	if s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
@@ -111,5 +111,8 @@ func (s *Scheduler) Settle(passes int) {
 	}
 	if b := s.flying; b != nil && passes > 0 {
 		b.context, b.ms, b.inUse = context, s.decodeMs(len(s.running), context), s.inUse()
+		if s.reporting {
+			b.work = workOf(b)
+		}
 	}
 }

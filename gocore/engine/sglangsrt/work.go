@@ -5,7 +5,7 @@ import (
 	"dynosim/gocore/engine/roster"
 )
 
-var _ engine.Reporter = (*Scheduler)(nil)
+var _ engine.CoastReporter = (*Scheduler)(nil)
 
 // ReportWork implements [engine.Reporter].
 func (s *Scheduler) ReportWork() { s.reporting = true }
@@ -13,6 +13,19 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
 	return engine.Work{Scheduled: s.work, Queued: s.queuedWork()}
+}
+
+// CoastWork implements [engine.CoastReporter]. With overlap scheduling one more batch has been composed.
+func (s *Scheduler) CoastWork() engine.Phases {
+	ahead := 0
+	if s.flying != nil {
+		ahead = 1
+	}
+	var p engine.Phases
+	for _, r := range s.running {
+		p.AddDecode(r.computed - ahead)
+	}
+	return p
 }
 
 // Load implements [engine.Reporter]. Blocks that only the cache has do not count.

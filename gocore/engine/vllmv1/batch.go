@@ -46,12 +46,12 @@ func (s *Scheduler) compose() *batch {
 	if b.preempted == 0 {
 		s.admitWaiting(b, budget)
 	}
+	if s.reporting { // before requests become steady whose prompts end in this batch
+		b.work = s.workOf(b)
+	}
 	s.steady.enter(b)
 	s.measure(b)
 	s.composing = nil
-	if s.reporting {
-		b.work = s.workOf(b)
-	}
 	return b
 }
 

@@ -111,5 +111,8 @@ func (s *Scheduler) Settle(passes int) {
 		*b = batch{number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0]}
 		b.durations.context = t.context
 		s.measure(b)
+		if s.reporting {
+			b.work = s.workOf(b)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/engine/roster"
 )
 
-var _ engine.Reporter = (*Scheduler)(nil)
+var _ engine.CoastReporter = (*Scheduler)(nil)
 
 // ReportWork implements [engine.Reporter].
 func (s *Scheduler) ReportWork() { s.reporting = true }
@@ -17,12 +17,22 @@ func (s *Scheduler) Work() engine.Work {
 	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, s.state)}
 }
 
+// CoastWork implements [engine.CoastReporter]. All requests that run are steady.
+func (s *Scheduler) CoastWork() engine.Phases {
+	var p engine.Phases
+	for i := range s.running {
+		computed, _ := s.steady.computed(i, s.delivered)
+		p.AddDecode(computed)
+	}
+	return p
+}
+
 // Load implements [engine.Reporter].
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return s.waiting.Len(), len(s.running), s.pool.InUse()
 }
 
-// workOf counts the requests that have a share of a batch just composed.
+// workOf counts the requests that have a share of a batch just composed. Those that it lets become steady are not steady yet.
 func (s *Scheduler) workOf(b *batch) engine.Phases {
 	var p engine.Phases
 	for i, r := range s.running {
@@ -31,6 +41,8 @@ func (s *Scheduler) workOf(b *batch) engine.Phases {
 		case steady:
 			p.AddDecode(computed)
 		case r.servedIn != b.number:
+		case i < s.steady.prefix: // the last token of a steady request
+			p.AddDecode(r.computed)
 		case r.share.start < r.promptTokens:
 			p.AddPrefill(r.promptTokens, r.share.tokens, r.share.start)
 		default:

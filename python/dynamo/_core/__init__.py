@@ -67,7 +67,8 @@ class RunResult:
             "provenance": {"version": VERSION, **outcome["provenance"]},
         }
         if outcome["scaling_events"] is not None:
-            self.report["scaling_events"] = outcome["scaling_events"]
+            for key in ("held_requests", "cold_worker_requests", "scaling_events"):
+                self.report[key] = outcome[key]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.

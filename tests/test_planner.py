@@ -1,0 +1,139 @@
+"""Planners and autoscalers in the loop, through the Python functions and the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay.main import main
+
+BUSY: dict[str, Any] = {
+    "input_tokens": 256,
+    "output_tokens": 20,
+    "request_count": 40,
+    "arrival_interval_ms": 20.0,
+    "extra_engine_args": {"startup_time": 0.1},
+}
+BUSY_OPTIONS = [
+    *("--input-tokens", "256", "--output-tokens", "20", "--request-count", "40", "--arrival-interval-ms", "20"),
+    *("--extra-engine-args", '{"startup_time": 0.1}'),
+]
+SCHEDULE = {"policy": "schedule", "schedule": [[0.1, 3], [0.5, 1]]}
+
+
+class Planner:
+    """Gives fixed answers, and keeps what it is told."""
+
+    def __init__(self, answers: list[Any], first: Any = 100.0) -> None:
+        self.first, self.answers, self.told = first, answers, []
+
+    def initial_tick_ms(self) -> Any:
+        return self.first
+
+    def on_tick(self, metrics: dict[str, Any]) -> Any:
+        self.told.append(metrics)
+        answer = self.answers[min(len(self.told), len(self.answers)) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def decision(prefill: Any = None, decode: Any = None, at: Any = None) -> dict[str, Any]:
+    return {"target_prefill": prefill, "target_decode": decode, "next_tick_ms": at}
+
+
+def test_a_planner_scales_and_is_told() -> None:
+    planner = Planner([decision(decode=3, at=300.0), decision(decode=1)])
+    report = run_synthetic_trace_replay(**BUSY, planner=planner)
+    first, second = planner.told
+    assert (first["now_ms"], first["active_decode_count"], second["active_decode_count"]) == (100.0, 1, 3)
+    assert second["decode_fpm_snapshots"][0]["worker_id"] in (0, 1, 2)
+    assert [(e["at_ms"], e["from"], e["to"]) for e in report["scaling_events"]] == [(100.0, 1, 3), (300.0, 3, 1)]
+    assert report["completed_requests"] == 40
+    assert 0 < report["cold_worker_requests"] < 40
+    assert report["held_requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        (decision(decode=-1), ValueError, "planner: at 100 ms target_decode: got -1, want 0 to 10000"),
+        (decision(decode=10_001), ValueError, "target_decode: got 10001, want 0 to 10000"),
+        (decision(decode=True), TypeError, "planner: target_decode: got true"),
+        (decision(decode=1.5), TypeError, "planner: target_decode: got 1.5"),
+        (decision(prefill=1), ValueError, "target_prefill: got 1, want None in a run with one pool"),
+        (decision(at=100.0), ValueError, "at 100 ms next_tick_ms: got 100, want a later time"),
+        (decision(at="soon"), TypeError, "planner: next_tick_ms: got"),
+        (None, TypeError, "planner: on_tick returned null, want a dict with target_prefill"),
+        ({"target_decode": 2}, TypeError, "want target_prefill, next_tick_ms in it, too"),
+    ],
+)
+def test_bad_decisions(answer: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as raised:
+        run_synthetic_trace_replay(**BUSY, planner=Planner([answer]))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("raised", [KeyError("mine"), KeyboardInterrupt(), SystemExit(3), ValueError("a\nb")])
+def test_what_a_planner_raises_passes_unchanged(raised: BaseException) -> None:
+    with pytest.raises(type(raised)) as caught:
+        run_synthetic_trace_replay(**BUSY, planner=Planner([raised]))
+    assert caught.value is raised
+
+
+def test_bad_planners() -> None:
+    with pytest.raises(TypeError, match="want an object with the method initial_tick_ms"):
+        run_synthetic_trace_replay(**BUSY, planner=object())
+    with pytest.raises(TypeError, match="initial_tick_ms: got"):
+        run_synthetic_trace_replay(**BUSY, planner=Planner([], first="x"))
+    with pytest.raises(ValueError, match=r"autoscaler: .* want it left out with planner"):
+        run_synthetic_trace_replay(**BUSY, planner=Planner([]), autoscaler=SCHEDULE)
+
+
+def test_no_tick() -> None:
+    planner = Planner([], first=float("inf"))
+    assert run_synthetic_trace_replay(**BUSY, planner=planner)["scaling_events"] == []
+    assert planner.told == []
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, saved = tmp_path / "ticks.jsonl", tmp_path / "report.json"
+    options = ["--autoscaler", json.dumps(SCHEDULE), "--planner-log", str(log)]
+    assert main([*BUSY_OPTIONS, *options, "--report-json", str(saved)]) == 0
+    printed = capsys.readouterr().out
+    assert "Scaling events:\n  t=0.1s [agg]: 1 -> 3 workers (scale_up, schedule)" in printed
+    assert json.loads(saved.read_text())["held_requests"] == 0
+    ticks = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(t["now_ms"], t["target_decode"]) for t in ticks] == [(100.0, 3), (500.0, 1)]
+
+
+def test_static_runs_keep_their_report() -> None:
+    report = run_synthetic_trace_replay(**BUSY)
+    assert not {"scaling_events", "held_requests", "cold_worker_requests"} & set(report)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--autoscaler", '{"policy": "hpa"}'], "autoscaler: target: got nothing"),
+        (["--autoscaler", '{"policy": "hpa", "tarket": 5}'], 'did you mean "target"'),
+        (["--planner-log", "x"], 'planner_log: got "x", want planner'),
+    ],
+)
+def test_bad_options(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*BUSY_OPTIONS, *options]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
