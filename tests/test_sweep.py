@@ -354,7 +354,7 @@ def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
     report = cli("report", "out", "--json", module="dynamo.sweep")
     assert json.loads(report.stdout) == json.loads(Path("out/report.json").read_text())
     Path("other.yaml").write_text(
-        yaml.safe_dump(spec_of(run={**MADE, "output_tokens": 25}, search={"num_workers": [1, 3]}))
+        yaml.safe_dump(spec_of(run={**MADE, "output_tokens": 25}, search={"num_workers": [1, 3]}, jobs=2))
     )
     assert cli("run", "other.yaml", "-o", "other", module="dynamo.sweep").returncode == 0
     diff = cli("diff", "out", "other", module="dynamo.sweep")

@@ -58,19 +58,19 @@ class Team:
 
     def _round(self, slots: int, show: OnProgress) -> None:
         """Evaluates all points that are open now."""
-        threads = [
-            threading.Thread(target=self._serve, daemon=True) for _ in range(min(slots, self._folder.open_points()))
-        ]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
         try:
+            for _ in range(min(slots, self._folder.open_points())):
+                threads.append(threading.Thread(target=self._serve, daemon=True))
+                threads[-1].start()
             while any(thread.is_alive() for thread in threads):
                 threads[0].join(_TICK_SECONDS) if threads[0].is_alive() else time.sleep(_TICK_SECONDS / 10)
                 show(self._progress())
         except BaseException:
             self._stop()
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:  # else it has not begun, and will find that it is to stop
+                    thread.join()
             raise
         if self._fatal is not None:
             raise self._fatal
