@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Callable
@@ -58,19 +59,21 @@ class Team:
 
     def _round(self, slots: int, show: OnProgress) -> None:
         """Evaluates all points that are open now."""
-        threads: list[threading.Thread] = []
+        started: list[int] = []
+        ended: list[int] = []  # a thread adds a number at its end
         try:
             for _ in range(min(slots, self._folder.open_points())):
-                threads.append(threading.Thread(target=self._serve, daemon=True))
-                threads[-1].start()
-            while any(thread.is_alive() for thread in threads):
-                threads[0].join(_TICK_SECONDS) if threads[0].is_alive() else time.sleep(_TICK_SECONDS / 10)
+                # Bare threads and lists: an interrupted Thread.join or Event.wait takes a thread that runs for ended.
+                started.append(_thread.start_new_thread(self._serve, (ended,)))
+            while len(ended) < len(started):
+                show_again = time.monotonic() + _TICK_SECONDS
+                while len(ended) < len(started) and time.monotonic() < show_again:
+                    time.sleep(_TICK_SECONDS / 20)
                 show(self._progress())
         except BaseException:
             self._stop()
-            for thread in threads:
-                if thread.ident is not None:  # else it has not begun, and will find that it is to stop
-                    thread.join()
+            while len(ended) < len(started):
+                time.sleep(_TICK_SECONDS / 20)
             raise
         if self._fatal is not None:
             raise self._fatal
@@ -79,7 +82,13 @@ class Team:
         self._stopping.set()
         self._runs.stop()
 
-    def _serve(self) -> None:
+    def _serve(self, ended: list[int]) -> None:
+        try:
+            self._take_points()
+        finally:
+            ended.append(1)
+
+    def _take_points(self) -> None:
         """One thread: takes points until there are none. What ends it, other than that, ends the sweep."""
         try:
             while not self._stopping.is_set() and (point := self._folder.take()) is not None:
