@@ -32,7 +32,7 @@ def imports(path: Path, *, anywhere: bool) -> set[str]:
 
 
 def test_no_import_circle() -> None:
-    order = TopologicalSorter({name: imports(path, anywhere=False) for name, path in MODULES.items()})
+    order = TopologicalSorter({name: imports(path, anywhere=True) for name, path in MODULES.items()})
     assert set(order.static_order()) == MODULES.keys()  # a circle raises CycleError
 
 

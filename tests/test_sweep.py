@@ -364,6 +364,22 @@ def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
 
 
 BAD: dict[str, tuple[str, str]] = {
+    "a trace that is a number": (
+        '{"run": {"trace": 5}, "search": {"num_workers": [1]}}',
+        "run: trace: got 5, want a path",
+    ),
+    "traces that are numbers": (
+        '{"run": {"trace": [5]}, "search": {"num_workers": [1]}}',
+        "run: trace: got [5], want a path",
+    ),
+    "a seed that is a text": (
+        '{"run": {"input_tokens": 9, "seed": "x"}, "search": {"num_workers": [1]}, "seeds": 3}',
+        'run: seed: got "x", want an integer',
+    ),
+    "seeds that are true": (
+        '{"run": {"input_tokens": 9}, "search": {"num_workers": [1]}, "seeds": true}',
+        "seeds: got true, want an integer from 1 to 1000",
+    ),
     "": ("nothing.yaml", "no such file"),
     "unknown key": ("serach: {}", 'unknown key "serach", did you mean search?'),
     "no run": ("search: {num_workers: [1]}", "run: got nothing"),

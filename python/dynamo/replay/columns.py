@@ -1,11 +1,18 @@
-"""The mapping behind per-request columns: a dict for pandas, a Mapping for type checkers, which refuse changes."""
+"""The type of per-request columns, and of the mapping that holds them.
+
+The mapping is a dict for pandas, and a Mapping for type checkers, which refuse changes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
     ReadOnlyDict = Mapping
 else:
     _NOT_STORED = object()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from dynamo.replay.requests import Column
+    from dynamo.replay.columns import Column
 
 # Texts of which "" is a value; in the others it stands for none.
 _MAY_BE_EMPTY = frozenset({"session_id"})

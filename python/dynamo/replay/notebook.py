@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo.replay import summary
 
 if TYPE_CHECKING:
-    from dynamo.replay.requests import Column
+    from dynamo.replay.columns import Column
 
 # The columns shown of each request, if any request has a value there.
 _COLUMNS = (

@@ -12,14 +12,13 @@ from dynamo._core import spelling, values
 from dynamo.replay.columns import ReadOnlyDict
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from dynamo._core import RunResult
+    from dynamo.replay.columns import Column
 
-    Column: TypeAlias = NDArray[np.float64] | NDArray[np.int64] | list[str]
     TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason", "state"]
 
 

@@ -161,9 +161,17 @@ def _run(given: object) -> dict[str, Any]:
         if keys.is_object(name) and not isinstance(value, Mapping):
             raise ValueError(f"run: {name}: got {values.brief(values.show(value))}, want an object or @FILE")
         run[plain] = value
+    _check_traces(run.get(keys.TRACE_FILES))
     if "-" in trace_files(run):
         raise ValueError("run: trace: got standard input, want a file, which can be read again")
     return run
+
+
+def _check_traces(given: object) -> None:
+    """Refuses what is no path, before the files are read."""
+    found = given if isinstance(given, list) else [given]
+    if given is not None and not all(isinstance(path, str) and path for path in found):
+        raise ValueError(f"run: trace: got {values.brief(values.show(given))}, want a path, or a list of paths")
 
 
 def trace_files(run: Mapping[str, Any]) -> list[str]:
@@ -260,8 +268,11 @@ def _seeds(given: object, run: Mapping[str, Any]) -> tuple[int, ...]:
     base = run.get("seed", 0)
     if given is None:
         return (base,)
-    found = list(range(base, base + given)) if isinstance(given, int) and 1 <= given <= 1000 else given
-    if isinstance(found, bool) or not isinstance(found, list) or not found:
+    if isinstance(base, bool) or not isinstance(base, int):
+        raise ValueError(f"run: seed: got {values.brief(values.show(base))}, want an integer")
+    count = given if isinstance(given, int) and not isinstance(given, bool) else 0
+    found = list(range(base, base + count)) if 1 <= count <= 1000 else given
+    if not isinstance(found, list) or not found:
         raise ValueError(f"seeds: got {values.show(given)}, want an integer from 1 to 1000, or a list of seeds")
     for seed in found:
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
