@@ -8,7 +8,7 @@ GO_FOLDERS := gocore bindings benchmarks
 MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
-	$(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
+	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
 	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed)
 
 # Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint. The first
@@ -175,7 +175,8 @@ truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=
 
 $(ACCURACY_ENVIRONMENT):
 	$(PYTHON) -m venv --clear $(ACCURACY_VENV)
-	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' $(ACCURACY_SDK)
+	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' $(ACCURACY_SDK) \
+		-r python/calibrate-requirements.txt
 	@echo '$(INTERPRETER)' > $@
 
 $(ACCURACY_INSTALLED): $(SOURCES) | $(ACCURACY_ENVIRONMENT)
@@ -187,9 +188,8 @@ accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the 
 	$(ACCURACY_BIN)/python tests/accuracy/table.py --write docs/accuracy.md --keep build/accuracy
 
 profiles: $(ACCURACY_INSTALLED) ## Fit the calibration profile that is part of the program to the public measurements (1 GB)
-	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check -r python/calibrate-requirements.txt
 	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv --receive-interval \
-		--resume build/profiles.jsonl -o gocore/calibration/shipped/profile.json
+		--resume build/profiles.jsonl -o gocore/calibration/shipped/profile.json --fold-profiles examples/calibration/folds
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)
 	@set -e; grep -rn --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]*' $(GO_FOLDERS) | sed 's/:.*func / /' | \

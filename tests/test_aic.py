@@ -373,6 +373,48 @@ def test_the_class_of_the_router() -> None:
         run_synthetic_trace_replay(8, 2, 2, aic_perf_config=5)  # type: ignore[arg-type]
 
 
+SHIPPED = Path(__file__).parent.parent / "gocore" / "calibration" / "shipped" / "profile.json"
+OSS = "openai/gpt-oss-120b"
+
+
+def shipped_knobs(**about: str) -> dict[str, float]:
+    """The knobs of the one shipped entry about this."""
+    entries = json.loads(SHIPPED.read_text())["entries"]
+    (knobs,) = [e["knobs"] for e in entries if all(e.get(name, "") == value for name, value in about.items())]
+    return dict(knobs)
+
+
+@pytest.mark.parametrize(
+    ("model", "about", "words"),
+    [
+        (
+            OSS,
+            {"level": "model", "model": "gpt-oss-120b", "system": "h200_sxm"},
+            "level model (vllm, gpt-oss-120b, h200_sxm, fp4; ",
+        ),
+        ("m", {"level": "gpu", "engine": "vllm", "system": "h200_sxm"}, "as nothing was measured for m, h200_sxm"),
+    ],
+)
+def test_the_shipped_calibration(
+    fake: Path, cli: Cli, folder: Path, model: str, about: dict[str, str], words: str
+) -> None:
+    """It equals the knobs of its entry, given one by one, and is named."""
+    chosen = {"aic_system": "h200_sxm", "aic_model_path": model, "scheduler": "vllm", "aic_moe_tp_size": 1}
+    report, stderr = report_of(cli, folder, *ONE, *engine(**chosen, calibration="auto"))
+    assert "warning: calibration auto: level " in stderr
+    assert words in stderr
+    knobs = shipped_knobs(**about)
+    plain, _ = report_of(cli, folder, *ONE, *engine(**chosen))
+    given, _ = report_of(cli, folder, *ONE, *engine(**chosen, **knobs))
+    assert report["mean_ttft_ms"] == given["mean_ttft_ms"] > plain["mean_ttft_ms"]
+    assert report["mean_itl_ms"] == given["mean_itl_ms"] != plain["mean_itl_ms"]
+
+
+def test_what_no_shipped_calibration_is_for(fake: Path, cli: Cli) -> None:
+    words = refused(cli(*ONE, *engine(engine_type="trtllm", aic_backend="trtllm", calibration="auto")))
+    assert "calibration: got auto, want a profile for trtllm with aic durations; it has " in words
+
+
 installed = metadata.version("aiconfigurator") if util.find_spec("aiconfigurator") else None
 with_sdk = pytest.mark.skipif(installed is None, reason="the extra [aic] is not installed")
 with_sdk_0_10 = pytest.mark.skipif(
@@ -399,6 +441,28 @@ def test_the_real_sdk(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="aic_model_path: "):
         run_synthetic_trace_replay(8, 2, 1, extra_engine_args={"aic_backend": "vllm", "aic_model_path": str(tmp_path)})
+
+
+@with_sdk
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("Qwen/Qwen3-0.6B", "level gpu (vllm, h200_sxm; "),
+        pytest.param(
+            OSS,
+            "level model (vllm, gpt-oss-120b, h200_sxm, fp4; ",
+            marks=pytest.mark.skipif(
+                not (installed or "").startswith("0.12"), reason=f"aiconfigurator 0.12 has it, not {installed}"
+            ),
+        ),
+    ],
+)
+def test_the_shipped_calibration_with_the_real_sdk(cli: Cli, folder: Path, model: str, words: str) -> None:
+    chosen = {"aic_system": "h200_sxm", "aic_model_path": model, "scheduler": "vllm", "aic_moe_tp_size": 1}
+    plain, _ = report_of(cli, folder, *ONE, *engine(**chosen))
+    report, stderr = report_of(cli, folder, *ONE, *engine(**chosen, calibration="auto"))
+    assert words in stderr
+    assert report["mean_ttft_ms"] > plain["mean_ttft_ms"]
 
 
 QWEN, LLAMA, FP8, MOE = "Qwen/Qwen3-0.6B", "meta-llama/Meta-Llama-3.1-8B", "Qwen/Qwen3-32B-FP8", "Qwen/Qwen3-30B-A3B"

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from dynamo.validate.mapping import Rules
 
 PROJECT = Path(__file__).parent.parent
 EXAMPLE = str(PROJECT / "examples" / "calibration")
+TABLE = str(PROJECT / "examples" / "measured" / "durations" / "llama-8b-vllm.npz")
 POLYNOMIAL = ["--engine", '{"engine_type": "vllm"}']
 PAGE = (PROJECT / "docs" / "calibrate.md").read_text()
 COMMANDS = re.findall(
@@ -128,6 +130,7 @@ def test_a_run_is_repeated_with_its_profile(cli: Cli, folder: Path) -> None:
     [
         (["-o", "p.json", "--folds", "1"], "--folds: got 1, want 0, or an integer from 2 to 100"),
         (["-o", "p.json", "--fit-first", "0"], "--fit-first: got 0.0, want a number above 0, at most 1"),
+        (["-o", "p.json", "--folds", "0", "--fold-profiles", "f"], "--fold-profiles: there are no folds; want --folds"),
         (["-o", "p.json", "-j", "0"], "--jobs: got 0, want an integer >= 1"),
         (["-o", "nowhere/p.json"], "-o: got 'nowhere/p.json', want a file in a folder that can be written to"),
         (["-o", "p.json", "--kv-from", "x.log"], "--kv-from: 'x.log' is missing"),
@@ -201,6 +204,26 @@ def test_an_interrupted_fit_goes_on(folder: Path, found: Calibration) -> None:
     )
     assert replayed == []
     assert [e.knobs for e in again.fit.estimates.values()] == [e.knobs for e in first.fit.estimates.values()]
+
+
+def test_profiles_of_folds(cli: Cli, folder: Path) -> None:
+    """The profile of a fold has not seen its configurations, and differs from that of all."""
+    runs = []
+    for name, clients in (("a", "clients-2"), ("b", "clients-48")):
+        shutil.copytree(Path(EXAMPLE) / clients, folder / "runs" / name)
+        deployment = folder / "runs" / name / "deployment.json"
+        deployment.write_text(json.dumps({**json.loads(deployment.read_text()), "model": f"org/{name}"}))
+        runs.append(f"runs/{name}")
+    timing = ["--engine", json.dumps({"engine_type": "vllm", "planner_profile_data": TABLE})]
+    made = ["-o", "p.json", "--fold-profiles", "folds", "--folds", "2", "-j", "1"]
+    done = cli(*runs, *timing, *made, module="dynamo.calibrate")
+    assert done.returncode == 0, done.stderr
+    places = {m.model: folds.fold_of(m.configuration, 2) for m in sources.read(runs)}
+    for place in (0, 1):
+        profile = json.loads((folder / "folds" / f"fold-{place}.json").read_text())
+        assert profile["fit"]["without_fold"] == place
+        seen = {entry["model"] for entry in profile["entries"] if entry["level"] == "model"}
+        assert seen == {model.removeprefix("org/") for model, of in places.items() if of != place}
 
 
 def test_folds_keep_configurations_together() -> None:

@@ -185,6 +185,15 @@ REQUESTS = Requests(isl=[10, 20, 30], osl=[1, 2, 3], ttft_ms=[1.0, 2.0, 3.0], tp
 RECORDED = dataclasses.replace(ROW, source="vllm-bench", system="", requests=REQUESTS, concurrency=None)
 
 
+def test_runs_of_llmservingsim_were_synchronous() -> None:
+    requests = Requests([10], [2], [1.0], [1.0], [0.0])
+    served = row(source="llmservingsim", concurrency=None, requests=requests)
+    assert replay_of(served).engine["async_scheduling"] is False
+    assert replay_of(served, Rules(engine={"async_scheduling": True})).engine["async_scheduling"] is True
+    assert "async_scheduling" not in replay_of(served, Rules(own_scheduler=False)).engine
+    assert "async_scheduling" not in replay_of(row()).engine
+
+
 def test_arrivals_are_drawn_for_a_rate_only() -> None:
     rules = Rules(engine={"engine_type": "vllm"})
     replay = replay_of(dataclasses.replace(RECORDED, request_rate=100.0), rules)

@@ -3,21 +3,25 @@
 
 usage: table.py [--folds FOLDER] [--write FILE] [--keep FOLDER]
 
-It needs aiconfigurator 0.12 beside dynosim, and takes some minutes. Prints Markdown, or puts it in place of all that
-follows the line "<!-- tables -->" in FILE. FOLDER has calibration profiles fold-0.json, fold-1.json and so on: each was
-fitted without the configurations of its fold, which are scored with it.
+It needs aiconfigurator 0.12 and SciPy beside dynosim, and takes some minutes. Prints Markdown, or puts it in place of
+all that follows the line "<!-- tables -->" in FILE. FOLDER has calibration profiles fold-0.json, fold-1.json and so on:
+each was fitted without the configurations of its fold, which are scored with it.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from dynamo.calibrate import calibration, folds, targets
+from dynamo.calibrate import report as calibrations
+from dynamo.calibrate.targets import Part, is_comparable
+from dynamo.calibrate.trials import Trial
 from dynamo.validate import report, scores, sources
 from dynamo.validate.main import validate
 from dynamo.validate.mapping import Rules, replay_of
@@ -53,7 +57,7 @@ def main() -> None:
     given.write.write_text(page.partition(MARK)[0] + MARK + "\n" + text + "\n")
 
 
-def tables(folds: Path, keep: Path | None) -> Iterable[str]:
+def tables(profiles: Path, keep: Path | None) -> Iterable[str]:
     table = sources.read([str(MEASURED / "silicon_sample.csv")])
     aggregated = [m for m in table if m.mode == "agg"]
     plain = validate(aggregated, Rules(), show=told("nothing fitted"))
@@ -62,10 +66,12 @@ def tables(folds: Path, keep: Path | None) -> Iterable[str]:
     on_sglang = [m for m in aggregated if m.engine == "sglang"]
     waited = validate(on_sglang, Rules(receive_interval=True), show=told("scheduler_recv_interval"))
     yield from overview(plain, waited)
-    yield from calibrated(aggregated, plain, folds)
+    before = [r for r in plain.results if r.replay.measurement.engine != "sglang"] + waited.results
+    yield from calibrated(aggregated, before, profiles)
     yield from by_group("By engine, model, GPU and precision", "model, GPU, precision", plain.results)
     yield from by_group("By number of clients", "concurrency", plain.results)
     yield from single_requests()
+    yield from second_halves()
     yield from others()
     yield from not_replayed(table, plain)
 
@@ -123,49 +129,69 @@ def of_group(found: Validation, group: Key) -> tuple[str, dict[str, Summary | No
     return str(first.count if first else 0), summaries
 
 
-def calibrated(rows: Sequence[Measurement], plain: Validation, folder: Path) -> Iterable[str]:
+CALIBRATED_HEAD = (
+    "| {} | rows | TTFT before: median, mean | after: median [90 % interval], mean | TPOT before | after |\n"
+    "|---|---|---|---|---|---|"
+)
+
+
+def calibrated(rows: Sequence[Measurement], before: Sequence[Result], folder: Path) -> Iterable[str]:
     """The score on held-out configurations with the committed profiles."""
     yield "### Calibrated, on configurations that were held out\n"
     profiles = sorted(folder.glob("fold-*.json"), key=lambda path: int(path.stem.partition("-")[2]))
     if not profiles:
-        yield "No profiles of folds are committed yet: they go to `examples/calibration/folds`,"
-        yield "as `fold-0.json` and so on.\n"
-        return
-    replays: list[Replay] = []
-    for row in rows:
-        profile = profiles[fold_of(row.configuration, len(profiles))]
-        try:
-            replays.append(replay_of(row, Rules(engine={"calibration": str(profile)})))
-        except Refusal:
-            continue
-    results = [r for r in run_all(replays, on_result=told("calibrated")) if not r.refusal]
-    yield f"{len(profiles)} folds by configuration; every row is replayed with the profile that has not seen it."
-    yield "Without queues: at most 128 clients, no request that waited for KV, and not Llama-8B.\n"
-    yield HEAD.format("engine")
-    for title, chosen in (("whole table", lambda _: True), ("without queues", in_subset)):
-        for name, found in (("before", plain.results), ("held out", results)):
-            some = [r for r in found if chosen(r.replay.measurement)]
-            for key, summaries in scores.grouped(some, "engine").items():
-                count = summaries["ttft"].count if summaries["ttft"] else 0
-                yield line(f"{key[0]}, {title}, {name}", str(count), summaries)
+        sys.exit(f"table.py: {folder} has no fold-0.json; make profiles writes the profiles of folds")
+    results = [r for r in run_all(with_profiles(rows, profiles), on_result=told("calibrated")) if not r.refusal]
+    yield f"{len(profiles)} folds by configuration (model, GPU, precision, parallelism); every row is replayed with the"
+    yield "profile that has not seen its configuration. Before and after with the scripts' `scheduler_recv_interval`."
+    yield "Error of means in percent; intervals are of the median, from 500 draws of configurations.\n"
+    yield CALIBRATED_HEAD.format("silicon table")
+    chosen: tuple[tuple[str, Callable[[Replay], bool]], ...] = (("comparable", is_comparable), ("all", lambda _: True))
+    for engine in ("vllm", "sglang"):
+        for title, counts in chosen:
+            yield compared(f"{engine}, {title}", *(of_engine(found, engine, counts) for found in (before, results)))
+    yield ""
+    yield CALIBRATED_HEAD.format("comparable rows of")
+    groups = sorted({r.replay.measurement.group for r in results if is_comparable(r.replay)})
+    for group in groups:
+        some = [
+            [r for r in found if r.replay.measurement.group == group and is_comparable(r.replay)]
+            for found in (before, results)
+        ]
+        yield compared(" ".join(group), *some)
     yield ""
 
 
-def fold_of(configuration: str, folds: int) -> int:
-    """As dynamo.calibrate splits configurations."""
-    return int(hashlib.sha256(configuration.encode()).hexdigest(), 16) % folds
+def with_profiles(rows: Sequence[Measurement], profiles: Sequence[Path]) -> list[Replay]:
+    """Each row with the profile of its fold."""
+    replays: list[Replay] = []
+    for row in rows:
+        profile = profiles[folds.fold_of(row.configuration, len(profiles))]
+        with contextlib.suppress(Refusal):
+            replays.append(replay_of(row, Rules(receive_interval=True, engine={"calibration": str(profile)})))
+    return replays
 
 
-def in_subset(row: Measurement) -> bool:
-    """What a calibration can say something about.
+def of_engine(found: Sequence[Result], engine: str, counts: Callable[[Replay], bool]) -> list[Result]:
+    return [r for r in found if r.replay.measurement.engine == engine and counts(r.replay)]
 
-    At most 128 clients, requests that did not wait for KV (their TTFT is less than a third of the time that the answer
-    took), and not Llama-8B, whose measurements hit a prefix cache.
-    """
-    if (row.concurrency or 0) > 128 or "Llama-3.1-8B" in row.model:
-        return False
-    answer = (row.tpot.mean or 0) * (row.osl if isinstance(row.osl, int) else 1)
-    return row.osl == 1 or (row.ttft.mean or 0) <= answer / 3
+
+def compared(name: str, before: Sequence[Result], after: Sequence[Result]) -> str:
+    """A row of the table of held-out configurations."""
+    old, new = (folds.score([r.replay for r in found], list(map(trial_of, found))) for found in (before, after))
+    assert old is not None, name
+    assert new is not None, name
+    cells = [f"{new.count}"]
+    for metric in METRICS:
+        low, high = new.interval[metric]
+        cells.append(f"{old.median[metric]:.1f}, {old.mean[metric]:.1f}")
+        cells.append(f"{new.median[metric]:.1f} [{low:.1f}, {high:.1f}], {new.mean[metric]:.1f}")
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def trial_of(result: Result) -> Trial:
+    assert result.outcome is not None, "refused replays are left out"
+    return targets.simulated(result.replay.measurement, result.outcome)
 
 
 def by_group(title: str, grouping: str, results: Sequence[Result]) -> Iterable[str]:
@@ -189,6 +215,21 @@ def single_requests() -> Iterable[str]:
             cells = " | ".join(f"{100 * off[name]:+.1f}" if name in off else "-" for name in scores.FIGURES)
             yield f"| {short(result.replay.measurement)} | {metric.upper()} | {cells} | {distances[metric]:.2f} |"
     yield from refusals(found.refused)
+    yield ""
+
+
+def second_halves() -> Iterable[str]:
+    """The same runs inside vLLM, second half, before and after a fit to the first half."""
+    measured = sources.read([str(MEASURED / "llmservingsim" / "RTXPRO6000")])
+    first = Part(0.0, 0.5)
+    found = calibration.calibrate(measured, calibration.Options(folds=0, part=first))
+    yield "### The second half of a run, after a fit to its first half\n"
+    yield "The last 150 of 300 requests, and knobs that were fitted to the first 150.\n"
+    yield "| run | | TTFT mean | p50 | p99 | KS | TPOT mean | p50 | p99 | KS |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for replay, word, cells in calibrations.rest(found, first):
+        figures = " | ".join(" | ".join(f"{off:+.1f}" for off in c[:-1]) + f" | {c[-1]:.2f}" for c in cells)
+        yield f"| {short(replay.measurement)} | {word} | {figures} |"
     yield ""
 
 

@@ -56,6 +56,7 @@ class Calibration:
         before: Trials without any knob.
         after: Trials with the knobs of a fit that had not seen their configuration; empty without folds.
         held: How these knobs were found, in the order of ``after``.
+        without: The fit without each fold; empty without folds.
         refused: Measurements that were not replayed, by reason.
     """
 
@@ -64,6 +65,7 @@ class Calibration:
     before: Sequence[Trial]
     after: Sequence[Trial] = ()
     held: Sequence[folds.Held] = ()
+    without: Sequence[folds.Fold] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
 
     def estimate(self, measurement: Measurement) -> Estimate | None:
@@ -73,6 +75,13 @@ class Calibration:
     def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
         """The profile, as ``profile.write`` takes it."""
         return profile.build(self.fit, self.replays, about, kv_tokens)
+
+    def fold_profiles(self, about: Mapping[str, Any], kv_tokens: int = 0) -> list[dict[str, Any]]:
+        """For each fold, the profile that has not seen its configurations (``folds.fold_of`` tells which they are)."""
+        return [
+            profile.build(fold.fit, fold.replays, {**about, "without_fold": place}, kv_tokens)
+            for place, fold in enumerate(self.without)
+        ]
 
 
 def calibrate(measurements: Sequence[Measurement], options: Options = Options()) -> Calibration:  # immutable
@@ -102,10 +111,11 @@ def calibrate(measurements: Sequence[Measurement], options: Options = Options())
     if not options.folds:
         return Calibration(fitted, replays, before, refused=refused)
     options.on_step(f"holding out configurations in {options.folds} folds")
-    held = folds.held_out(responses, options.folds)
+    without = folds.fits(responses, options.folds)
+    held = folds.held_out(responses, without)
     options.on_step("replaying what was held out")
     after = [trials[0] for trials in run(folds.tasks_of(held))]
-    return Calibration(fitted, replays, before, after, held, refused)
+    return Calibration(fitted, replays, before, after, held, without, refused)
 
 
 def _replays(measurements: Sequence[Measurement], rules: Rules, refused: dict[str, int]) -> list[Replay]:

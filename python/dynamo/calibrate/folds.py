@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamo.calibrate import targets
-from dynamo.calibrate.fit import fit
+from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.response import Response
 from dynamo.calibrate.targets import METRICS, Part, is_comparable
 from dynamo.calibrate.trials import Task, Trial
@@ -33,21 +33,32 @@ def fold_of(configuration: str, folds: int) -> int:
     return int(hashlib.sha256(configuration.encode()).hexdigest(), 16) % folds
 
 
-def held_out(responses: Sequence[Response], folds: int, on_fold: Callable[[int], object] | None = None) -> list[Held]:
-    """For each response the knobs of a fit to all folds but its own, to those that tell something about knobs."""
+class Fold(NamedTuple):
+    """A fit without the configurations of a fold, and the replays that it was made from."""
+
+    fit: Fit
+    replays: Sequence[Replay]
+
+
+def fits(responses: Sequence[Response], folds: int) -> list[Fold]:
+    """For each fold, a fit to the responses of all others that tell something about knobs."""
     telling = tells(responses)
-    places = [fold_of(r.replay.measurement.configuration, folds) for r in responses]
-    found: dict[int, Held] = {}
+    found = []
     for fold in range(folds):
-        if on_fold is not None:
-            on_fold(fold + 1)
-        found_without = fit([r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold])
-        for i, r in enumerate(responses):
-            if places[i] == fold:
-                estimate = found_without.best(r.replay.measurement)
-                known = (estimate.knobs, estimate.level) if estimate else (None, "")
-                found[i] = Held(r.replay, r.part, *known)
-    return [found[i] for i in range(len(responses))]
+        others = [r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold]
+        found.append(Fold(fit(others), [r.replay for r in others]))
+    return found
+
+
+def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Held]:
+    """For each response the knobs of the fit that has not seen its configuration."""
+    found = []
+    for r in responses:
+        fold = without[fold_of(r.replay.measurement.configuration, len(without))]
+        estimate = fold.fit.best(r.replay.measurement)
+        known = (estimate.knobs, estimate.level) if estimate else (None, "")
+        found.append(Held(r.replay, r.part, *known))
+    return found
 
 
 def tells(responses: Sequence[Response]) -> list[Response]:

@@ -54,11 +54,17 @@ def _run(given: argparse.Namespace) -> int:
     except Refusal as refusal:
         return console.fail(f"no measurement could be replayed: {refusal}", console.FAILED)
     console.print_text(report.as_text(found, part))
-    made = {"sources": _hashes(given.sources), "options": _said(given), "held_out": report.scores(found)}
-    try:
-        profile.write(found.profile(made, kv_tokens), given.output)
-    except OSError as error:
-        return console.fail(f"cannot write {given.output!r}: {error.strerror}", console.FAILED)
+    made = {"sources": _hashes(given.sources), "options": _said(given)}
+    profiles = {given.output: found.profile({**made, "held_out": report.scores(found)}, kv_tokens)}
+    if given.fold_profiles:
+        for place, without in enumerate(found.fold_profiles(made, kv_tokens)):
+            profiles[os.path.join(given.fold_profiles, f"fold-{place}.json")] = without
+    for path, made_profile in profiles.items():
+        try:
+            Path(path).parent.mkdir(exist_ok=True)
+            profile.write(made_profile, path)
+        except OSError as error:
+            return console.fail(f"cannot write {path!r}: {error.strerror}", console.FAILED)
     console.print_text(f'\nSaved: {given.output}; use it as engine argument "calibration": {json.dumps(given.output)}')
     return 0
 
@@ -70,9 +76,21 @@ def _check(given: argparse.Namespace) -> None:
         raise console.UsageError(f"--folds: got {given.folds}, want 0, or an integer from 2 to 100")
     if not 0 < given.fit_first <= 1:
         raise console.UsageError(f"--fit-first: got {given.fit_first}, want a number above 0, at most 1")
+    if given.fold_profiles is not None:
+        _check_fold_profiles(given)
     place = Path(given.output)
     if place.is_dir() or not os.access(place.absolute().parent, os.W_OK):
         raise console.UsageError(f"-o: got {given.output!r}, want a file in a folder that can be written to")
+
+
+def _check_fold_profiles(given: argparse.Namespace) -> None:
+    if given.folds == 0 or given.fit_first != 1:
+        raise console.UsageError("--fold-profiles: there are no folds; want --folds of 2 or more, and no --fit-first")
+    folder = Path(given.fold_profiles)
+    if folder.exists() and not folder.is_dir():
+        raise console.UsageError(f"--fold-profiles: {given.fold_profiles!r} is not a folder")
+    if not os.access(folder if folder.is_dir() else folder.absolute().parent, os.W_OK):
+        raise console.UsageError(f"--fold-profiles: {given.fold_profiles!r} cannot be written to")
 
 
 def _block_size(engine: dict[str, Any]) -> int:
@@ -135,6 +153,11 @@ def _parser() -> argparse.ArgumentParser:
         default=5,
         metavar="N",
         help="hold configurations out in so many folds, and score on them (default 5; 0: none)",
+    )
+    parser.add_argument(
+        "--fold-profiles",
+        metavar="FOLDER",
+        help="also write the profile of each fold, which has not seen its configurations: fold-0.json and so on",
     )
     parser.add_argument(
         "--fit-first",

@@ -12,7 +12,7 @@ from dynamo.calibrate.calibration import Calibration
 from dynamo.calibrate.knobs import KNOBS, engine_arguments
 from dynamo.calibrate.targets import METRICS, Part
 from dynamo.calibrate.trials import Trial
-from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.measurement import Replay
 from dynamo.validate.simulate import simulate
 
 
@@ -57,33 +57,36 @@ def _line(name: str, found: Calibration, rows: Sequence[int]) -> Iterator[str]:
 
 
 def _rest(found: Calibration, part: Part) -> Iterator[str]:
-    """Runs of single requests: the part that the fit has not seen."""
-    rest = Part(part.end, 1.0)
     yield f"Requests that were not fitted (the last {(1 - part.end) * 100:.0f} %), error of the simulation in %:"
     header = f"{'mean':>8} {'p50':>8} {'p99':>8} {'KS':>6}"
     yield f"{'':44} {'TTFT':>5}{header}   {'TPOT':>5}{header}"
+    for replay, word, compared in rest(found, part):
+        cells = "  ".join(f"     {' '.join(f'{off:+8.1f}' for off in c[:-1])} {c[-1]:6.2f}" for c in compared)
+        yield f"{replay.measurement.id[:34]:35} {word:6} {cells}"
+
+
+def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[list[float]]]]:
+    """Runs of single requests, the part that the fit has not seen, "before" and "after".
+
+    For TTFT and TPOT the errors of mean, p50 and p99 in percent, and the KS distance.
+    """
+    unseen = Part(part.end, 1.0)
     for replay in found.replays:
         estimate = found.estimate(replay.measurement)
         if replay.measurement.requests is None or estimate is None:
             continue
         for word, knobs in (("before", {}), ("after", engine_arguments(estimate.knobs))):
-            cells = "  ".join(_compared(replay, knobs, rest))
-            yield f"{replay.measurement.id[:34]:35} {word:6} {cells}"
+            yield replay, word, list(_compared(replay, knobs, unseen))
 
 
-def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[str]:
-    try:
-        outcome = simulate(Replay(replay.measurement, {**replay.engine, **knobs}, replay.workload))
-    except Refusal as refusal:
-        yield str(refusal)
-        return
+def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[list[float]]:
+    outcome = simulate(Replay(replay.measurement, {**replay.engine, **knobs}, replay.workload))
     requests = replay.measurement.requests
     assert requests is not None, "runs without single requests are left out"
     for metric in METRICS:
         measured, got = part.of(getattr(requests, f"{metric}_ms")), part.of(getattr(outcome, f"{metric}_ms"))
         figures: tuple[Callable[[np.ndarray], float], ...] = (np.mean, np.median, lambda x: float(np.percentile(x, 99)))
-        off = " ".join(f"{(f(got) / f(measured) - 1) * 100:+8.1f}" for f in figures)
-        yield f"     {off} {distance(measured, got):6.2f}"
+        yield [*((f(got) / f(measured) - 1) * 100 for f in figures), distance(measured, got)]
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from dynamo.validate import campaigns, stand_ins
 from dynamo.validate.checkpoints import checkpoint, is_dense
 from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay
+from dynamo.validate.sources import llmservingsim
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
 # Limits of an engine that hold for each of its ranks. One simulated engine stands for all of them.
@@ -45,7 +46,8 @@ def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # im
         replay = _recorded_replay(measurement, rules)
     engine = _overridden(replay.engine, rules.engine)
     pool = replay.pool if "aic_system" in engine else None
-    return replace(replay, engine={**engine, **_scheduler(engine, rules)}, pool=pool)
+    engine |= _scheduler(engine, rules)
+    return replace(replay, engine={**_passes(measurement, engine), **engine}, pool=pool)
 
 
 def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
@@ -178,6 +180,15 @@ def _scheduler(engine: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     if kind == "vllm" and budget and running and budget < running:
         chosen["max_num_seqs"] = budget
     return chosen
+
+
+def _passes(measurement: Measurement, engine: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether passes overlap: the recordings of LLMServingSim were made with synchronous scheduling.
+
+    Evidence: in the first half of both public runs, TTFT while few requests run is what one pass takes, not two.
+    """
+    synchronous = measurement.source == llmservingsim.FORMAT and engine.get("scheduler") == "vllm"
+    return {"async_scheduling": False} if synchronous else {}
 
 
 def _overridden(engine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
