@@ -9,7 +9,8 @@ MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
-	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed)
+	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed) \
+	$(wildcard $(addprefix python/dynamo/sweep/page/*.,html css js))
 
 # Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint. The first
 # names its interpreter: without it, or with another, the environment is made anew.

@@ -346,7 +346,7 @@ def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
     done = sweeps(spec_of(jobs=2))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("3 points: 3 ok\nSLA: rejected_requests <= 0\n\nNot beaten by any other point")
-    assert done.stdout.endswith("Simulated 3 runs in 2 threads\nSaved report to: out\n")
+    assert done.stdout.endswith("Simulated 3 runs in 2 threads\nSaved report to: out, see report.html\n")
     status = cli("status", "out", module="dynamo.sweep")
     assert status.stdout == "3 of 3 points are finished: 3 ok\n"
     again = cli("resume", "out", module="dynamo.sweep")

@@ -66,6 +66,11 @@ def test_the_commands_about_a_folder(clone: Path) -> None:
     outputs = [run(line) for line in lines[1].splitlines()]
     assert len(outputs) == 3
     assert outputs[1].startswith("40 of 40 points are finished: ")
+    (line,) = re.findall(r"^(python .* --measured .*)$", TEXT, re.MULTILINE)
+    run(line)
+    page = Path("build/grid/report.html").read_text()
+    assert all(f'"label":"{label}"' in page for label in ("production", "old router", "trial on other hosts"))
+    assert page.count('"point":null') == 1
 
 
 def test_the_python_example(clone: Path) -> None:

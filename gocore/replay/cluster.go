@@ -59,6 +59,9 @@ func (c *cluster) loop() error {
 			next, ok = c.scale.sooner(next, ok)
 		}
 		if !ok {
+			if c.scale != nil && c.scale.holds() {
+				return waitForWorkers(c.nowMs, c.scale)
+			}
 			return c.deadEnd()
 		}
 		if next > c.MaxSimTimeMs {

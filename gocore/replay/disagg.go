@@ -159,6 +159,9 @@ func (d *disagg) loop() error {
 		case ok:
 			d.advance(next)
 		case !d.unblock():
+			if d.scale != nil && d.scale.holds() {
+				return waitForWorkers(d.nowMs, d.scale)
+			}
 			return d.deadEnd()
 		}
 	}

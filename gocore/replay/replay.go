@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"math"
 
 	"dynosim/gocore/engine"
@@ -266,6 +267,15 @@ func (r *run) cut() {
 			r.collector.Cut(request)
 		}
 	}
+}
+
+// waitForWorkers is the error of a run in which requests wait for workers that will never be there.
+func waitForWorkers(nowMs float64, s *scaler) error {
+	waiting := 0
+	for _, p := range s.pools {
+		waiting += p.crew.held() + p.router.Waiting()
+	}
+	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, and requests wait: %d", nowMs, waiting)
 }
 
 func (r *run) deadEnd() error {

@@ -54,6 +54,8 @@ class Hook:
     """Answers the questions that a run has for its planner."""
 
     def __init__(self, planner: Planner) -> None:
+        if isinstance(planner, type):
+            raise TypeError(f"planner: got the class {planner.__name__}, want an object: {planner.__name__}(...)")
         for method in ("initial_tick_ms", "on_tick"):
             if not callable(getattr(planner, method, None)):
                 raise TypeError(f"planner: got {values.show(planner)}, want an object with the method {method}")
@@ -84,6 +86,9 @@ def _metrics(tick: dict[str, Any]) -> dict[str, Any]:
 def _decision(given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise TypeError(f"planner: on_tick returned {values.show(given)}, want a dict with {', '.join(_DECISION)}")
+    known = (*_DECISION, "reason")
+    if unknown := [key for key in given if key not in known]:
+        raise ValueError(f"planner: on_tick returned the unknown key {values.show(unknown[0])}, want {', '.join(known)}")
     missing = [key for key in _DECISION if key not in given]
     if missing:
         raise TypeError(f"planner: on_tick returned {values.show(given)}, want {', '.join(missing)} in it, too")

@@ -75,7 +75,9 @@ class _interruptible:
 def _present(found: Any) -> int:
     """Prints the report of a sweep that is done. Points without results everywhere are a failure."""
     console.print_text(str(found).rstrip())
-    console.print_text(f"Simulated {found.simulated:,} runs {found.place}\nSaved report to: {found.directory}")
+    console.print_text(
+        f"Simulated {found.simulated:,} runs {found.place}\nSaved report to: {found.directory}, see report.html"
+    )
     if found.points and all(point["status"] in _NO_RESULT for point in found.points):
         return console.fail(f"no point has a result; the first: {found.points[0]['reason']}", console.FAILED)
     return 0
@@ -96,13 +98,17 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from dynamo.sweep import report, sweep
+    from dynamo import _core
+    from dynamo.sweep import figures, report, sweep
+    from dynamo.sweep.page import measured
 
     found = sweep.load(options.directory)
+    known = figures.names(_core.foresee([])["keys"])
+    overlay = [] if options.measured is None else measured.read(options.measured, found.content, known)
     if options.json:
         console.print_text(json.dumps(found.content))
         return 0
-    written = report.write(found.content, Path(options.directory))
+    written = report.write(found.content, Path(options.directory), overlay)
     console.print_text(str(found).rstrip())
     console.print_text(f"Wrote: {', '.join(str(path) for path in written)}")
     return 0
@@ -139,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     report = _add(commands, "report", _report, "write the report of what is finished, and print it")
     report.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     report.add_argument("--json", action="store_true", help="print the content of the report as JSON instead")
+    report.add_argument("--measured", metavar="FILE", help="CSV file of measurements to show on the page report.html")
     diff = _add(commands, "diff", _diff, "compare the results of two sweeps")
     diff.add_argument("before", metavar="DIR1", help="the folder of a sweep")
     diff.add_argument("after", metavar="DIR2", help="the folder of another one")

@@ -1,4 +1,4 @@
-"""The files that a report consists of: its content as JSON, a text for people, tables for programs."""
+"""The files that a report consists of: a page and a text for people, its content as JSON, tables for programs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from dynamo.replay import files
-from dynamo.sweep import points
+from dynamo.sweep import page, points, reasons
+from dynamo.sweep.page.measured import Measured
 
 JSON_FILE, TEXT_FILE, CSV_FILE, PARQUET_FILE = "report.json", "report.txt", "points.csv", "points.parquet"
+PAGE_FILE, RUN_PAGES = "report.html", "runs"
 _MOST_ROWS, _MOST_REASONS = 20, 10
 
 
-def write(content: Mapping[str, Any], folder: Path) -> list[Path]:
+def write(content: Mapping[str, Any], folder: Path, measured: Sequence[Measured] = ()) -> list[Path]:
     """Writes all files of a report and returns their paths. The Parquet file needs pyarrow, and is left out without."""
     rows = table(content)
-    written = [folder / JSON_FILE, folder / TEXT_FILE, folder / CSV_FILE]
+    written = [folder / name for name in (JSON_FILE, TEXT_FILE, CSV_FILE, PAGE_FILE)]
     files.write_whole(written[0], json.dumps(content, indent=1) + "\n")
     files.write_whole(written[1], text(content))
     files.write_whole(written[2], _csv(rows))
+    files.write_whole(written[3], page.as_html(content, measured, _run_pages(content, folder)))
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -31,6 +34,14 @@ def write(content: Mapping[str, Any], folder: Path) -> list[Path]:
     columns = arrow.table({name: _column(rows, name) for name in _names(rows)})
     files.write_by(folder / PARQUET_FILE, lambda path: parquet.write_table(columns, str(path)))
     return [*written, folder / PARQUET_FILE]
+
+
+def _run_pages(content: Mapping[str, Any], folder: Path) -> dict[int, str]:
+    """The pages about runs of points that are in the folder, by the id of the point."""
+    present = {path.stem for path in (folder / RUN_PAGES).glob("*.html")}
+    return {
+        point["id"]: f"{RUN_PAGES}/{point['id']}.html" for point in content["points"] if str(point["id"]) in present
+    }
 
 
 def table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -91,8 +102,8 @@ def text(content: Mapping[str, Any]) -> str:
         parts += [_influence(figure, entries) for figure, entries in content["influence"].items() if entries]
     else:
         parts.append("No point keeps the SLA." if by_id else "There are no points.")
-    if reasons := _reasons(content):
-        parts.append(reasons)
+    if why_not := _why_not(content):
+        parts.append(why_not)
     return "\n\n".join(parts) + "\n"
 
 
@@ -158,16 +169,10 @@ def _influence(figure: str, entries: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([f"What decides {figure}:", *_aligned(["knob", "share", "mean by value"], rows)])
 
 
-def _reasons(content: Mapping[str, Any]) -> str:
-    """Why points are out, with how many are for the same reason. Numbers are left out to tell reasons alike."""
-    counted: dict[tuple[str, str], int] = {}
-    for point in content["points"]:
-        if point["status"] not in ("ok", "open"):
-            reason = point["reason"].split(": got ")[0] if point["sla"] else point["reason"]
-            counted[(point["status"], reason)] = counted.get((point["status"], reason), 0) + 1
-    if not counted:
+def _why_not(content: Mapping[str, Any]) -> str:
+    ordered = reasons.counted(content)
+    if not ordered:
         return ""
-    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     rows = [[str(count), status, reason] for (status, reason), count in ordered[:_MOST_REASONS]]
     more = len(ordered) - _MOST_REASONS
     lines = ["Why not:", *_aligned(["points", "status", "reason"], rows)]

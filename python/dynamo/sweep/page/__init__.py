@@ -1,0 +1,158 @@
+"""The page ``report.html``: one file without any other, for phones, wide windows and paper, light and dark.
+
+What answers the question is HTML: the best points, what decides, why points are out. The charts, the table and the
+details of a point are made of the data in the page by the scripts beside this module, in the order of ``_SCRIPTS``.
+They put texts into the page as text only, and the page forbids the browser everything else that could run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from dynamo.sweep import keys, points, reasons
+from dynamo.sweep.page import data
+from dynamo.sweep.page.measured import Measured
+
+_SCRIPTS = ("base.js", "filter.js", "pareto.js", "parallel.js", "table.js", "detail.js", "start.js")
+_MOST_REASONS = 100
+
+
+def as_html(
+    content: Mapping[str, Any], measured: Sequence[Measured] = (), pages: Mapping[int, str] | None = None
+) -> str:
+    """The page for the content of a report.
+
+    Args:
+        content: What docs/sweeps.md describes.
+        measured: Measurements of real deployments, shown with the points.
+        pages: Addresses of pages about the run of a point, by its id.
+    """
+    script = '"use strict";\n' + "".join(_file(name) for name in _SCRIPTS)
+    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    given = data.of(content, measured, pages or {})
+    parts = {
+        "POLICY": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hashed}'",
+        "STYLE": _file("page.css"),
+        "TITLE": f"Sweep of {sum(content['counts'].values()):,} points",
+        "HEAD": _headline(content),
+        "BEST": _best(content),
+        "LEFT_OUT": _left_out(content, given),
+        "INFLUENCE": _influence(content),
+        "REASONS": _reasons(content),
+        "SPEC": html.escape(json.dumps(content["spec"], indent=1)),
+        # Within a script element only "<" could end it; it is in strings only, where JSON has another spelling for it.
+        "DATA": json.dumps(given, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "SCRIPT": script,
+    }
+    pieces = _file("page.html").split("@@")
+    return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces))
+
+
+def _file(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _headline(content: Mapping[str, Any]) -> str:
+    """How many points ended in which way, the bounds, and what the points share."""
+    counts = ", ".join(f"{count:,} {status}" for status, count in content["counts"].items())
+    lines = [f"<p><strong>{html.escape(counts or 'no points')}</strong></p>"]
+    if content["sla"]:
+        lines.append(f"<p>Service level: {html.escape(', '.join(content['sla']))}</p>")
+    run = content["spec"]["run"]
+    workload = {name: value for name, value in run.items() if not isinstance(value, Mapping)}
+    if workload:
+        named = {keys.TRACE if name == keys.TRACE_FILES else name: value for name, value in workload.items()}
+        each = ", ".join(f"{name} {points.label(value)}" for name, value in named.items())
+        lines.append(f"<p>Workload: {html.escape(each)}</p>")
+    return "\n".join(lines)
+
+
+def _best(content: Mapping[str, Any]) -> str:
+    """The best point of each objective, as a card."""
+    by_id = {point["id"]: point for point in content["points"]}
+    cards = [
+        _card(objective, by_id[content["best"][objective["figure"]]])
+        for objective in content["objectives"]
+        if content["best"][objective["figure"]] is not None
+    ]
+    if not cards:
+        return "<p class=none>No point has results that keep the service level.</p>"
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
+    name = objective["figure"]
+    interval = point["intervals"].get(name)
+    spread = (
+        f" <small>95 %: {interval[0]:,.4g} to {interval[1]:,.4g}</small>"
+        if interval and interval[0] < interval[1]
+        else ""
+    )
+    knobs = "".join(
+        f"<li><span>{html.escape(knob)}</span> <b>{html.escape(points.label(value))}</b></li>"
+        for knob, value in point["knobs"].items()
+    )
+    return (
+        f"<article><h3>{'Most' if objective['maximize'] else 'Least'} {html.escape(data.title(name))}</h3>"
+        f'<p class="big">{point["figures"][name]:,.5g}{spread}</p><ul>{knobs}</ul>'
+        f'<button type="button" data-point="{point["id"]}">Point {point["id"]}</button></article>'
+    )
+
+
+def _left_out(content: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    here, every = len(given["points"]), len(content["points"])
+    if here == every:
+        return ""
+    words = "are on this page, among them all that no other one beats. All are in points.csv."
+    return f"<p>{here:,} of {every:,} points {words}</p>"
+
+
+def _influence(content: Mapping[str, Any]) -> str:
+    """For each objective: the part of the variance that each knob explains, and the mean of each of its values."""
+    return (
+        "\n".join(
+            f"<h3>{html.escape(data.title(figure))}</h3>\n{_knob_rows(entries)}"
+            for figure, entries in content["influence"].items()
+            if entries
+        )
+        or "<p>There are too few points with results to tell.</p>"
+    )
+
+
+def _knob_rows(entries: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
+    for entry in entries:
+        most = max(abs(mean["mean"]) for mean in entry["means"]) or 1
+        means = "".join(
+            f"<li><span>{html.escape(mean['value'])}</span> <meter max=1 value={abs(mean['mean']) / most:.3f}></meter>"
+            f" <b>{mean['mean']:,.4g}</b></li>"
+            for mean in entry["means"]
+        )
+        percent = f"{100 * entry['share']:.0f} %"
+        rows.append(
+            f"<details><summary><span>{html.escape(entry['knob'])}</span>"
+            f" <meter max=1 value={entry['share']:.3f}>{percent}</meter> <b>{percent}</b></summary>"
+            f"<p>Mean by value</p><ul>{means}</ul></details>"
+        )
+    return f'<div class="influence">{"".join(rows)}</div>'
+
+
+def _reasons(content: Mapping[str, Any]) -> str:
+    """Why points are out, the most frequent reason first."""
+    found = reasons.counted(content)
+    if not found:
+        return "<p>All finished points have results that keep the service level.</p>"
+    rows = "".join(
+        f"<tr><td>{count:,}</td><td>{html.escape(status)}</td><td>{html.escape(reason)}</td></tr>\n"
+        for (status, reason), count in found[:_MOST_REASONS]
+    )
+    more = len(found) - _MOST_REASONS
+    rest = f"<p>and {more:,} more reasons, see points.csv</p>" if more > 0 else ""
+    head = "<tr><th scope=col>points</th><th scope=col>status</th><th scope=col>reason</th></tr>"
+    return f'<div class="scroll"><table class="reasons">{head}{rows}</table></div>{rest}'

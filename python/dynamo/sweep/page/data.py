@@ -1,0 +1,103 @@
+"""What the scripts of the page work on, as small as it can be: numbers of six digits, figures without their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dynamo.sweep import figures, points
+from dynamo.sweep.page.measured import Measured
+
+MOST_POINTS = 2_000
+"""A page of more would take a browser too long. The others are in the tables beside it."""
+
+_TITLES = {
+    "output_tok_s_per_gpu": "output tokens/s per GPU",
+    "total_tok_s_per_gpu": "tokens/s per GPU",
+    "tok_s_per_user": "tokens/s per user",
+    "gpus": "GPUs",
+    "goodput_rps_per_gpu": "requests/s within the SLA, per GPU",
+    "goodput_ratio": "part of requests within the SLA",
+    "cost_per_million_output_tokens": "cost per million output tokens",
+    "cost_per_million_tokens": "cost per million tokens",
+    "arrival_rps": "arriving requests/s",
+    "arrival_rps_per_gpu": "arriving requests/s per GPU",
+}
+
+
+def title(figure: str) -> str:
+    """A figure in words, its name if there are none."""
+    return _TITLES.get(figure, figure)
+
+
+def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[int, str]) -> dict[str, Any]:
+    """The data of the page. Figures of a point and their intervals are in the order of ``figures``."""
+    names = list(dict.fromkeys(name for point in content["points"] for name in point["figures"]))
+    first = [objective["figure"] for objective in content["objectives"]]
+    bounded = list(dict.fromkeys(verdict["figure"] for point in content["points"] for verdict in point["sla"]))
+    shown = [name for name in dict.fromkeys([*first, "gpus", *bounded]) if name in names]
+    return {
+        "knobs": [knob["name"] for knob in content["search"]],
+        "objectives": content["objectives"],
+        "figures": names,
+        "titles": {name: title(name) for name in names},
+        "meanings": {name: found.meaning for name, found in figures.DERIVED.items() if name in names},
+        "shown": shown,
+        "topologies": sorted({point["topology"] for point in content["points"]}),
+        "points": [_point(point, names, pages) for point in _chosen(content)],
+        "hulls": {name: ids for name, ids in content["hulls"].items() if name != "all"},
+        "measured": [_measurement(row) for row in measured],
+        "best": next((found for found in content["best"].values() if found is not None), None),
+    }
+
+
+def _chosen(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All points, or as many as a page takes: first those that no other one beats, then others at even distances."""
+    every: list[Mapping[str, Any]] = content["points"]
+    if len(every) <= MOST_POINTS:
+        return every
+    kept = {point for ids in (*content["hulls"].values(), *content["fronts"].values()) for point in ids}
+    others = [point["id"] for point in every if point["id"] not in kept]
+    room = max(0, MOST_POINTS - len(kept))
+    kept.update(others[at * len(others) // room] for at in range(room))
+    return [point for point in every if point["id"] in kept]
+
+
+def _point(point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, str]) -> dict[str, Any]:
+    found = {
+        "id": point["id"],
+        "knobs": {name: _knob(value) for name, value in point["knobs"].items()},
+        "topology": point["topology"],
+        "status": point["status"],
+        "figures": [_short(point["figures"].get(name)) for name in names],
+        "command": point["command"],
+    }
+    if point["intervals"]:
+        intervals = [point["intervals"].get(name) for name in names]
+        found["intervals"] = [pair and [_short(pair[0]), _short(pair[1])] for pair in intervals]
+    optional = {"page": pages.get(point["id"]), "front": point["on_front"]}
+    optional |= {name: point[name] for name in ("reason", "limited_by", "warnings", "sla")}
+    return {**found, **{name: value for name, value in optional.items() if value}}
+
+
+def _knob(value: Any) -> Any:
+    """Numbers stay numbers, which the page sorts as such."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number else points.label(value)
+
+
+def _short(number: float | None) -> float | int | None:
+    """A number with six digits, which is more than a chart shows."""
+    if number is None:
+        return None
+    short = float(f"{number:.6g}")
+    return int(short) if short.is_integer() else short
+
+
+def _measurement(row: Measured) -> dict[str, Any]:
+    return {
+        "label": row.label,
+        "figures": {name: _short(number) for name, number in row.figures.items()},
+        "intervals": {name: [_short(low), _short(high)] for name, (low, high) in row.intervals.items()},
+        "point": row.point,
+    }

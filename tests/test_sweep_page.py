@@ -1,0 +1,265 @@
+"""The page of a sweep: in a browser, in narrow and wide windows, light and dark, and the measurements on it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Cli, refused
+
+from dynamo import sweep
+from dynamo.sweep import page, report
+from dynamo.sweep.page import data, measured
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = '</script><script>document.title = "broken"</script><img src=x onerror="document.title=1">&"\''
+MADE = {"input_tokens": "uniform(100,500)", "output_tokens": 20, "request_count": 60, "arrival_interval_ms": 5}
+SPEC = {
+    "run": MADE,
+    "search": {
+        "topology": ["agg", "disagg"],
+        "size": {"settings": {HOSTILE: {"engine.max_num_seqs": 4}, "large": {"engine.max_num_seqs": 64}}},
+        "num_workers": [1, 2, 4],
+        "num_prefill_workers": [1, 2],
+    },
+    "where": "gpus <= 3",
+    "sla": {"p99_ttft_ms": 700},
+    "seeds": 3,
+}
+KNOBS = {"topology": "agg", "size": "large", "num_workers": "1"}
+Content = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def content() -> Content:
+    """A sweep with both topologies, intervals, and points that are out for several reasons."""
+    found: Content = dict(sweep.run(SPEC).content)
+    assert {point["topology"] for point in found["points"] if point["status"] == "ok"} == {"agg", "disagg"}
+    assert len({point["reason"] for point in found["points"]}) > 2
+    return found
+
+
+def rows_of(content: Content) -> list[measured.Measured]:
+    Path("measured.csv").write_text(
+        "label,topology,size,num_workers,output_tok_s_per_gpu,tok_s_per_user,tok_s_per_user_low,tok_s_per_user_high\n"
+        "one,agg,large,1.0,700,60,50,70\n<b>two</b>,,,,900,80,,\n"
+    )
+    return measured.read("measured.csv", content, ["output_tok_s_per_gpu", "tok_s_per_user"])
+
+
+def test_the_command_writes_it(cli: Cli, folder: Path) -> None:
+    spec = {"run": {**MADE, "output_tokens": 3}, "search": {"num_workers": [1, 2]}}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    assert cli("run", "spec.json", "-o", "out", module="dynamo.sweep").returncode == 0
+    first = (folder / "out/report.html").read_text()
+    assert "<h1>Sweep of 2 points</h1>" in first
+    (folder / "real.csv").write_text("num_workers,gpus,tok_s_per_user\n2,2,33\n")
+    (folder / "out/runs").mkdir()
+    (folder / "out/runs/2.html").write_text("a run")
+    done = cli("report", "out", "--measured", "real.csv", module="dynamo.sweep")
+    assert "out/report.html" in done.stdout
+    embedded = embedded_in((folder / "out/report.html").read_text())
+    assert [row["point"] for row in embedded["measured"]] == [2]
+    assert [point.get("page") for point in embedded["points"]] == [None, "runs/2.html"]
+    assert cli("report", "out", module="dynamo.sweep").returncode == 0
+    assert embedded_in((folder / "out/report.html").read_text())["measured"] == []
+
+
+def embedded_in(text: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_nothing_of_a_user_is_markup(content: Content, folder: Path) -> None:
+    text = page.as_html(content, rows_of(content))
+    assert text.count("<script") == 2
+    assert "<img" not in text
+    assert "<b>two" not in text
+    labels = [name for point in embedded_in(text)["points"] for name in point["knobs"].values()]
+    assert HOSTILE in labels
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p99_tfft_ms\n3\n", 'unknown column "p99_tfft_ms", did you mean p99_ttft_ms?'),
+        ("label,num_workers\na,1\n", "no column is a figure"),
+        ("gpus,gpus\n1,2\n", "column gpus is there twice"),
+        ("gpus\nmany\n", 'line 2: gpus: got "many", want a number'),
+        ("gpus\nnan\n", 'line 2: gpus: got "nan", want a number'),
+        ("gpus,label\n1\n", "line 2: got another number of cells than the header has"),
+        ("gpus,gpus_low\n1,0\n", "line 2: gpus: got _low 0.0 and _high None, want both"),
+        ("\0", "--measured: bad.csv: "),
+        ("", "no column is a figure"),
+        (None, "--measured: bad.csv: no such file"),
+    ],
+)
+def test_bad_measurements(cli: Cli, folder: Path, text: str | None, message: str) -> None:
+    sweep.run({"run": {**MADE, "output_tokens": 3}, "search": {"num_workers": [1]}}, "out")
+    before = (folder / "out/report.html").read_text()
+    if text is not None:
+        (folder / "bad.csv").write_text(text)
+    assert message in refused(cli("report", "out", "--measured", "bad.csv", module="dynamo.sweep"))
+    assert (folder / "out/report.html").read_text() == before
+
+
+def test_a_measurement_of_several_points_belongs_to_none(content: Content, folder: Path) -> None:
+    (folder / "few.csv").write_text("topology,gpus\nagg,1\nnone,2\n")
+    assert [row.point for row in measured.read("few.csv", content, ["gpus"])] == [None, None]
+
+
+def test_a_large_sweep_keeps_the_best(content: Content, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {point for ids in (*content["fronts"].values(), *content["hulls"].values()) for point in ids}
+    monkeypatch.setattr(data, "MOST_POINTS", len(kept) + 1)
+    text = page.as_html(content)
+    assert len(kept) + 1 < len(content["points"])
+    assert {point["id"] for point in embedded_in(text)["points"]} >= kept
+    assert len(embedded_in(text)["points"]) == len(kept) + 1
+    assert f"{len(kept) + 1} of {len(content['points'])} points are on this page" in text
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if BROWSER is None:
+        pytest.skip("needs chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(folder: Path, browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page, which must ask for nothing else and report no error until the test is over."""
+    asked: list[str] = []
+    errors: list[str] = []
+    file = folder / report.PAGE_FILE
+
+    def open_page(text: str, width: int = 1200, colours: str = "light") -> Any:
+        file.write_text(text)
+        shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=colours)
+        shown.on("request", lambda request: asked.append(request.url))
+        shown.on("pageerror", lambda error: errors.append(str(error)))
+        shown.on("console", lambda message: errors.append(message.text))
+        shown.goto(file.as_uri())
+        return shown
+
+    yield open_page
+    assert errors == []
+    assert asked == [file.as_uri()]
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_in_a_window(content: Content, opened: Callable[..., Any], width: int, colours: str) -> None:
+    shown = opened(page.as_html(content, rows_of(content)), width, colours)
+    shown.locator("#missed").check()
+    for summary in shown.locator("summary").all():
+        summary.click()
+    assert shown.title() == f"Sweep of {len(content['points'])} points"
+    # Tables and the second chart scroll by themselves; the page does not scroll sideways.
+    assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    ink, paper = (shown.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+    assert (brightness(ink) < brightness(paper)) == (colours == "light")
+    assert shown.evaluate(
+        """[...document.querySelectorAll('#pareto text, #parallel text')].every(text => {
+            const inner = text.getBoundingClientRect(), outer = text.closest('svg').getBoundingClientRect();
+            return inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.top >= outer.top - 1;
+        })"""
+    )
+
+
+def brightness(colour: str) -> int:
+    """The sum of a colour's parts, from ``rgb(r, g, b)``."""
+    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+
+def test_what_it_shows(content: Content, opened: Callable[..., Any]) -> None:
+    shown = opened(page.as_html(content, rows_of(content)))
+    fine = [point for point in content["points"] if point["status"] == "ok"]
+    assert shown.locator("#pareto .mark[data-id]").count() == len(fine)
+    assert shown.locator("#pareto .mark.front").count() == len(content["fronts"]["all"])
+    assert shown.locator("#pareto .hull").count() == 2
+    assert shown.locator("#pareto .bar:not(.measured)").count() >= 2 * len(content["fronts"]["all"])
+    assert shown.locator("#pareto .mark.measured").count() == 2
+    assert shown.locator("#pareto .pair").count() == 1
+    assert shown.locator("#parallel .line").count() == len(fine)
+    assert shown.locator(".influence").count() == 2
+    out = [int(cell) for cell in shown.locator(".reasons td:first-child").all_inner_texts()]
+    assert sum(out) == len(content["points"]) - len(fine)
+    shown.locator("#missed").check()
+    assert shown.locator("tbody tr.row").count() == len(content["points"])
+
+
+def test_hover_and_selection(content: Content, opened: Callable[..., Any]) -> None:
+    (paired,) = (row.point for row in rows_of(content) if row.point)
+    shown = opened(page.as_html(content, rows_of(content), {paired: f"runs/{paired}.html"}))
+    by_id = {point["id"]: point for point in content["points"]}
+    best = content["best"]["output_tok_s_per_gpu"]
+    assert shown.locator("#detail pre").inner_text() == by_id[best]["command"]
+    other = next(found for found in reversed(content["fronts"]["all"]) if found != best)
+    mark = shown.locator(f'#pareto .mark[data-id="{other}"]')
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    assert shown.locator(".tip b").inner_text() == f"Point {other}"
+    mark.click(force=True)
+    assert shown.locator("#detail pre").inner_text() == by_id[other]["command"]
+    assert shown.locator("tr.selected td").first.inner_text() == str(other)
+    assert shown.locator("#parallel .selected").count() == 1
+    # By the keyboard: the leftmost point is the slowest for a user.
+    shown.locator("#pareto svg").focus()
+    shown.keyboard.press("Home")
+    fine = [point for point in content["points"] if point["status"] == "ok"]
+    slowest = min(point["figures"]["tok_s_per_user"] for point in fine)
+    chosen = int(shown.locator("tr.selected td").first.inner_text())
+    assert by_id[chosen]["figures"]["tok_s_per_user"] == slowest
+    shown.keyboard.press("ArrowRight")
+    assert int(shown.locator("tr.selected td").first.inner_text()) != chosen
+    # A measurement stands beside the figures of its point, and the page of its run is linked.
+    shown.locator("tr.row", has=shown.get_by_role("button", name=f"Point {paired}", exact=True)).click()
+    assert "measured: one" in shown.locator("#detail").inner_text()
+    assert shown.locator("#detail a").get_attribute("href") == f"runs/{paired}.html"
+
+
+def test_filter_and_sort(content: Content, opened: Callable[..., Any]) -> None:
+    shown = opened(page.as_html(content))
+    fine = [point for point in content["points"] if point["status"] == "ok"]
+
+    def ids() -> list[int]:
+        return [int(text) for text in shown.locator("tr.row td:first-child").all_inner_texts()]
+
+    shown.locator("#filter").fill("disagg tok_s_per_user>0")
+    wanted = {point["id"] for point in fine if point["topology"] == "disagg"}
+    assert set(ids()) == wanted
+    assert shown.locator("#matches").inner_text() == f"{len(wanted)} of {len(content['points'])} points"
+    assert shown.locator("#pareto .mark[data-id]").count() == len(wanted)
+    shown.locator("#filter").fill("gpsu<3")
+    assert shown.locator("#matches").inner_text() == "gpsu<3: no such knob or figure"
+    shown.locator("#filter").fill("")
+    shown.locator('#parallel [aria-label="filter by num_workers 2"]').press("Enter")
+    assert shown.locator("#filter").input_value() == "num_workers=2"
+    assert set(ids()) == {point["id"] for point in fine if point["knobs"].get("num_workers") == 2}
+    shown.locator("#filter").fill("")
+    shown.get_by_role("button", name="tokens/s per user").click()
+    figures = {point["id"]: point["figures"]["tok_s_per_user"] for point in fine}
+    assert [figures[found] for found in ids()] == sorted(figures.values())
+    shown.get_by_role("button", name="tokens/s per user").press("Enter")
+    assert [figures[found] for found in ids()] == sorted(figures.values(), reverse=True)
+    assert shown.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_on_paper_and_empty(content: Content, opened: Callable[..., Any]) -> None:
+    """Without any result it still opens; in print there are no controls, and colours are those of paper."""
+    nothing = sweep.run({"run": MADE, "search": {"num_workers": [1]}, "sla": {"p99_ttft_ms": 0.001}}).content
+    shown = opened(page.as_html(dict(nothing)), colours="dark")
+    assert "No point has results" in shown.locator("main").inner_text()
+    shown.emulate_media(media="print")
+    assert not shown.locator("#controls").is_visible()
+    assert shown.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#fff"
