@@ -137,3 +137,29 @@ def test_bad_options(
     assert message in told
     assert told.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_keys_and_classes_are_named() -> None:
+    class Mistaken:
+        def initial_tick_ms(self) -> float:
+            return 0.0
+
+        def on_tick(self, metrics: dict[str, Any]) -> dict[str, Any]:
+            return {"target_prefill": None, "target_decode": 1, "next_tick_ms": None, "target": 2}
+
+    with pytest.raises(ValueError, match="unknown key 'target'"):
+        run_synthetic_trace_replay(**BUSY, planner=Mistaken())
+    with pytest.raises(TypeError, match="got the class Mistaken"):
+        run_synthetic_trace_replay(**BUSY, planner=Mistaken)  # type: ignore[arg-type]
+
+
+def test_no_worker_for_ever_is_said() -> None:
+    class Off:
+        def initial_tick_ms(self) -> float:
+            return 0.0
+
+        def on_tick(self, metrics: dict[str, Any]) -> dict[str, Any]:
+            return {"target_prefill": None, "target_decode": 0, "next_tick_ms": None}
+
+    with pytest.raises(RuntimeError, match="no worker is active or starting, no tick is due, and requests wait: "):
+        run_synthetic_trace_replay(**BUSY, planner=Off())

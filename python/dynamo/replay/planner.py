@@ -88,7 +88,9 @@ def _decision(given: object) -> dict[str, Any]:
         raise TypeError(f"planner: on_tick returned {values.show(given)}, want a dict with {', '.join(_DECISION)}")
     known = (*_DECISION, "reason")
     if unknown := [key for key in given if key not in known]:
-        raise ValueError(f"planner: on_tick returned the unknown key {values.show(unknown[0])}, want {', '.join(known)}")
+        raise ValueError(
+            f"planner: on_tick returned the unknown key {values.show(unknown[0])}, want {', '.join(known)}"
+        )
     missing = [key for key in _DECISION if key not in given]
     if missing:
         raise TypeError(f"planner: on_tick returned {values.show(given)}, want {', '.join(missing)} in it, too")
