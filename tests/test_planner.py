@@ -147,7 +147,7 @@ def test_unknown_keys_and_classes_are_named() -> None:
         def on_tick(self, metrics: dict[str, Any]) -> dict[str, Any]:
             return {"target_prefill": None, "target_decode": 1, "next_tick_ms": None, "target": 2}
 
-    with pytest.raises(ValueError, match="unknown key 'target'"):
+    with pytest.raises(ValueError, match='unknown key "target"'):
         run_synthetic_trace_replay(**BUSY, planner=Mistaken())
     with pytest.raises(TypeError, match="got the class Mistaken"):
         run_synthetic_trace_replay(**BUSY, planner=Mistaken)  # type: ignore[arg-type]
