@@ -132,6 +132,13 @@ def test_a_run_is_repeated_with_its_profile(cli: Cli, folder: Path) -> None:
         (["-o", "nowhere/p.json"], "-o: got 'nowhere/p.json', want a file in a folder that can be written to"),
         (["-o", "p.json", "--kv-from", "x.log"], "--kv-from: 'x.log' is missing"),
         (["-o", "p.json", "--engine", "[1]"], "--engine: want a JSON object of engine arguments"),
+        (["-o", "p.json", "--engine", '{"max_num_seq": 1}'], 'did you mean "max_num_seqs"?'),
+        (["-o", "p.json", "--kv-from", "."], "--kv-from: cannot read '.': Is a directory, want a file"),
+        (["-o", "p.json", "--resume", "."], "--resume: cannot use '.': Is a directory, want a file"),
+        (
+            ["-o", "p.json", "--resume", EXAMPLE + "/record.py"],
+            "want one that --resume has made",
+        ),
         ([], "the following arguments are required: -o/--output"),
     ],
 )

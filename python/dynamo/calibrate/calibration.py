@@ -78,8 +78,8 @@ class Calibration:
 def calibrate(measurements: Sequence[Measurement], options: Options = Options()) -> Calibration:  # immutable
     """Fits the knobs to measurements. Raises Refusal if none of them can be replayed."""
     refused: dict[str, int] = {}
-    replays = _replays(measurements, options.rules, refused)
     memory = Memory(options.memory)
+    replays = _replays(measurements, options.rules, refused)
 
     def run(tasks: Sequence[Task]) -> list[list[Trial]]:
         return run_all(tasks, memory, options.jobs, options.on_trial)

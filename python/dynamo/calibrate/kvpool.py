@@ -21,9 +21,12 @@ def tokens_of(path: str) -> int:
     Of several engines in one file the last one counts, as a log may hold earlier starts. Raises ValueError if the file
     does not say, FileNotFoundError if there is none.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"--kv-from: {path!r} is missing")
-    text = Path(path).read_text(errors="replace")
+    try:
+        text = Path(path).read_text(errors="replace")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"--kv-from: {path!r} is missing") from None
+    except OSError as error:
+        raise ValueError(f"--kv-from: cannot read {path!r}: {error.strerror}, want a file") from None
     for pattern in _TOKENS:
         if found := pattern.findall(text):
             return int(float(found[-1].replace(",", "")))

@@ -12,10 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dynamo._core import objectfile
 from dynamo._shell import console
 from dynamo.mocker import MockEngineArgs
-from dynamo.validate import mapping, sources
+from dynamo.validate import mapping, overrides, sources
 from dynamo.validate.measurement import Refusal
 
 
@@ -35,7 +34,7 @@ def _run(given: argparse.Namespace) -> int:
     from dynamo.calibrate.targets import Part
 
     _check(given)
-    engine = _engine_args(given.engine)
+    engine = overrides.read(given.engine)
     kv_tokens = kvpool.tokens_of(given.kv_from) if given.kv_from else 0
     if kv_tokens:
         engine["num_gpu_blocks"] = kv_tokens // _block_size(engine)
@@ -74,19 +73,6 @@ def _check(given: argparse.Namespace) -> None:
     place = Path(given.output)
     if place.is_dir() or not os.access(place.absolute().parent, os.W_OK):
         raise console.UsageError(f"-o: got {given.output!r}, want a file in a folder that can be written to")
-
-
-def _engine_args(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    try:
-        found = json.loads(objectfile.expand("--engine", text))
-    except ValueError as error:
-        raise console.UsageError(f"--engine: {error}") from None
-    if not isinstance(found, dict):
-        raise console.UsageError("--engine: want a JSON object of engine arguments")
-    MockEngineArgs(**found)
-    return found
 
 
 def _block_size(engine: dict[str, Any]) -> int:

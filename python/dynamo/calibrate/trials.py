@@ -35,13 +35,16 @@ class Task(NamedTuple):
 
 
 class Memory:
-    """What trials came to, by replay and setting; kept in a file of JSON lines if there is one."""
+    """What trials came to, by replay and setting; kept in a file of JSON lines if there is one.
+
+    Raises ValueError if that cannot be the file, RuntimeError if it cannot be written to later, when the disk is full.
+    """
 
     def __init__(self, path: str | None = None) -> None:
         self._known: dict[str, Trial] = {}
         self._path = Path(path) if path else None
-        if self._path and self._path.exists():
-            for line in self._path.read_text().splitlines():
+        if self._path:
+            for line in _begun(self._path).splitlines():
                 with contextlib.suppress(ValueError, KeyError):  # cut off when a fit was interrupted
                     row = json.loads(line)
                     self._known[row["trial"]] = _from_json(row["figures"])
@@ -56,8 +59,30 @@ class Memory:
             self._known[key] = trial
             rows.append(json.dumps({"trial": key, "figures": _to_json(trial)}) + "\n")
         if self._path:
-            with self._path.open("a") as file:
-                file.writelines(rows)
+            try:
+                with self._path.open("a") as file:
+                    file.writelines(rows)
+            except OSError as error:
+                raise RuntimeError(f"--resume: cannot write to {str(self._path)!r}: {error.strerror}") from None
+
+
+def _begun(path: Path) -> str:
+    """The text of a file of trials, "" if it is not there yet. Raises ValueError."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        if path.absolute().parent.is_dir():
+            return ""
+        raise ValueError(f"--resume: cannot use {str(path)!r}: its folder is missing") from None
+    except OSError as error:
+        raise ValueError(f"--resume: cannot use {str(path)!r}: {error.strerror}, want a file") from None
+    except UnicodeDecodeError:
+        text = "-"
+    if text and not text.startswith('{"trial"'):
+        raise ValueError(
+            f"--resume: {str(path)!r} is another kind of file, want one that --resume has made, or a new one"
+        )
+    return text
 
 
 def run_all(tasks: Sequence[Task], memory: Memory, jobs: int, on_trial: OnTrial | None = None) -> list[list[Trial]]:

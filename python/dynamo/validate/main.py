@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from dynamo._core import objectfile
 from dynamo._shell import console
-from dynamo.mocker import MockEngineArgs
-from dynamo.validate import mapping, report, runner, sources
+from dynamo.validate import mapping, overrides, report, runner, sources
 from dynamo.validate.measurement import Measurement, Refusal, Replay
 
 
@@ -71,32 +67,13 @@ def validate(
 
 
 def _rules(options: argparse.Namespace) -> mapping.Rules:
-    engine = {} if options.engine is None else _engine_args(options.engine)
-    _check("--engine", engine)
+    engine = overrides.read(options.engine)
     if options.calibration is not None:
         if options.calibration != "auto" and not Path(options.calibration).is_file():
             raise FileNotFoundError(f"--calibration: {options.calibration!r} is missing; auto takes a shipped profile")
         engine["calibration"] = options.calibration
-        _check("--calibration", engine)
+        overrides.check("--calibration", engine)
     return mapping.Rules(options.scheduler == "engine", options.receive_interval, engine)
-
-
-def _engine_args(text: str) -> dict[str, Any]:
-    """The engine arguments of ``--engine``: JSON, or @FILE."""
-    try:
-        found = json.loads(objectfile.expand("--engine", text))
-    except json.JSONDecodeError as error:
-        raise console.UsageError(f"--engine: not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise console.UsageError("--engine: want a JSON object of engine arguments")
-    return found
-
-
-def _check(option: str, engine: Mapping[str, Any]) -> None:
-    try:
-        MockEngineArgs(**engine)
-    except (TypeError, ValueError) as error:
-        raise console.UsageError(f"{option}: {error}") from None
 
 
 def _check_folder(folder: Path) -> None:
@@ -104,7 +81,7 @@ def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise console.UsageError(f"--output: {str(folder)!r} is not a folder")
     parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not os.access(parent, os.W_OK):
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise console.UsageError(f"--output: {str(folder)!r} cannot be written to")
 
 
