@@ -80,7 +80,7 @@ def _begun(path: Path) -> str:
         text = "-"
     if text and not text.startswith('{"trial"'):
         raise ValueError(
-            f"--resume: {str(path)!r} holds something else, want a file that --resume has made, or a new one"
+            f"--resume: {str(path)!r} is another kind of file, want one that --resume has made, or a new one"
         )
     return text
 
