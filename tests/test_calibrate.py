@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from dynamo.mocker import MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay
 from dynamo.validate import sources
 from dynamo.validate.mapping import Rules
+from dynamo.validate.measurement import Refusal, Replay
 
 PROJECT = Path(__file__).parent.parent
 EXAMPLE = str(PROJECT / "examples" / "calibration")
@@ -189,6 +191,22 @@ def test_the_pool_is_in_the_profile(cli: Cli, folder: Path) -> None:
     assert [entry.get("kv_tokens") for entry in entries if entry["level"] == "model"] == [64000]
     done = cli(*REPLAY, '{"scheduler": "vllm", "calibration": "p.json"}')
     assert "num_gpu_blocks 1000" in done.stderr
+
+
+def test_a_trial_keeps_the_memory_of_the_gpu(found: Calibration, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels of another GPU stand in, the KV pool is still that of the one that was measured."""
+    from dynamo.calibrate import trials
+
+    pools = []
+
+    def remember(replay: Replay) -> NoReturn:
+        pools.append(replay.pool)
+        raise Refusal("seen")
+
+    monkeypatch.setattr(trials, "simulate", remember)
+    replay = dataclasses.replace(found.replays[0], pool={"aic_system": "b300_sxm"})
+    assert trials.run_all([trials.Task(replay, (None,))], trials.Memory(), 1) == [["seen"]]
+    assert pools == [{"aic_system": "b300_sxm"}]
 
 
 def test_an_interrupted_fit_goes_on(folder: Path, found: Calibration) -> None:

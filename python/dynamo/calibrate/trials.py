@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -156,7 +157,7 @@ def _run(task: Task) -> list[Trial]:
             found.append(found[0])
             continue
         engine = {**task.replay.engine, **(dict(zip(NAMES, setting, strict=True)) if setting else {})}
-        replay = Replay(task.replay.measurement, engine, task.replay.workload, task.replay.stand_ins)
+        replay = replace(task.replay, engine=engine)
         try:
             found.append(targets.simulated(replay.measurement, simulate(replay), task.part))
         except Refusal as refusal:
@@ -167,6 +168,8 @@ def _run(task: Task) -> list[Trial]:
 def _key(task: Task, setting: tuple[float, ...] | None) -> str:
     said: dict[str, Any] = {"engine": dict(task.replay.engine), "load": repr(task.replay.workload)}
     said |= {"id": task.replay.measurement.id, "part": list(vars(task.part).values()), "setting": setting}
+    if task.replay.pool is not None:
+        said["pool"] = dict(task.replay.pool)
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:24]
 
 
