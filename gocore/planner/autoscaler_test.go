@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -287,7 +286,7 @@ func FuzzParseAutoscaler(f *testing.F) {
 			pool := load(same(min(workers, 50), int(waiting)), 0, int(waiting))
 			d, err := a.OnTick(&Tick{NowMs: now, Prefill: pool, Decode: pool, Traffic: Traffic{TTFTsMs: []float64{1, float64(waiting)}}})
 			if err != nil || d.Decode < Unchanged || d.Decode > maxWorkers || d.Prefill < Unchanged || d.Prefill > maxWorkers {
-				t.Fatal(fmt.Sprintf("%s: got %+v, %v", text, d, err))
+				t.Fatalf("%s: got %+v, %v", text, d, err)
 			}
 			if d.Decode != Unchanged {
 				workers = d.Decode
