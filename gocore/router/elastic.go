@@ -100,18 +100,18 @@ func (k *KV) gather(nowMs float64) {
 	}
 }
 
-// own leaves out the matches of workers that get no requests, and gives the others their places.
-func (k *KV) own(matches []match, room []match) []match {
+// own leaves out the matches of workers that get no requests, and gives the others their places. room is for the result.
+func (k *KV) own(matches []match, room *[]match) []match {
 	if k.members == nil {
 		return matches
 	}
-	room = room[:0]
+	*room = (*room)[:0]
 	for _, m := range matches {
 		if place := k.members.place[m.worker]; place != noPlace {
-			room = append(room, match{place, m.blocks})
+			*room = append(*room, match{place, m.blocks})
 		}
 	}
-	return room
+	return *room
 }
 
 // workerAt is the id of the worker at a place among the candidates.

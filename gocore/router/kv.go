@@ -191,10 +191,7 @@ func (k *KV) drain(nowMs float64) ([]Admission, error) {
 func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error {
 	blocks := r.PromptTokens / k.blockSize
 	shared := k.tracker.shared(&k.shared, k.stretches)
-	overlaps, shared = k.own(overlaps, k.placed[0]), k.own(shared, k.placed[1])
-	if k.members != nil {
-		k.placed = [2][]match{overlaps, shared}
-	}
+	overlaps, shared = k.own(overlaps, &k.placed[0]), k.own(shared, &k.placed[1])
 	c := &k.candidates
 	k.gather(nowMs)
 	scatter(c.cached, overlaps)

@@ -20,13 +20,12 @@ func (*RoundRobin) Traits() Traits { return Traits{InTurn: true} }
 
 // Submit implements [Router].
 func (r *RoundRobin) Submit(req Request, _ float64) ([]Admission, error) {
-	place := r.next % r.workers
-	r.next = (place + 1) % r.workers
+	worker := r.next % r.workers
+	r.next = worker + 1 // the pool may have grown when the next request comes
 	if r.ids != nil {
-		r.next = place + 1 // the pool may have grown when the next request comes
-		place = r.ids[place]
+		worker = r.ids[worker]
 	}
-	r.admitted[0] = Admission{ID: req.ID, Worker: place}
+	r.admitted[0] = Admission{ID: req.ID, Worker: worker}
 	return r.admitted[:], nil
 }
 
