@@ -196,7 +196,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: scalingOf(r.scaling.on(), e.Scaling), meetings: e.Meetings}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

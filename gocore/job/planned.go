@@ -1,45 +1,42 @@
 package job
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 
 	"dynosim/gocore/planner"
-	"dynosim/gocore/replay"
 	"dynosim/gocore/strictjson"
 )
 
 // scaling is what changes the number of workers of a run, if anything does.
 type scaling struct {
-	asks       bool   // a planner of the caller
-	autoscaler string // its description, "" if there is none
-	twoPools   bool
-	log        string   // path of a file for the ticks, "" for none
-	ticks      *tickLog // while the file is open
+	asks       bool                // a planner of the caller
+	autoscaler *planner.Autoscaler // nil if there is none
+	log        string              // path of a file for the ticks, "" for none
+	ticks      *tickLog            // while the file is open
 }
 
 // isPlanned reports whether something changes the number of workers.
 func isPlanned(o *strictjson.Object) bool { return o.Bool("planner") || o.Given("autoscaler") }
 
-func (s *scaling) on() bool { return s.asks || s.autoscaler != "" }
-
 func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
-	s := scaling{asks: o.Bool("planner"), autoscaler: o.Text("autoscaler"), twoPools: d.disaggregated, log: o.Text("planner_log")}
-	if s.asks && s.autoscaler != "" {
+	s := scaling{asks: o.Bool("planner"), log: o.Text("planner_log")}
+	if s.asks && o.Given("autoscaler") {
 		return s, &strictjson.FieldError{Field: "autoscaler", Got: o.Shown("autoscaler"), Want: "it left out with planner"}
 	}
-	if s.log != "" && !s.on() {
+	if s.log != "" && !isPlanned(o) {
 		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner or autoscaler with it"}
 	}
-	if s.on() && o.Given("router_decisions") {
+	if isPlanned(o) && o.Given("router_decisions") {
 		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}
 	}
-	if s.autoscaler == "" {
+	if !o.Given("autoscaler") {
 		return s, nil
 	}
-	if _, err := planner.ParseAutoscaler(s.autoscaler, s.twoPools); err != nil {
+	var err error
+	if s.autoscaler, err = planner.ParseAutoscaler(o.Text("autoscaler"), d.disaggregated); err != nil {
 		return s, fmt.Errorf("autoscaler: %w", err)
 	}
 	return s, nil
@@ -51,12 +48,8 @@ func (s *scaling) planner(m *Monitor) planner.Planner {
 	switch {
 	case s.asks:
 		p = askedPlanner{m.Ask}
-	case s.autoscaler != "":
-		a, err := planner.ParseAutoscaler(s.autoscaler, s.twoPools)
-		if err != nil {
-			panic("job: the autoscaler was checked: " + err.Error())
-		}
-		p = a
+	case s.autoscaler != nil:
+		p = s.autoscaler
 	default:
 		return nil
 	}
@@ -75,7 +68,7 @@ func (s *scaling) planner(m *Monitor) planner.Planner {
 // knows why.
 
 // errPlanner ends a run whose planner has failed.
-var errPlanner = fmt.Errorf("the planner failed")
+var errPlanner = errors.New("the planner failed")
 
 // askedPlanner is a planner that the caller answers for.
 type askedPlanner struct {
@@ -112,8 +105,8 @@ func (p askedPlanner) OnTick(t *planner.Tick) (planner.Decision, error) {
 			continue
 		}
 		workers := o.Float(target.name)
-		if workers < 0 || workers > replay.MaxWorkers {
-			return d, &planner.DecisionError{AtMs: t.NowMs, Field: target.name, Got: o.Shown(target.name), Want: fmt.Sprintf("0 to %d", replay.MaxWorkers)}
+		if workers < 0 || workers > planner.MaxWorkers {
+			return d, &planner.DecisionError{AtMs: t.NowMs, Field: target.name, Got: o.Shown(target.name), Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
 		}
 		*target.to = int(workers)
 	}
@@ -128,8 +121,7 @@ func (p askedPlanner) question(text string, fields ...strictjson.Field) (*strict
 	if answer == `{"failed": true}` {
 		return nil, errPlanner
 	}
-	o, err := strictjson.Decode(answer, strictjson.Schema{Fields: fields, NonFinite: true})
-	return o, err
+	return strictjson.Decode(answer, strictjson.Schema{Fields: fields, NonFinite: true})
 }
 
 // timeOf is a time that a planner names, +Inf for none.
@@ -231,29 +223,4 @@ func appendTraffic(dst []byte, t *planner.Traffic) []byte {
 		dst = appendReal(dst, float64(t.Tokens)/float64(t.Forwards))
 	}
 	return fmt.Appendf(dst, `,"hit_rate_count":%d,"accept_length_forward_count":%d}`, t.Hits, t.Forwards)
-}
-
-// scalingEvent is a change of the size of a pool, as the report has it.
-type scalingEvent struct {
-	AtMs   float64 `json:"at_ms"`
-	Pool   string  `json:"pool"`
-	From   int     `json:"from"`
-	To     int     `json:"to"`
-	Reason string  `json:"reason"`
-}
-
-// scalingOf lists the changes for the report; nil without a planner.
-func scalingOf(planned bool, events []planner.Event) json.RawMessage {
-	if !planned {
-		return json.RawMessage("null")
-	}
-	list := make([]scalingEvent, len(events))
-	for i, e := range events {
-		list[i] = scalingEvent{AtMs: e.AtMs, Pool: e.Pool, From: e.From, To: e.To, Reason: e.Reason}
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		panic("job: scaling events do not marshal: " + err.Error())
-	}
-	return text
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 )
@@ -15,7 +16,7 @@ type Result struct {
 	saved    *savedTrace  // nil if the workload was not saved
 	rows     *report.Rows // nil if the run keeps none
 	origin   provenance
-	scaling  json.RawMessage // a list, or null without a planner
+	scaling  []planner.Event // nil without a planner
 	meetings replay.Meetings
 	writeErr error
 }
@@ -41,7 +42,7 @@ func (r *Result) JSON() string {
 		Columns    map[string][]string `json:"columns"`
 		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
-		Scaling    json.RawMessage     `json:"scaling_events"`
+		Scaling    []planner.Event     `json:"scaling_events"`
 		Held       int                 `json:"held_requests"`
 		Cold       int                 `json:"cold_worker_requests"`
 		Provenance provenance          `json:"provenance"`

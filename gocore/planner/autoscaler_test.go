@@ -285,7 +285,7 @@ func FuzzParseAutoscaler(f *testing.F) {
 			now = next
 			pool := load(same(min(workers, 50), int(waiting)), 0, int(waiting))
 			d, err := a.OnTick(&Tick{NowMs: now, Prefill: pool, Decode: pool, Traffic: Traffic{TTFTsMs: []float64{1, float64(waiting)}}})
-			if err != nil || d.Decode < Unchanged || d.Decode > maxWorkers || d.Prefill < Unchanged || d.Prefill > maxWorkers {
+			if err != nil || d.Decode < Unchanged || d.Decode > MaxWorkers || d.Prefill < Unchanged || d.Prefill > MaxWorkers {
 				t.Fatalf("%s: got %+v, %v", text, d, err)
 			}
 			if d.Decode != Unchanged {

@@ -235,17 +235,14 @@ func (c *policyConfig) bounds(least, most int) (low, high int, err error) {
 	} else {
 		high = max(high, low)
 	}
-	if floor := min(least, 1); low < floor || low > maxWorkers {
-		return 0, 0, fieldError("min", low, fmt.Sprintf("%d to %d", floor, maxWorkers))
+	if floor := min(least, 1); low < floor || low > MaxWorkers {
+		return 0, 0, fieldError("min", low, fmt.Sprintf("%d to %d", floor, MaxWorkers))
 	}
-	if high < max(low, 1) || high > maxWorkers {
-		return 0, 0, fieldError("max", high, fmt.Sprintf("min or more, %d to %d", max(low, 1), maxWorkers))
+	if high < max(low, 1) || high > MaxWorkers {
+		return 0, 0, fieldError("max", high, fmt.Sprintf("min or more, %d to %d", max(low, 1), MaxWorkers))
 	}
 	return low, high, nil
 }
-
-// maxWorkers is how many workers a policy may ask for.
-const maxWorkers = 10_000
 
 func (c *policyConfig) clock(name string, given *float64, byDefaultS float64) (every, error) {
 	seconds, err := number(name, given, byDefaultS, 0, false)
@@ -258,8 +255,8 @@ func (c *policyConfig) clock(name string, given *float64, byDefaultS float64) (e
 func (c *policyConfig) timetable(prefill bool) (policy, error) {
 	t := &timetable{ofPrefill: prefill}
 	for _, pair := range c.Schedule {
-		if len(pair) != 2 || pair[0] < 0 || pair[0] > 1e12 || pair[1] < 0 || pair[1] > maxWorkers || pair[1] != math.Trunc(pair[1]) {
-			return nil, fieldError("schedule", pair, fmt.Sprintf("[seconds, workers], with 0 to %d workers", maxWorkers))
+		if len(pair) != 2 || pair[0] < 0 || pair[0] > 1e12 || pair[1] < 0 || pair[1] > MaxWorkers || pair[1] != math.Trunc(pair[1]) {
+			return nil, fieldError("schedule", pair, fmt.Sprintf("[seconds, workers], with 0 to %d workers", MaxWorkers))
 		}
 		next := row{1000 * pair[0], int(pair[1])}
 		if n := len(t.rows); n > 0 && next.atMs <= t.rows[n-1].atMs {

@@ -138,13 +138,17 @@ func (e *DecisionError) Error() string {
 	return fmt.Sprintf("planner: at %v ms %s: got %v, want %s", e.AtMs, e.Field, e.Got, e.Want)
 }
 
+// MaxWorkers is how many workers a planner may ask for in one pool.
+const MaxWorkers = 10_000
+
 // Unchanged leaves a pool as it is.
 const Unchanged = -1
 
 // Event is a change of the number of workers that a pool is to have.
 type Event struct {
-	AtMs     float64
-	Pool     string // "agg", "prefill" or "decode"
-	From, To int    // active and starting workers
-	Reason   string
+	AtMs   float64 `json:"at_ms"`
+	Pool   string  `json:"pool"` // "agg", "prefill" or "decode"
+	From   int     `json:"from"` // active and starting workers
+	To     int     `json:"to"`
+	Reason string  `json:"reason"`
 }

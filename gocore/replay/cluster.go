@@ -25,7 +25,7 @@ type cluster struct {
 
 	// What a planner needs; nil and empty without one. See elastic.go.
 	scale *scaler
-	pool  *pool
+	pool  *pool              // the only one of scale
 	kept  []engine.RequestID // that arrived while no worker was active
 }
 
@@ -55,13 +55,11 @@ func (c *cluster) loop() error {
 		if !ok && c.unblock() {
 			continue
 		}
-		if c.scale != nil {
-			next, ok = c.scale.sooner(next, ok)
+		next, ok = c.scale.sooner(next, ok)
+		if !ok && c.scale.holds() {
+			return c.scale.deadEnd(c.nowMs)
 		}
 		if !ok {
-			if c.scale != nil && c.scale.holds() {
-				return waitForWorkers(c.nowMs, c.scale)
-			}
 			return c.deadEnd()
 		}
 		if next > c.MaxSimTimeMs {
@@ -70,9 +68,7 @@ func (c *cluster) loop() error {
 		c.advance(next)
 	}
 	last := c.lastInstant()
-	if c.scale != nil {
-		c.scale.elapse(last - c.nowMs)
-	}
+	c.pool.elapse(last - c.nowMs)
 	c.nowMs = last
 	return nil
 }
@@ -84,12 +80,9 @@ func (c *cluster) instant() error {
 		if err != nil {
 			return err
 		}
-		if c.scale != nil {
-			ready, err := c.scale.becomeReady(c.nowMs)
-			if err != nil {
-				return err
-			}
-			ended = ended || ready
+		ready, err := c.scale.becomeReady(c.nowMs)
+		if err != nil {
+			return err
 		}
 		arrived, err := c.releaseArrivals()
 		if err != nil {
@@ -99,12 +92,9 @@ func (c *cluster) instant() error {
 		if err != nil {
 			return err
 		}
-		if ended || arrived || started {
+		if ended || ready || arrived || started {
 			c.scale.goesOn()
 			continue
-		}
-		if c.scale == nil {
-			return nil
 		}
 		if again, err := c.scale.afterwards(c.nowMs, c.done); err != nil || !again {
 			return err
@@ -114,7 +104,7 @@ func (c *cluster) instant() error {
 
 func (c *cluster) done() bool {
 	_, busy := c.nextEnd()
-	return !busy && c.driver.Unreleased() == 0 && c.ready.empty() && (c.scale == nil || !c.scale.holds())
+	return !busy && c.driver.Unreleased() == 0 && c.ready.empty() && !c.scale.holds()
 }
 
 func (c *cluster) nextMs() (float64, bool) {
@@ -127,9 +117,7 @@ func (c *cluster) nextMs() (float64, bool) {
 }
 
 func (c *cluster) advance(toMs float64) {
-	if c.scale != nil {
-		c.scale.elapse(toMs - c.nowMs)
-	}
+	c.pool.elapse(toMs - c.nowMs)
 	c.nowMs, c.swept = toMs, 0
 }
 
@@ -158,9 +146,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 // endPass makes the end of a pass visible.
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
-	if c.pool != nil {
-		c.pool.ended(i)
-	}
+	c.pool.ended(i)
 	return c.apply(i, pass)
 }
 
@@ -211,9 +197,7 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
-		if c.pool != nil {
-			c.pool.tally.began(i, c.workers[i].Engine, pass)
-		}
+		c.pool.began(i, c.workers[i].Engine, pass)
 		if c.observes && pass.KVEventsAtMs == c.nowMs {
 			c.router.Apply(i, pass.KVEvents)
 		}

@@ -18,9 +18,7 @@ func (c *cluster) coast(i int) (bool, error) {
 	if c.stepwise || !c.pool.mayCoast(w.Engine) || !w.TryCoast(c.nowMs, c.afterLimit()) {
 		return false, nil
 	}
-	if c.pool != nil {
-		c.pool.tally.coasts(i, w.Engine, c.nowMs)
-	}
+	c.pool.coasts(i, w.Engine, c.nowMs)
 	c.pushEnd(i, w.Coast[len(w.Coast)-1])
 	return true, c.poll()
 }
@@ -52,9 +50,7 @@ func (c *cluster) haltCoast(i int) {
 func (c *cluster) settle(i, passes int) {
 	endsMs := c.workers[i].Settle(passes)
 	c.collector.Coast(i, endsMs)
-	if c.pool != nil {
-		c.pool.tally.coasted(i, c.workers[i].Engine, endsMs, c.nowMs)
-	}
+	c.pool.coasted(i, c.workers[i].Engine, endsMs, c.nowMs)
 }
 
 // haltAll cuts short all coasts.

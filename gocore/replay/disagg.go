@@ -106,6 +106,14 @@ func (s *stage) start(cfg *Config, args engineargs.Args, role engine.Role, i int
 	}
 }
 
+// size is the number of workers that the stage has now.
+func (s *stage) size() int {
+	if s.pool == nil {
+		return len(s.workers)
+	}
+	return s.pool.total()
+}
+
 // updateReady updates whether worker i can start a pass.
 func (s *stage) updateReady(i int) {
 	if w := &s.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
@@ -143,25 +151,19 @@ func (d *disagg) loop() error {
 			return err
 		}
 		next, ok := d.nextMs()
-		done := !ok && d.driver.Unreleased() == 0 && d.unfinished == 0
-		if !ok && !done && d.scale != nil && !d.scale.holds() && d.unblock() {
-			continue
-		}
-		if d.scale != nil {
-			next, ok = d.scale.sooner(next, ok)
-		}
+		planned, due := d.scale.sooner(next, ok)
 		switch {
-		case done:
+		case d.finished():
 			return nil
-		case ok && next > d.MaxSimTimeMs:
+		case !ok && !(due && d.scale.holds()) && d.unblock():
+		case due && planned > d.MaxSimTimeMs:
 			d.passBoundaries(d.afterLimit())
 			return nil
-		case ok:
-			d.advance(next)
-		case !d.unblock():
-			if d.scale != nil && d.scale.holds() {
-				return waitForWorkers(d.nowMs, d.scale)
-			}
+		case due:
+			d.advance(planned)
+		case d.scale.holds():
+			return d.scale.deadEnd(d.nowMs)
+		default:
 			return d.deadEnd()
 		}
 	}
@@ -183,9 +185,6 @@ func (d *disagg) instant() error {
 			continue
 		}
 		d.haltIfWaiting()
-		if d.scale == nil {
-			return nil
-		}
 		if again, err := d.scale.afterwards(d.nowMs, d.finished); err != nil || !again {
 			return err
 		}
@@ -212,11 +211,7 @@ func (d *disagg) advance(toMs float64) {
 func (d *disagg) elapse(toMs float64) {
 	if elapsed := toMs - d.nowMs; elapsed > 0 {
 		for _, s := range [...]*stage{&d.prefill, &d.decode} {
-			workers := len(s.workers)
-			if s.pool != nil {
-				workers = s.pool.total()
-			}
-			s.seconds += float64(float64(workers)*elapsed) / 1000
+			s.seconds += float64(float64(s.size())*elapsed) / 1000
 		}
 	}
 	d.nowMs = toMs
@@ -305,9 +300,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 			i, ok = s.ready.next(i + 1)
 			continue
 		}
-		if s.pool != nil {
-			s.pool.tally.began(i, w.Engine, pass)
-		}
+		s.pool.began(i, w.Engine, pass)
 		switch {
 		case pass.EndMs > d.nowMs:
 			w.Pass = pass
@@ -405,8 +398,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	pass := w.Pass
 	if pass == nil {
 		pass = d.settleCoast(i)
-	}
-	if w.Pass != nil && s.pool != nil {
+	} else {
 		s.pool.ended(i)
 	}
 	w.Pass = nil

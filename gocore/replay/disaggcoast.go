@@ -57,12 +57,10 @@ func (d *disagg) topEvent() (eventheap.Event[event], bool) {
 func (d *disagg) tryCoast(i int) bool {
 	w := &d.decode.workers[i]
 	pool := d.decode.pool
-	if d.stepwise || len(d.decode.workers) > mostCoasting || !pool.mayCoast(w.Engine) || !w.TryCoast(d.nowMs, d.afterLimit()) {
+	if d.stepwise || d.decode.size() > mostCoasting || !pool.mayCoast(w.Engine) || !w.TryCoast(d.nowMs, d.afterLimit()) {
 		return false
 	}
-	if pool != nil {
-		pool.tally.coasts(i, w.Engine, d.nowMs)
-	}
+	pool.coasts(i, w.Engine, d.nowMs)
 	d.decode.ready.remove(i)
 	d.coasting = append(d.coasting, i)
 	w.coast = coast{sinceMs: d.nowMs, seq: d.pushed}
@@ -101,9 +99,7 @@ func (d *disagg) settleCoast(i int) *engine.Pass {
 	d.coasting = slices.DeleteFunc(d.coasting, func(worker int) bool { return worker == i })
 	endsMs := w.Settle(len(w.Coast))
 	d.collector.Coast(i, endsMs)
-	if d.decode.pool != nil {
-		d.decode.pool.tally.coasted(i, w.Engine, endsMs, d.nowMs)
-	}
+	d.decode.pool.coasted(i, w.Engine, endsMs, d.nowMs)
 	return &engine.Pass{}
 }
 

@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 
 	"dynosim/gocore/planner"
@@ -15,6 +15,8 @@ import (
 //
 // Ids count up and are never used again. Only active workers get new requests. Nothing is moved from a worker that drains
 // to another one.
+//
+// A run without a planner has no pool: what loops tell a nil pool has no effect.
 type pool struct {
 	name      string // "agg", "prefill" or "decode"
 	startupMs float64
@@ -22,16 +24,17 @@ type pool struct {
 	crew      crew
 	tally     tally
 
-	active, starting, draining []int // ids, ascending
-	next                       int   // the id of the next worker that is added
-	seconds                    float64
+	active, starting, draining []int        // ids, ascending
+	next                       int          // the id of the next worker that is added
+	seconds                    float64      // of simulated time, times workers
 	cold                       map[int]bool // ids of workers that were added and have ended no pass yet: nothing is cached there
 }
 
 // crew is what a pool asks of the event loop that has its workers.
 type crew interface {
-	// start makes the engine of a worker, whose id is that of the last one so far or higher by 1.
+	// add makes room for a worker, whose id is higher by 1 than that of the last one.
 	add(id int)
+	// start makes the engine of a worker.
 	start(id int)
 	// empty reports whether a worker has neither a request nor a pass.
 	empty(id int) bool
@@ -99,10 +102,22 @@ func (p *pool) activate(id int) bool {
 	return true
 }
 
-// ended notes that a pass of a worker has ended.
+// elapse counts the seconds of workers while simulated time passes.
+func (p *pool) elapse(ms float64) {
+	if p != nil && ms > 0 {
+		p.seconds += float64(float64(p.total())*ms) / 1000
+	}
+}
+
+// ended is told of the end of a pass.
 func (p *pool) ended(id int) {
+	if p == nil {
+		return
+	}
 	delete(p.cold, id)
-	p.tally.end(id)
+	if t := p.watch(); t != nil {
+		t.end(id)
+	}
 }
 
 // announce tells the router which workers are active. Requests that were held go first.
@@ -128,6 +143,9 @@ func (p *pool) removeDrained() (changed bool) {
 	return changed
 }
 
+// waiting is the number of requests that wait for a worker.
+func (p *pool) waiting() int { return p.crew.held() + p.router.Waiting() }
+
 // closed reports whether requests have to be held before they come to the router, because it would need a worker for them.
 func (p *pool) closed() bool { return p != nil && len(p.active) == 0 && !p.router.Queues() }
 
@@ -135,7 +153,7 @@ func (p *pool) closed() bool { return p != nil && len(p.active) == 0 && !p.route
 func (p *pool) state(wants planner.Wants) planner.Pool {
 	s := planner.Pool{
 		Active: len(p.active), Starting: len(p.starting), Total: p.total(),
-		Held:   p.crew.held() + p.router.Waiting(),
+		Held:   p.waiting(),
 		Passes: p.tally.take(),
 	}
 	if wants.Gauges {
@@ -151,5 +169,5 @@ func elastic(r router.Router) (router.Elastic, error) {
 	if e, ok := r.(router.Elastic); ok {
 		return e, nil
 	}
-	return nil, fmt.Errorf("this router mode cannot be used with a planner: its workers never change")
+	return nil, errors.New("this router mode cannot be used with a planner: its workers never change")
 }

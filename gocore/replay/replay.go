@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 
 	"dynosim/gocore/engine"
@@ -48,7 +47,7 @@ type Outcome struct {
 	Collector            *report.Collector
 	WorkerSeconds        float64         // simulated seconds times workers, of those that emit tokens
 	PrefillWorkerSeconds float64         // of the others
-	Scaling              []planner.Event // by the planner
+	Scaling              []planner.Event // by the planner; nil without one
 	Meetings             Meetings        // 0 without one
 }
 
@@ -267,15 +266,6 @@ func (r *run) cut() {
 			r.collector.Cut(request)
 		}
 	}
-}
-
-// waitForWorkers is the error of a run in which requests wait for workers that will never be there.
-func waitForWorkers(nowMs float64, s *scaler) error {
-	waiting := 0
-	for _, p := range s.pools {
-		waiting += p.crew.held() + p.router.Waiting()
-	}
-	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, and requests wait: %d", nowMs, waiting)
 }
 
 func (r *run) deadEnd() error {

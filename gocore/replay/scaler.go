@@ -11,6 +11,8 @@ import (
 
 // scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes that
 // end then; and once nothing else is left to do, drained workers go, and then comes the tick.
+//
+// A run without a planner has no scaler: loops call the methods of a nil one, which do nothing.
 type scaler struct {
 	planner planner.Planner
 	wants   planner.Wants
@@ -43,7 +45,7 @@ type startUp struct {
 const maxVainTicks = 1_000_000
 
 func newScaler(p planner.Planner, pools ...*pool) *scaler {
-	s := &scaler{planner: p, wants: p.Wants(), pools: pools, tickMs: math.Inf(1)}
+	s := &scaler{planner: p, wants: p.Wants(), pools: pools, tickMs: math.Inf(1), events: []planner.Event{}}
 	for i, pool := range pools {
 		pool.tally = tally{on: s.wants.Passes, emits: i == len(pools)-1, traffic: &s.traffic}
 	}
@@ -67,7 +69,7 @@ func (s *scaler) observe(e engine.Engine) {
 	}
 }
 
-// goesOn notes that something else than a tick has happened.
+// goesOn is told that something else than a tick has happened.
 func (s *scaler) goesOn() {
 	if s != nil {
 		s.vain = 0
@@ -76,6 +78,9 @@ func (s *scaler) goesOn() {
 
 // sooner is the next instant, if next is that without a planner and ok tells whether there is one.
 func (s *scaler) sooner(next float64, ok bool) (float64, bool) {
+	if s == nil {
+		return next, ok
+	}
 	if !ok {
 		next = math.Inf(1)
 	}
@@ -89,6 +94,9 @@ func (s *scaler) sooner(next float64, ok bool) (float64, bool) {
 // afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to do.
 // Nothing is asked of the planner any more when the run is done.
 func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err error) {
+	if s == nil {
+		return false, nil
+	}
 	if err := s.ask(); err != nil {
 		return false, err
 	}
@@ -101,19 +109,9 @@ func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err er
 	return s.tick(nowMs)
 }
 
-// elapse lets time pass.
-func (s *scaler) elapse(ms float64) {
-	if ms <= 0 {
-		return
-	}
-	for _, p := range s.pools {
-		p.seconds += float64(float64(p.total())*ms) / 1000
-	}
-}
-
 // becomeReady ends the start-ups that are due.
 func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
-	for {
+	for s != nil {
 		top, ok := s.ready.Top()
 		if !ok || top.AtMs > nowMs {
 			return changed, nil
@@ -127,6 +125,7 @@ func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
 			return changed, err
 		}
 	}
+	return false, nil
 }
 
 func (s *scaler) removeDrained() (changed bool) {
@@ -138,14 +137,20 @@ func (s *scaler) removeDrained() (changed bool) {
 	return changed
 }
 
-// holds reports whether requests wait for a worker.
-func (s *scaler) holds() bool {
+// waiting is the number of requests that wait for a worker.
+func (s *scaler) waiting() (requests int) {
 	for _, p := range s.pools {
-		if p.crew.held()+p.router.Waiting() > 0 {
-			return true
-		}
+		requests += p.waiting()
 	}
-	return false
+	return requests
+}
+
+// holds reports whether requests wait for a worker.
+func (s *scaler) holds() bool { return s != nil && s.waiting() > 0 }
+
+// deadEnd is the error of a run in which requests wait for workers that will never be there.
+func (s *scaler) deadEnd(nowMs float64) error {
+	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, and requests wait: %d", nowMs, s.waiting())
 }
 
 // ask asks for the first tick, once everything at time 0 has happened.
@@ -218,9 +223,6 @@ func (s *scaler) look(nowMs float64) *planner.Tick {
 	return t
 }
 
-// MaxWorkers is how many workers a planner may ask for in one pool.
-const MaxWorkers = 10_000
-
 func (s *scaler) check(d planner.Decision, nowMs float64) error {
 	for _, target := range []struct {
 		name  string
@@ -230,8 +232,8 @@ func (s *scaler) check(d planner.Decision, nowMs float64) error {
 		case target.value == planner.Unchanged:
 		case target.name == "target_prefill" && len(s.pools) == 1:
 			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: "None in a run with one pool, whose workers are target_decode"}
-		case target.value < 0 || target.value > MaxWorkers:
-			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: fmt.Sprintf("0 to %d", MaxWorkers)}
+		case target.value < 0 || target.value > planner.MaxWorkers:
+			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
 		}
 	}
 	if d.NextMs <= nowMs && !math.IsInf(d.NextMs, 0) {

@@ -32,9 +32,18 @@ func (t *tally) worker(i int) *tallied {
 	return &t.workers[i]
 }
 
-// began takes note of the work of a pass that has just been run. It counts when it ends.
-func (t *tally) began(i int, e engine.Engine, pass *engine.Pass) {
-	if !t.on {
+// watch is the tally of a pool if its planner wants to see passes, nil otherwise.
+func (p *pool) watch() *tally {
+	if p == nil || !p.tally.on {
+		return nil
+	}
+	return &p.tally
+}
+
+// began keeps the work of a pass that has just been run. It counts when it ends.
+func (p *pool) began(i int, e engine.Engine, pass *engine.Pass) {
+	t := p.watch()
+	if t == nil {
 		return
 	}
 	w := t.worker(i)
@@ -47,9 +56,6 @@ func (t *tally) began(i int, e engine.Engine, pass *engine.Pass) {
 
 // end counts the pass of a worker that ends now.
 func (t *tally) end(i int) {
-	if !t.on {
-		return
-	}
 	w := t.worker(i)
 	t.ended = append(t.ended, w.pass)
 	t.count(w.tokens, w.forwards)
@@ -62,19 +68,19 @@ func (t *tally) count(tokens, forwards int) {
 	}
 }
 
-// mayCoast reports whether an engine can tell its work if it coasts. Passes have to be run one by one otherwise. Without a
-// planner there is no pool, and any engine may coast.
+// mayCoast reports whether an engine can tell its work if it coasts. Passes have to be run one by one otherwise.
 func (p *pool) mayCoast(e engine.Engine) bool {
-	if p == nil || !p.tally.on {
+	if p.watch() == nil {
 		return true
 	}
 	_, ok := e.(engine.CoastReporter)
 	return ok
 }
 
-// coasts notes that worker i has begun to coast.
-func (t *tally) coasts(i int, e engine.Engine, nowMs float64) {
-	if !t.on {
+// coasts keeps what waits when worker i begins to coast.
+func (p *pool) coasts(i int, e engine.Engine, nowMs float64) {
+	t := p.watch()
+	if t == nil {
 		return
 	}
 	w := t.worker(i)
@@ -82,8 +88,9 @@ func (t *tally) coasts(i int, e engine.Engine, nowMs float64) {
 }
 
 // coasted counts passes of a coast that have been settled. The last one may still be being run.
-func (t *tally) coasted(i int, e engine.Engine, endsMs []float64, nowMs float64) {
-	if !t.on {
+func (p *pool) coasted(i int, e engine.Engine, endsMs []float64, nowMs float64) {
+	t := p.watch()
+	if t == nil {
 		return
 	}
 	w, last := t.worker(i), e.(engine.CoastReporter).CoastWork()
@@ -103,7 +110,7 @@ func (t *tally) coasted(i int, e engine.Engine, endsMs []float64, nowMs float64)
 }
 
 // take returns the passes that have ended since the last time, in the order in which they were applied: by their ends, and
-// at one instant by their starts. Those of coasts are noted late.
+// at one instant by their starts. Those of coasts are counted late.
 func (t *tally) take() []planner.Pass {
 	slices.SortStableFunc(t.ended, func(a, b planner.Pass) int {
 		return cmp.Or(cmp.Compare(a.EndMs, b.EndMs), cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Worker, b.Worker))
