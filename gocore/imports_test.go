@@ -64,7 +64,7 @@ var areas = []struct {
 		"workload":           {"eventheap", "kvcache", "spelling", "workload/tracefile", "workload/traffic"},
 		"router":             {"kvcache", "strictjson", "timing"},
 		"report":             {"engine", "workload"},
-		"planner":            {"engine", "spelling"},
+		"planner":            {"engine", "spelling", "strictjson"},
 		"replay":             {"engine", "engineargs", "eventheap", "handoff", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
 		"truth":              {"engine", "engineargs", "replay", "workload"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"dynosim/gocore/spelling"
+	"dynosim/gocore/strictjson"
 )
 
 // policyConfig is a policy as users write it. Which keys a policy has is in policyKeys.
@@ -71,7 +72,7 @@ var policyKeys = map[string][]string{
 
 // fieldError says what is wrong with a key.
 func fieldError(field string, got any, want string) error {
-	return fmt.Errorf("%s: got %v, want %s", field, got, want)
+	return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}
 }
 
 // ParseAutoscaler reads a JSON object with a policy, or a list of them for two pools. twoPools tells whether there is a pool
