@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import refused
 
 from dynamo.replay import run_synthetic_trace_replay
 from dynamo.replay.main import main
+from dynamo.replay.reporting import write_report_json
 
 BUSY: dict[str, Any] = {
     "input_tokens": 256,
@@ -163,3 +166,12 @@ def test_no_worker_for_ever_is_said() -> None:
 
     with pytest.raises(RuntimeError, match="no worker is active or starting, no tick is due, and requests wait: "):
         run_synthetic_trace_replay(**BUSY, planner=Off())
+
+
+def test_only_python_has_planners(folder: Path, cli: Callable[..., Any]) -> None:
+    """A run with a planner is not repeated without it, nor asked for in a file."""
+    planned = run_synthetic_trace_replay(**BUSY, planner=Planner([decision()]))
+    write_report_json(planned, "planned.json")
+    Path("run.json").write_text('{"planner": true, "input_tokens": 20, "output_tokens": 3, "request_count": 5}')
+    for option in (("--from-report", "planned.json"), ("--config", "run.json")):
+        assert "planner: got true, want an object in Python" in refused(cli(*option))

@@ -272,7 +272,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
-		takes: takesPlanner, offline: true, aside: true,
+		takes: takesPlanner, offline: true,
 		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
 	},
 	{

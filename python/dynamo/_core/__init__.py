@@ -141,6 +141,8 @@ def run(
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first. ``trace`` is read instead of the
     files that ``config`` names. ``planner`` answers the questions that the run has for its planner, in another thread.
     """
+    if config.get("planner") and planner is None:
+        raise ValueError("planner: got true, want an object in Python: run_trace_replay(..., planner=OBJECT)")
     return _carry_out("Run", config, on_progress, RunResult, trace, planner)
 
 
