@@ -204,5 +204,3 @@ func joined(parts []error) error {
 	}
 	return err
 }
-
-func compareNs(a, b int64) int { return cmp.Compare(a, b) }
