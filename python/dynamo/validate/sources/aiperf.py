@@ -12,7 +12,7 @@ from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
 from dynamo.validate.sources import stats_export
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
+from dynamo.validate.sources.checks import BadSource, count, mapping, number
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.requests import Row, arranged, measured
@@ -53,7 +53,7 @@ def _has_records(file: SourceFile) -> bool:
 def _settings(file: SourceFile) -> dict[str, Any]:
     """What the statistics beside the records say about model and load."""
     path = file.path.with_name(_STATISTICS)
-    return stats_export.settings(json_object(open_source(path).text, str(path)), str(path)) if path.is_file() else {}
+    return stats_export.settings(open_source(path).whole, str(path)) if path.is_file() else {}
 
 
 def _requests(file: SourceFile) -> Requests:

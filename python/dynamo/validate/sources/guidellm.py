@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
-from dynamo.validate.sources.checks import count, json_object, mapping, number, sequence
+from dynamo.validate.sources.checks import count, mapping, number, sequence
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
 from dynamo.validate.sources.requests import Row, arranged, measured
@@ -27,7 +27,7 @@ def recognised(file: SourceFile) -> bool:
 
 def read(file: SourceFile) -> list[Measurement]:
     """A measurement per benchmark of a report. Raises BadSource."""
-    report = json_object(file.text, file.name)
+    report = file.whole
     benchmarks = sequence(report.get("benchmarks"), f"{file.name}: benchmarks")
     return [
         _benchmark(mapping(found, where), report, file, where)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Parallelism, Requests
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
+from dynamo.validate.sources.checks import BadSource, count, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 from dynamo.validate.sources.requests import Row, arranged, measured
@@ -29,7 +29,7 @@ def read(file: SourceFile) -> list[Measurement]:
     meta_path = file.path.with_name("meta.json")
     if not meta_path.is_file():
         raise BadSource(f"{file.name}: a run of LLMServingSim needs meta.json beside it")
-    meta = json_object(open_source(meta_path).text, str(meta_path))
+    meta = open_source(meta_path).whole
     asked = mapping(meta.get("engine_kwargs"), f"{meta_path}: engine_kwargs")
     requests = _requests(file)
     model = text(meta, "model", str(meta_path))

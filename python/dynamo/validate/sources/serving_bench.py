@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Figures, Length, Measurement, Requests
-from dynamo.validate.sources.checks import BadSource, count, json_object, number, sequence, text
+from dynamo.validate.sources.checks import BadSource, count, number, sequence, text
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
 from dynamo.validate.sources.requests import Row, arranged
@@ -28,7 +28,7 @@ def runs(file: SourceFile, source: str, engine: str) -> list[Measurement]:
 def _objects(file: SourceFile) -> list[tuple[str, dict[str, Any]]]:
     """One object, possibly over several lines, or one per line."""
     if file.text.lstrip()[:1] == "{" and "\n{" not in file.text.strip():
-        return [(file.name, json_object(file.text, file.name))]
+        return [(file.name, file.whole)]
     return file.rows()
 
 
