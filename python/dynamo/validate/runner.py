@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dynamo.validate.measurement import ClosedLoop, Length, OpenLoop, Recorded, Refusal, Replay
+from dynamo.validate.measurement import ClosedLoop, OpenLoop, Recorded, Refusal, Replay, longest
 from dynamo.validate.processes import cores, spread
 from dynamo.validate.simulate import Outcome, simulate
 from dynamo.validate.static import Static, static_prediction
@@ -88,13 +88,7 @@ def _work(replay: Replay) -> float:
     if isinstance(load, Recorded):
         return float(sum(load.requests.osl))
     assert isinstance(load, ClosedLoop | OpenLoop)
-    return float(load.requests * _most_tokens(load.osl))
-
-
-def _most_tokens(length: Length) -> int:
-    """The number in a length, or the last one in a distribution: its upper end, or near enough."""
-    digits = "".join(c if c.isdigit() else " " for c in str(length)).split()
-    return int(digits[-1]) if digits else 1
+    return float(load.requests * longest(load.osl))
 
 
 def _run_batch(replays: Sequence[Replay]) -> list[Result]:
