@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dynamo.calibrate.fit import LEVELS, Estimate, Fit
+from dynamo.calibrate.fit import KEYS, Estimate, Fit
 from dynamo.calibrate.knobs import engine_arguments
 from dynamo.replay import files
 from dynamo.validate.measurement import Measurement, Replay
@@ -37,8 +37,7 @@ def _replays_of(estimate: Estimate, replays: Sequence[Replay]) -> list[Replay]:
         engine, system, model = estimate.key
         here = [r for r in replays if (r.measurement.engine, r.measurement.group[1]) == (engine, model)]
         return [] if any(r.measurement.system == system for r in here) else here
-    key = {level.name: level.key for level in LEVELS}[estimate.level]
-    return [r for r in replays if key(r.measurement) == estimate.key]
+    return [r for r in replays if KEYS[estimate.level](r.measurement) == estimate.key]
 
 
 def _by_model(level: str, replays: Sequence[Replay]) -> list[list[Replay]]:
