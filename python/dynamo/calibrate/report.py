@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[lis
 
 
 def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[list[float]]:
-    outcome = simulate(Replay(replay.measurement, {**replay.engine, **knobs}, replay.workload))
+    outcome = simulate(replace(replay, engine={**replay.engine, **knobs}))
     requests = replay.measurement.requests
     assert requests is not None, "runs without single requests are left out"
     for metric in METRICS:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dynamo.calibrate import targets
-from dynamo.calibrate.knobs import NAMES, Vector
+from dynamo.calibrate.knobs import Vector, engine_arguments
 from dynamo.calibrate.targets import Part
 from dynamo.validate.measurement import Refusal, Replay
 from dynamo.validate.processes import spread
@@ -133,7 +133,7 @@ def _run(task: Task) -> list[Trial]:
         if found and isinstance(found[0], str):  # what is refused once is refused always
             found.append(found[0])
             continue
-        engine = {**task.replay.engine, **(dict(zip(NAMES, setting, strict=True)) if setting else {})}
+        engine = {**task.replay.engine, **(engine_arguments(setting) if setting else {})}
         replay = replace(task.replay, engine=engine)
         try:
             found.append(targets.simulated(replay.measurement, simulate(replay), task.part))
