@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 import shlex
 import shutil
@@ -20,12 +19,12 @@ from conftest import Cli, refused
 from dynamo.calibrate import folds, kvpool, main
 from dynamo.calibrate.calibration import Calibration, Options, calibrate
 from dynamo.calibrate.knobs import NAMES
-from dynamo.calibrate.report import distance
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay
 from dynamo.validate import sources
 from dynamo.validate.mapping import Rules
 from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.scores import ks_distance
 
 PROJECT = Path(__file__).parent.parent
 EXAMPLE = str(PROJECT / "examples" / "calibration")
@@ -251,7 +250,7 @@ def test_folds_keep_configurations_together() -> None:
 
 
 def test_distance_of_distributions() -> None:
-    assert distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 4])) == 0
-    assert distance(np.array([1.0, 2]), np.array([3.0, 4])) == 1
-    assert distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 9])) == 0.25
-    assert not math.isnan(distance(np.array([1.0]), np.array([1.0])))
+    assert ks_distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 4])) == 0
+    assert ks_distance(np.array([1.0, 2]), np.array([3.0, 4])) == 1
+    assert ks_distance(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 3, 9])) == 0.25
+    assert ks_distance(np.array([1.0]), np.array([1.0])) == 0

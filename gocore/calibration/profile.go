@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Format is the value of the key "format" of a profile.
@@ -56,14 +57,14 @@ type Values struct {
 //go:embed shipped/profile.json
 var shipped []byte
 
-// Shipped is the profile that is part of the program.
-func Shipped() Profile {
+// Shipped is the profile that is part of the program. It is read once, as a sweep asks for it with every run.
+var Shipped = sync.OnceValue(func() Profile {
 	p, err := Parse(shipped)
 	if err != nil {
 		panic("calibration: the shipped profile is refused: " + err.Error())
 	}
 	return p
-}
+})
 
 // Parse reads a profile. Errors do not name the file.
 func Parse(text []byte) (Profile, error) {
@@ -102,7 +103,7 @@ func (e *Entry) check() error {
 		return errors.New("kv_tokens and measurements: want integers >= 0")
 	}
 	for _, k := range knobs {
-		value := *k.fitted(&e.Knobs)
+		value := k.fitted(e.Knobs)
 		if value != nil && (math.IsNaN(*value) || *value < 0 || *value > k.most || k.factor && *value == 0) {
 			return fmt.Errorf("knobs: %s: got %v, want it within its bounds", k.name, *value)
 		}

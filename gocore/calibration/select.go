@@ -75,13 +75,8 @@ func (e *Entry) fits(k key) bool {
 
 // name says what an entry is about.
 func (e *Entry) name() string {
-	parts := []string{e.Engine}
-	for _, part := range []string{e.Model, e.System, e.Precision} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return fmt.Sprintf("level %s (%s; %s)", e.Level, strings.Join(parts, ", "), counted(e.Measurements))
+	about := strings.Join(nonEmpty(e.Engine, e.Model, e.System, e.Precision), ", ")
+	return fmt.Sprintf("level %s (%s; %s)", e.Level, about, counted(e.Measurements))
 }
 
 func counted(measurements int) string {

@@ -1,8 +1,8 @@
 package timing
 
 // Model predicts how long the two parts of a pass take, in milliseconds. It is a pure function: equal shapes get equal
-// answers, and no answer is NaN or below 0. Users choose between Polynomial, Grid and Asked,
-// and may have them Scaled.
+// answers, and no answer is NaN or below 0. Users choose between Polynomial, Grid and Asked, and may
+// have them Scaled.
 type Model interface {
 	// PrefillMs is asked only about passes with Requests >= 1. A part in which no token is new takes no time.
 	PrefillMs(PrefillShape) float64

@@ -113,8 +113,8 @@ func (r *appliedRow) check(given fields) error {
 // the answer to it and the output of the tool. Generated tokens are never prefix hits: the trace does not say what they
 // are, so the next prompt has blocks of its own in their place.
 func loadApplied(w *Workload, source Source, spec TraceSpec) error {
-	if !(spec.SharedPrefixRatio >= 0 && spec.SharedPrefixRatio <= 1) {
-		return fmt.Errorf("trace_shared_prefix_ratio: got %v, want a number from 0 to 1", spec.SharedPrefixRatio)
+	if err := spec.checkShared(); err != nil {
+		return err
 	}
 	l := &appliedLoader{w: w, spec: spec, blocks: newInterner(spec.TraceBlockSize, spec.EngineBlockSize)}
 	objects := newObjectDecoder()

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -11,8 +10,8 @@ import (
 
 // loadTraffic reads a trace in a format of package traffic.
 func loadTraffic(format Format, reader *traffic.Format, sources []Source, spec TraceSpec) (*Workload, error) {
-	if !(spec.SharedPrefixRatio >= 0 && spec.SharedPrefixRatio <= 1) {
-		return nil, fmt.Errorf("trace_shared_prefix_ratio: got %v, want a number from 0 to 1", spec.SharedPrefixRatio)
+	if err := spec.checkShared(); err != nil {
+		return nil, err
 	}
 	files := make([]traffic.Source, len(sources))
 	for i, source := range sources {
@@ -148,10 +147,7 @@ func (l *trafficLoader) named(ids []uint32, inputTokens int) kvcache.Prompt {
 
 // fill appends chunks that no other prompt has, as many as a prompt of this length needs.
 func (l *trafficLoader) fill(segments []uint32, inputTokens int) []uint32 {
-	least := l.blocks.engineBlock
-	if l.blocks.partial {
-		least = 1
-	}
+	least := l.blocks.least()
 	for start := len(segments) * l.blocks.traceBlock; start+least <= inputTokens; start += l.blocks.traceBlock {
 		segments = append(segments, l.blocks.fresh())
 	}

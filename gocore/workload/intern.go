@@ -57,6 +57,14 @@ func onTopOf(base *interner) *interner {
 	return n
 }
 
+// least is the number of tokens that begin a chunk.
+func (n *interner) least() int {
+	if n.partial {
+		return 1
+	}
+	return n.engineBlock
+}
+
 // prompt interns the full engine blocks of the first inputTokens tokens of a prompt.
 func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
 	if n.traceBlock%n.engineBlock != 0 {
@@ -66,10 +74,7 @@ func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
 	}
 	segments := make([]uint32, 0, inputTokens/n.traceBlock+1)
 	parent := noParent
-	least := n.engineBlock // tokens that begin a chunk
-	if n.partial {
-		least = 1
-	}
+	least := n.least()
 	for start := 0; start+least <= inputTokens; start += n.traceBlock {
 		chunk := n.chunk(prefix{parent: parent, content: uint64(uint32(hashIDs[start/n.traceBlock]))})
 		segments = append(segments, chunk)

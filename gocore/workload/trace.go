@@ -32,6 +32,14 @@ type TraceSpec struct {
 	Poll func() error
 }
 
+// checkShared refuses a ratio that cannot be one.
+func (spec *TraceSpec) checkShared() error {
+	if !(spec.SharedPrefixRatio >= 0 && spec.SharedPrefixRatio <= 1) {
+		return fmt.Errorf("trace_shared_prefix_ratio: got %v, want a number from 0 to 1", spec.SharedPrefixRatio)
+	}
+	return nil
+}
+
 // pollEvery is the number of lines or sessions between two calls of Poll.
 const pollEvery = 256
 

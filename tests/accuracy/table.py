@@ -152,8 +152,8 @@ def calibrated(rows: Sequence[Measurement], before: Sequence[Result], folder: Pa
             yield compared(f"{engine}, {title}", *(of_engine(found, engine, counts) for found in (before, results)))
     yield ""
     yield CALIBRATED_HEAD.format("comparable rows of")
-    groups = sorted({r.replay.measurement.group for r in results if is_comparable(r.replay)})
-    for group in groups:
+    every = sorted({r.replay.measurement.group for r in results if is_comparable(r.replay)})
+    for group in every:
         some = [
             [r for r in found if r.replay.measurement.group == group and is_comparable(r.replay)]
             for found in (before, results)
@@ -196,11 +196,16 @@ def trial_of(result: Result) -> Trial:
 
 def by_group(title: str, grouping: str, results: Sequence[Result]) -> Iterable[str]:
     yield f"### {title}\n"
+    yield from groups(grouping, results)
+    yield ""
+
+
+def groups(grouping: str, results: Sequence[Result]) -> Iterable[str]:
+    """A table with a line per group."""
     yield HEAD.format("group")
     for key, found in scores.grouped(results, grouping).items():
         count = max(s.count for s in found.values() if s is not None)
         yield line(" ".join(key), str(count), found)
-    yield ""
 
 
 def single_requests() -> Iterable[str]:
@@ -243,10 +248,7 @@ def others() -> Iterable[str]:
     """Percentiles at request rates. Lengths are not recorded, so only the order of magnitude can agree."""
     found = validate(sources.read([str(MEASURED / "accelmark")]), Rules(), show=told("accelmark"))
     yield "### AccelMark: medians at request rates, lengths of requests not recorded\n"
-    yield HEAD.format("group")
-    for key, summaries in scores.grouped(found.results, "model, GPU, precision").items():
-        count = max(s.count for s in summaries.values() if s is not None)
-        yield line(" ".join(key), str(count), summaries)
+    yield from groups("model, GPU, precision", found.results)
     yield from refusals(found.refused)
     yield ""
 

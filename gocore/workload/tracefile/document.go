@@ -72,12 +72,8 @@ func (d *Document) Object(keys []Key) (given uint64, err error) {
 	}
 	seen := uint64(0)
 	for d.json.PeekKind() != '}' {
-		name, err := d.json.ReadValue()
-		if err != nil {
-			return 0, d.broken(err)
-		}
-		if d.key, err = jsontext.AppendUnquote(d.key[:0], name); err != nil {
-			return 0, d.broken(err)
+		if err := d.readKey(); err != nil {
+			return 0, err
 		}
 		at := 0
 		for at < len(keys) && keys[at].Name != string(d.key) {
@@ -114,18 +110,24 @@ func (d *Document) Members(member func(key string) error) error {
 		return err
 	}
 	for d.json.PeekKind() != '}' {
-		name, err := d.json.ReadValue()
-		if err != nil {
-			return d.broken(err)
-		}
-		if d.key, err = jsontext.AppendUnquote(d.key[:0], name); err != nil {
-			return d.broken(err)
+		if err := d.readKey(); err != nil {
+			return err
 		}
 		if err := member(string(d.key)); err != nil {
 			return err
 		}
 	}
 	_, err := d.json.ReadToken()
+	return d.broken(err)
+}
+
+// readKey reads the key of the next member of an object.
+func (d *Document) readKey() error {
+	name, err := d.raw()
+	if err != nil {
+		return err
+	}
+	d.key, err = jsontext.AppendUnquote(d.key[:0], name)
 	return d.broken(err)
 }
 
@@ -149,8 +151,7 @@ func (d *Document) Array(element func(i int) error) error {
 }
 
 func (d *Document) open(kind jsontext.Kind, want string) error {
-	switch found := d.json.PeekKind(); found {
-	case kind, 0:
+	if found := d.json.PeekKind(); found == kind || found == 0 {
 		_, err := d.json.ReadToken()
 		return d.broken(err)
 	}
@@ -179,9 +180,8 @@ func (d *Document) Count(limit int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	whole, fraction, _ := strings.Cut(string(value), ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || n < 0 || n > limit || strings.Trim(fraction, "0") != "" {
+	n, ok := parseCount(string(value), limit)
+	if !ok {
 		return 0, d.mistyped(value, fmt.Sprintf("an integer from 0 to %d", limit))
 	}
 	return n, nil

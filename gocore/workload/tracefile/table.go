@@ -76,30 +76,38 @@ func (t *Table) Next() (bool, error) {
 			return false, nil
 		}
 		t.line++
-		if err == nil && t.line > math.MaxInt32 {
-			err = fmt.Errorf("more lines than %d, the limit", math.MaxInt32)
-		}
-		if err == nil && !utf8.Valid(text) {
-			err = errors.New("not valid UTF-8")
-		}
-		line := strings.TrimSpace(string(text))
-		if err == nil && t.line == 1 {
-			line = strings.TrimPrefix(line, byteOrderMark)
-		}
-		if err == nil && line == "" {
-			continue
-		}
+		blank := false
 		if err == nil {
-			err = t.split(line)
+			blank, err = t.take(text)
 		}
 		if err != nil {
 			return false, fmt.Errorf("%s line %d: %w", t.name, t.line, err)
 		}
-		return true, nil
+		if !blank {
+			return true, nil
+		}
 	}
 }
 
 const byteOrderMark = "\ufeff"
+
+// take makes the row of a line, unless the line is blank.
+func (t *Table) take(text []byte) (blank bool, err error) {
+	switch {
+	case t.line > math.MaxInt32:
+		return false, fmt.Errorf("more lines than %d, the limit", math.MaxInt32)
+	case !utf8.Valid(text):
+		return false, errors.New("not valid UTF-8")
+	}
+	line := strings.TrimSpace(string(text))
+	if t.line == 1 {
+		line = strings.TrimPrefix(line, byteOrderMark)
+	}
+	if line == "" {
+		return true, nil
+	}
+	return false, t.split(line)
+}
 
 func (t *Table) split(line string) error {
 	t.cells = t.cells[:0]
@@ -155,13 +163,19 @@ func (t *Table) Count(column int, limit int64) (count int64, given bool, err err
 	if text == "" {
 		return 0, false, nil
 	}
-	// Tools that hold a column with gaps as floating-point numbers write 472 as 472.0.
-	whole, fraction, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || n < 0 || n > limit || strings.Trim(fraction, "0") != "" {
+	n, ok := parseCount(text, limit)
+	if !ok {
 		return 0, false, t.Fault(column, fmt.Sprintf("an integer from 0 to %d", limit))
 	}
 	return n, true, nil
+}
+
+// parseCount reads a whole number from 0 to limit. Tools that hold a column with gaps as floating-point numbers write 472 as
+// 472.0.
+func parseCount(text string, limit int64) (count int64, ok bool) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	return n, err == nil && n >= 0 && n <= limit && strings.Trim(fraction, "0") == ""
 }
 
 // Seconds reads a time in seconds, as nanoseconds.

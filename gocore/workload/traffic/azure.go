@@ -7,7 +7,7 @@ import "dynosim/gocore/workload/tracefile"
 func readAzure(c *collector, sources []Source) error {
 	names := columns{start: "TIMESTAMP", input: "ContextTokens", output: "GeneratedTokens"}
 	zoned := false
-	err := readTable(c, sources[0], names, func(t *tracefile.Table, r Request, answered bool, start int, _ []int) error {
+	return readTable(c, sources[0], names, func(t *tracefile.Table, r *Request, start int, _ []int) error {
 		ns, hasZone, ok := tracefile.ParseTimestamp(t.Cell(start))
 		switch {
 		case !ok:
@@ -17,11 +17,6 @@ func readAzure(c *collector, sources []Source) error {
 		}
 		zoned = hasZone
 		r.StartNs = c.at(ns)
-		if !answered {
-			return c.leaveOut(failed)
-		}
-		return c.add(r)
+		return nil
 	})
-	c.sort()
-	return err
 }

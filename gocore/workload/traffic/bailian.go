@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -71,7 +72,7 @@ func readBailian(c *collector, sources []Source) error {
 // addConversations adds rows in the order of their arrivals, each after its parent. The pause is the distance of the two
 // arrivals: the files do not say when an answer was complete.
 func addConversations(c *collector, rows []bailianRow) error {
-	slices.SortStableFunc(rows, func(a, b bailianRow) int { return compareNs(a.StartNs, b.StartNs) })
+	slices.SortStableFunc(rows, func(a, b bailianRow) int { return cmp.Compare(a.StartNs, b.StartNs) })
 	free := map[string]int32{} // requests that none follows yet, by chat_id
 	for i := range rows {
 		row := &rows[i]

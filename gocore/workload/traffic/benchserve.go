@@ -39,11 +39,7 @@ func readBench(c *collector, sources []Source) error {
 	}
 	for i := range b.inputs {
 		r := Request{StartNs: c.at(b.starts[i]), Place: int32(i + 1), Session: -1, After: -1, Input: int32(b.inputs[i]), Output: int32(b.outputs[i])}
-		add := c.add
-		if i < len(b.failed) && b.failed[i] {
-			add = func(Request) error { return c.leaveOut(failed) }
-		}
-		if err := add(r); err != nil {
+		if err := c.addAnswered(r, i >= len(b.failed) || !b.failed[i]); err != nil {
 			return err
 		}
 	}

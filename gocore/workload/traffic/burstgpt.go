@@ -8,9 +8,9 @@ import "dynosim/gocore/workload/tracefile"
 func readBurstGPT(c *collector, sources []Source) error {
 	names := columns{
 		start: "Timestamp", input: "Request tokens", output: "Response tokens",
-		more: []string{"Session ID", "Elapsed time"},
+		zeroFailed: true, more: []string{"Session ID", "Elapsed time"},
 	}
-	err := readTable(c, sources[0], names, func(t *tracefile.Table, r Request, answered bool, start int, more []int) error {
+	err := readTable(c, sources[0], names, func(t *tracefile.Table, r *Request, start int, more []int) error {
 		ns, err := t.Seconds(start)
 		if err != nil {
 			return err
@@ -31,12 +31,8 @@ func readBurstGPT(c *collector, sources []Source) error {
 		if name := t.Cell(session); name != "" {
 			r.Session = c.session(name)
 		}
-		if !answered || r.Output == 0 {
-			return c.leaveOut(failed)
-		}
-		return c.add(r)
+		return nil
 	})
-	c.sort()
 	c.linkSessions()
 	return err
 }

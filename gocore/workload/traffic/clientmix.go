@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -157,7 +158,7 @@ func (c *client) readPeriods(into *collector) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(c.periods, func(a, b period) int { return compareNs(int64(a.startS*1e3), int64(b.startS*1e3)) })
+	slices.SortStableFunc(c.periods, func(a, b period) int { return cmp.Compare(a.startS, b.startS) })
 	if !slices.ContainsFunc(c.periods, func(p period) bool { return !p.empty }) {
 		return fmt.Errorf("%s: has no lengths, want input_tokens and output_tokens for some period", c.dataset.Name)
 	}

@@ -65,6 +65,14 @@ func (c *collector) add(r Request) error {
 	return nil
 }
 
+// addAnswered appends a request that was answered, and leaves one out that was not.
+func (c *collector) addAnswered(r Request, answered bool) error {
+	if !answered {
+		return c.leaveOut(failed)
+	}
+	return c.add(r)
+}
+
 // leaveOut counts a request that is not replayed.
 func (c *collector) leaveOut(why string) error {
 	c.note(why)
@@ -196,5 +204,3 @@ func joined(parts []error) error {
 	}
 	return err
 }
-
-func compareNs(a, b int64) int { return cmp.Compare(a, b) }

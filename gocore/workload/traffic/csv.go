@@ -6,12 +6,13 @@ import "dynosim/gocore/workload/tracefile"
 type columns struct {
 	start, input, output string
 	untimed              bool     // the start may be missing
+	zeroFailed           bool     // an output of 0 tokens means that the request failed
 	more                 []string // columns that only some files have
 }
 
-// readTable hands the rows of a table to take, which gets the lengths of a request and where its own columns are: start is
-// the column of the arrival, -1 if there is none, and more those of columns.more.
-func readTable(c *collector, source Source, names columns, take func(t *tracefile.Table, r Request, answered bool, start int, more []int) error) error {
+// readTable adds the rows of a table in the order of their arrivals. take completes a request of which only place and lengths
+// are known: start is the column of the arrival, -1 if there is none, and more those of columns.more.
+func readTable(c *collector, source Source, names columns, take func(t *tracefile.Table, r *Request, start int, more []int) error) error {
 	t, err := tracefile.OpenTable(source.Name, source.Reader)
 	if err != nil {
 		return err
@@ -30,8 +31,12 @@ func readTable(c *collector, source Source, names columns, take func(t *tracefil
 	}
 	for {
 		more, err := t.Next()
-		if err != nil || !more {
+		if err != nil {
 			return err
+		}
+		if !more {
+			c.sort()
+			return nil
 		}
 		prompt, asked, err := t.Count(input, maxInput)
 		if err != nil {
@@ -45,7 +50,11 @@ func readTable(c *collector, source Source, names columns, take func(t *tracefil
 			return err
 		}
 		r := Request{Place: int32(t.Line()), Session: -1, After: -1, Input: int32(prompt), Output: int32(answer)}
-		if err := take(t, r, answered, start, own); err != nil {
+		if err := take(t, &r, start, own); err != nil {
+			return err
+		}
+		answered = answered && (answer > 0 || !names.zeroFailed)
+		if err := c.addAnswered(r, answered); err != nil {
 			return err
 		}
 	}

@@ -38,11 +38,8 @@ func readTokenCounts(c *collector, source Source, arrival string, read func(*tra
 		default:
 			c.untimed++
 		}
-		if !has(given, 1) {
-			return c.leaveOut(failed)
-		}
 		r.Place = place()
-		return c.add(r)
+		return c.addAnswered(r, has(given, 1))
 	})
 	c.sort()
 	return err

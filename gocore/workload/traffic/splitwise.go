@@ -6,21 +6,16 @@ import "dynosim/gocore/workload/tracefile"
 // num_prefill_tokens and num_decode_tokens. Traces of lengths only have no arrived_at.
 func readSplitwise(c *collector, sources []Source) error {
 	names := columns{start: "arrived_at", input: "num_prefill_tokens", output: "num_decode_tokens", untimed: true}
-	err := readTable(c, sources[0], names, func(t *tracefile.Table, r Request, answered bool, start int, _ []int) error {
+	return readTable(c, sources[0], names, func(t *tracefile.Table, r *Request, start int, _ []int) error {
 		if start < 0 {
 			c.untimed++
-		} else {
-			ns, err := t.Seconds(start)
-			if err != nil {
-				return err
-			}
-			r.StartNs = c.at(ns)
+			return nil
 		}
-		if !answered {
-			return c.leaveOut(failed)
+		ns, err := t.Seconds(start)
+		if err != nil {
+			return err
 		}
-		return c.add(r)
+		r.StartNs = c.at(ns)
+		return nil
 	})
-	c.sort()
-	return err
 }

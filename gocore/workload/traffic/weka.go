@@ -23,9 +23,8 @@ type wekaTrace struct {
 type wekaStep struct {
 	kind          string // n, s or subagent
 	startNs       int64  // from the beginning of the session, or of the sub-agent
-	apiNs         int64
+	apiNs         int64  // from the start until the answer was complete, 0 if that is not known
 	thinkNs       int64
-	hasAPI        bool // the answer is known to have been complete apiNs after the start
 	hasThink      bool
 	input, output int32
 	answered      bool
@@ -156,7 +155,7 @@ func readWekaStep(d *tracefile.Document) (wekaStep, error) {
 		{Name: "agent_id", Read: intoText(d, &s.agent)},
 		{Name: "requests", Read: func() (err error) { s.steps, err = readWekaSteps(d, false); return err }},
 	})
-	s.answered, s.hasAPI, s.hasThink = has(given, 3), has(given, 5), has(given, 6)
+	s.answered, s.hasThink = has(given, 3), has(given, 6)
 	switch {
 	case err != nil:
 		return s, err

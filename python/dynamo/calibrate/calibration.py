@@ -32,7 +32,6 @@ class Options:
         part: Which requests of runs with single requests the fit sees.
         jobs: Processes.
         memory: File in which replays are kept, so that an interrupted calibration goes on; None keeps none.
-        kv_tokens: Size of the KV pool of the measured engine; 0 if that is not known.
         on_trial, on_step: Called with how much is done, and with what comes next in words.
     """
 
@@ -41,7 +40,6 @@ class Options:
     part: Part = targets.WHOLE
     jobs: int = 1
     memory: str | None = None
-    kv_tokens: int = 0
     on_trial: OnTrial | None = None
     on_step: Callable[[str], object] = lambda step: None
 

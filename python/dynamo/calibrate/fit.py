@@ -19,8 +19,8 @@ from scipy.optimize import least_squares
 
 from dynamo.calibrate.knobs import EXPECTED, HIGH, KNOBS, LOW, SPREADS, Vector, rounded
 from dynamo.calibrate.response import Response
-from dynamo.calibrate.targets import METRICS
 from dynamo.validate.measurement import Measurement
+from dynamo.validate.scores import METRICS
 
 Key: TypeAlias = tuple[str, ...]
 
@@ -39,6 +39,7 @@ LEVELS = (
     Level("kin", lambda m: (m.engine, m.system, m.group[1])),
     Level("model", lambda m: (m.engine, m.system, m.group[1], m.group[3])),
 )
+KEYS = {level.name: level.key for level in LEVELS}
 # What adds to a knob: the engine, the GPU, the model wherever it runs, and the model as it runs there.
 _PARTS: tuple[Callable[[Measurement], Key], ...] = (
     LEVELS[0].key,
@@ -187,8 +188,7 @@ class _Problem:
         left = sum(covariance[self._columns(a), self._columns(b)] for a in chain for b in chain)
         deviation = np.sqrt(np.diag(left))
         expected = np.sqrt(np.sum(np.square([SPREADS[self._groups[i][0]] for i in chain]), axis=0))
-        of = {known.name: known.key for known in LEVELS}[level]
-        rows = sum(of(m) == key for m in self._measurements)
+        rows = sum(KEYS[level](m) == key for m in self._measurements)
         correlation = left / np.outer(deviation, deviation)
         return Estimate(level, key, self._sum(x, chain), rows, deviation / expected, correlation)
 

@@ -12,9 +12,10 @@ import numpy as np
 from dynamo.calibrate import targets
 from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.response import Response
-from dynamo.calibrate.targets import METRICS, Part, is_comparable
+from dynamo.calibrate.targets import Part, is_comparable
 from dynamo.calibrate.trials import Task, Trial
 from dynamo.validate.measurement import Replay
+from dynamo.validate.scores import METRICS
 
 _RESAMPLES = 500
 

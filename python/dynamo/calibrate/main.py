@@ -6,16 +6,15 @@ import argparse
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from dynamo._shell import console
 from dynamo.mocker import MockEngineArgs
-from dynamo.validate import mapping, overrides, sources
+from dynamo.validate import command, mapping, overrides, sources
 from dynamo.validate.measurement import Refusal
+from dynamo.validate.processes import cores
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,17 +36,16 @@ def _run(given: argparse.Namespace) -> int:
     engine = overrides.read(given.engine)
     kv_tokens = kvpool.tokens_of(given.kv_from) if given.kv_from else 0
     if kv_tokens:
-        engine["num_gpu_blocks"] = kv_tokens // _block_size(engine)
+        engine["num_gpu_blocks"] = kv_tokens // MockEngineArgs(**engine).block_size
     measurements = sources.read(given.sources, given.source_format)
     part = Part(0.0, given.fit_first)
     options = calibration.Options(
         rules=mapping.Rules(given.scheduler == "engine", given.receive_interval, engine),
         folds=given.folds if given.fit_first == 1 else 0,
         part=part,
-        jobs=given.jobs or os.cpu_count() or 1,
+        jobs=given.jobs or cores(),
         memory=given.resume,
-        kv_tokens=kv_tokens,
-        on_trial=_progress(),
+        on_trial=command.progress("measurements replayed"),
     )
     try:
         found = calibration.calibrate(measurements, options)
@@ -61,7 +59,6 @@ def _run(given: argparse.Namespace) -> int:
             profiles[os.path.join(given.fold_profiles, f"fold-{place}.json")] = without
     for path, made_profile in profiles.items():
         try:
-            Path(path).parent.mkdir(exist_ok=True)
             profile.write(made_profile, path)
         except OSError as error:
             return console.fail(f"cannot write {path!r}: {error.strerror}", console.FAILED)
@@ -70,8 +67,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> None:
-    if given.jobs is not None and given.jobs < 1:
-        raise console.UsageError(f"--jobs: got {given.jobs}, want an integer >= 1")
+    command.check_jobs(given.jobs)
     if given.folds != 0 and not 2 <= given.folds <= 100:
         raise console.UsageError(f"--folds: got {given.folds}, want 0, or an integer from 2 to 100")
     if not 0 < given.fit_first <= 1:
@@ -93,11 +89,6 @@ def _check_fold_profiles(given: argparse.Namespace) -> None:
         raise console.UsageError(f"--fold-profiles: {given.fold_profiles!r} cannot be written to")
 
 
-def _block_size(engine: dict[str, Any]) -> int:
-    size = MockEngineArgs(**engine).block_size
-    return size or {"sglang": 1, "trtllm": 32}.get(str(engine.get("engine_type")), 64)
-
-
 def _hashes(paths: Sequence[str]) -> list[dict[str, str]]:
     files: list[Path] = []
     for path in map(Path, paths):
@@ -110,18 +101,6 @@ def _said(given: argparse.Namespace) -> dict[str, object]:
     return {name: getattr(given, name) for name in kept if getattr(given, name) is not None}
 
 
-def _progress() -> Any:
-    """A counter on a terminal, nothing otherwise."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        print(f"\r{done} of {total} measurements replayed{end}", end="", file=sys.stderr, flush=True)
-
-    return show
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.calibrate",
@@ -132,21 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files"
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where the profile goes")
-    parser.add_argument(
-        "--source-format", choices=list(sources.FORMATS), metavar="NAME", help="format of MEASURED (default: detected)"
-    )
-    parser.add_argument(
-        "--scheduler",
-        choices=("engine", "dynamo"),
-        default="engine",
-        help="scheduling rules: those of the measured engine (default), or of Dynamo's mocker",
-    )
-    parser.add_argument(
-        "--receive-interval",
-        action="store_true",
-        help="with the scheduler_recv_interval that the benchmark scripts gave SGLang",
-    )
-    parser.add_argument("--engine", metavar="JSON", help="engine arguments that win over those of a measurement; @FILE")
+    command.add_replay_options(parser, "MEASURED")
     parser.add_argument(
         "--folds",
         type=int,
@@ -168,5 +133,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kv-from", metavar="FILE", help="log or /metrics of the engine, for the size of its KV pool")
     parser.add_argument("--resume", metavar="FILE", help="keep replays in this file, and take those that it has")
-    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    command.add_jobs(parser)
     return parser

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from dynamo.calibrate.fit import LEVELS, Estimate, Fit
+from dynamo.calibrate.fit import KEYS, Estimate, Fit
 from dynamo.calibrate.knobs import engine_arguments
+from dynamo.replay import files
 from dynamo.validate.measurement import Measurement, Replay
 
 FORMAT = "dynosim-calibration/1"
@@ -38,8 +37,7 @@ def _replays_of(estimate: Estimate, replays: Sequence[Replay]) -> list[Replay]:
         engine, system, model = estimate.key
         here = [r for r in replays if (r.measurement.engine, r.measurement.group[1]) == (engine, model)]
         return [] if any(r.measurement.system == system for r in here) else here
-    key = {level.name: level.key for level in LEVELS}[estimate.level]
-    return [r for r in replays if key(r.measurement) == estimate.key]
+    return [r for r in replays if KEYS[estimate.level](r.measurement) == estimate.key]
 
 
 def _by_model(level: str, replays: Sequence[Replay]) -> list[list[Replay]]:
@@ -89,13 +87,4 @@ def _timing(engine: Mapping[str, Any]) -> str:
 
 def write(profile: Mapping[str, Any], path: str) -> None:
     """Writes a profile whole or not at all. Raises OSError."""
-    place = Path(path)
-    handle, part = tempfile.mkstemp(dir=place.parent, prefix=place.name)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(json.dumps(profile, indent=1) + "\n")
-        os.chmod(part, 0o644)
-        os.replace(part, place)
-    except BaseException:
-        os.unlink(part)
-        raise
+    files.write_whole(path, json.dumps(profile, indent=1) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from dynamo.calibrate import folds, targets
 from dynamo.calibrate.advice import advice
 from dynamo.calibrate.calibration import Calibration
 from dynamo.calibrate.knobs import KNOBS, engine_arguments
-from dynamo.calibrate.targets import METRICS, Part
+from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Trial
 from dynamo.validate.measurement import Replay
+from dynamo.validate.scores import METRICS, ks_distance
 from dynamo.validate.simulate import simulate
 
 
@@ -33,13 +35,18 @@ def as_text(found: Calibration, part: Part = targets.WHOLE) -> str:
 def _held_out(found: Calibration) -> Iterator[str]:
     yield "Error of means, %: median [90 % interval], mean; after: with knobs fitted to other configurations"
     yield f"{'':34} {'rows':>5}   {'TTFT before':>13}   {'after':>27}   {'TPOT before':>13}   {'after':>27}"
-    engines = sorted({r.measurement.engine for r in found.replays})
-    for engine in engines:
-        rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
+    for engine, rows, some in _rows(found):
         yield from _line(engine, found, rows)
-        some = [i for i in rows if targets.is_comparable(found.replays[i])]
-        if 0 < len(some) < len(rows):
+        if some:
             yield from _line(f"{engine}, those that tell", found, some)
+
+
+def _rows(found: Calibration) -> Iterator[tuple[str, list[int], list[int]]]:
+    """The places of an engine's replays, and of the comparable ones; of none if all or none are."""
+    for engine in sorted({r.measurement.engine for r in found.replays}):
+        rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
+        some = [i for i in rows if targets.is_comparable(found.replays[i])]
+        yield engine, rows, some if len(some) < len(rows) else []
 
 
 def _line(name: str, found: Calibration, rows: Sequence[int]) -> Iterator[str]:
@@ -80,21 +87,15 @@ def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[lis
 
 
 def _compared(replay: Replay, knobs: dict[str, float], part: Part) -> Iterator[list[float]]:
-    outcome = simulate(Replay(replay.measurement, {**replay.engine, **knobs}, replay.workload))
+    outcome = simulate(replace(replay, engine={**replay.engine, **knobs}))
     requests = replay.measurement.requests
     assert requests is not None, "runs without single requests are left out"
     for metric in METRICS:
         measured, got = part.of(getattr(requests, f"{metric}_ms")), part.of(getattr(outcome, f"{metric}_ms"))
         figures: tuple[Callable[[np.ndarray], float], ...] = (np.mean, np.median, lambda x: float(np.percentile(x, 99)))
-        yield [*((f(got) / f(measured) - 1) * 100 for f in figures), distance(measured, got)]
-
-
-def distance(first: np.ndarray, second: np.ndarray) -> float:
-    """The Kolmogorov-Smirnov distance: the largest gap between two distributions."""
-    a, b = np.sort(first), np.sort(second)
-    at = np.concatenate([a, b])
-    gaps = np.searchsorted(a, at, "right") / len(a) - np.searchsorted(b, at, "right") / len(b)
-    return float(np.abs(gaps).max())
+        distance = ks_distance(measured, got)
+        assert distance is not None, "there are requests in both parts"
+        yield [*((f(got) / f(measured) - 1) * 100 for f in figures), distance]
 
 
 def _knobs(found: Calibration) -> Iterator[str]:
@@ -109,16 +110,12 @@ def _knobs(found: Calibration) -> Iterator[str]:
 
 def scores(found: Calibration) -> dict[str, object]:
     """The errors on what was held out, for the profile; empty if nothing was."""
-    said: dict[str, object] = {}
     if not found.held:
-        return said
-    for engine in sorted({r.measurement.engine for r in found.replays}):
-        rows = [i for i, r in enumerate(found.replays) if r.measurement.engine == engine]
-        said[engine] = {"all": _score(found, rows)}
-        some = [i for i in rows if targets.is_comparable(found.replays[i])]
-        if 0 < len(some) < len(rows):
-            said[engine] = {"all": _score(found, rows), "comparable": _score(found, some)}
-    return said
+        return {}
+    return {
+        engine: {"all": _score(found, rows), **({"comparable": _score(found, some)} if some else {})}
+        for engine, rows, some in _rows(found)
+    }
 
 
 def _score(found: Calibration, rows: Sequence[int]) -> dict[str, object]:

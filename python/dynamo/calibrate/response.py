@@ -1,7 +1,7 @@
 """How the figures of a measurement follow from the knobs, as a formula made from a few replays.
 
-In a closed loop without a request overhead the order of things does not depend on how long passes take: who shares a
-pass with whom is decided by counts. Then mean TTFT and TPOT are sums of pass durations, and so linear in every knob
+In a closed loop without a request overhead the order of things does not depend on how long passes take: counts decide
+which requests share a pass. Then mean TTFT and TPOT are sums of pass durations, and so linear in every knob
 that stretches passes; five replays tell all coefficients. The request overhead does move arrivals: what it adds is
 taken from replays with a few values of it, and interpolated. Open loops, where arrivals do not wait for passes, are
 linear only nearby: their formula is made anew around each fit.
@@ -15,9 +15,10 @@ import numpy as np
 
 from dynamo.calibrate import targets
 from dynamo.calibrate.knobs import EXPECTED, REQUEST, Vector
-from dynamo.calibrate.targets import METRICS, Part
+from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Task, Trial
-from dynamo.validate.measurement import Recorded, Replay
+from dynamo.validate.measurement import ClosedLoop, Recorded, Replay
+from dynamo.validate.scores import METRICS
 
 # Request overheads, in microseconds, at which closed loops are replayed.
 _REQUEST_US = {"vllm": (10_000.0, 30_000.0, 60_000.0), "sglang": (60_000.0, 150_000.0, 300_000.0)}
@@ -76,7 +77,7 @@ class Response:
 def is_closed(replay: Replay) -> bool:
     """Whether clients wait for answers, so that the request overhead alone moves arrivals."""
     load = replay.workload
-    return load.clients is not None if isinstance(load, Recorded) else hasattr(load, "clients")
+    return isinstance(load, ClosedLoop) or (isinstance(load, Recorded) and load.clients is not None)
 
 
 def design(replay: Replay, part: Part, around: Vector | None = None) -> Task:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from dynamo.calibrate.knobs import Vector
 from dynamo.validate.measurement import Figures, Measurement, Replay
+from dynamo.validate.scores import FIGURES, METRICS
 from dynamo.validate.simulate import Outcome
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
-METRICS = ("ttft", "tpot")
-_FIGURES = ("mean", "p50", "p90", "p99")
 # Of single requests, the mean and these percentiles describe the distribution.
 _PERCENTILES = tuple(range(10, 100, 10))
 
@@ -73,7 +72,7 @@ def is_comparable(replay: Replay) -> bool:
 
 
 def _known(of: Figures, values: Figures) -> Vector:
-    names = [name for name in _FIGURES if getattr(of, name)]
+    names = [name for name in FIGURES if getattr(of, name)]
     return np.array([math.nan if getattr(values, name) is None else getattr(values, name) for name in names])
 
 

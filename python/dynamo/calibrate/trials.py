@@ -5,11 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -17,9 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dynamo.calibrate import targets
-from dynamo.calibrate.knobs import NAMES, Vector
+from dynamo.calibrate.knobs import Vector, engine_arguments
 from dynamo.calibrate.targets import Part
 from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.processes import spread
+from dynamo.validate.runner import asked
 from dynamo.validate.simulate import simulate
 
 # Simulated figures by metric, or why there are none.
@@ -93,11 +91,16 @@ def run_all(tasks: Sequence[Task], memory: Memory, jobs: int, on_trial: OnTrial 
     """
     missing = [_without_known(task, memory) for task in tasks]
     batches = _batches([task for task in missing if task.settings])
-    total = sum(len(batch) for batch in batches)
-    for done, (task, found) in enumerate(_carried_out(batches, jobs), start=1):
-        memory.keep(task, found)
-        if on_trial is not None:
-            on_trial(done, total)
+    if jobs <= 1 or len(batches) <= 1:  # in this process: each is kept as soon as it is done
+        batches = [[task] for batch in batches for task in batch]
+        jobs = 1
+    done, total = 0, sum(len(batch) for batch in batches)
+    for place, results in spread(_run_batch, batches, jobs, "calibration"):
+        for task, found in zip(batches[place], results, strict=True):
+            memory.keep(task, found)
+            done += 1
+            if on_trial is not None:
+                on_trial(done, total)
     return [[_known(memory, task, setting) for setting in task.settings] for task in tasks]
 
 
@@ -115,35 +118,9 @@ def _batches(tasks: Sequence[Task]) -> list[list[Task]]:
     """Tasks that ask the AIC SDK about the same model on the same GPUs, some at a time: loading that takes long."""
     groups: dict[object, list[Task]] = {}
     for task in tasks:
-        asked = tuple(sorted((name, str(v)) for name, v in task.replay.engine.items() if name.startswith("aic_")))
-        groups.setdefault(asked, []).append(task)
+        groups.setdefault(asked(task.replay), []).append(task)
     most = 12
     return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
-
-
-def _carried_out(batches: Sequence[list[Task]], jobs: int) -> Iterator[tuple[Task, list[Trial]]]:
-    if jobs <= 1 or len(batches) <= 1:
-        for batch in batches:
-            for task in batch:
-                yield task, _run(task)
-        return
-    # Spawned: a Go runtime does not survive fork.
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
-    try:
-        waiting: dict[Future[list[list[Trial]]], list[Task]] = {pool.submit(_run_batch, b): b for b in batches}
-        for future in as_completed(waiting):
-            yield from zip(waiting[future], future.result(), strict=True)
-    except BrokenProcessPool:
-        raise RuntimeError("a process of the calibration ended unexpectedly, perhaps for lack of memory") from None
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-
-
-def _begin() -> None:
-    """Leaves Ctrl-C, which a terminal sends to all processes of a command, to the one that started this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run_batch(tasks: Sequence[Task]) -> list[list[Trial]]:
@@ -156,7 +133,7 @@ def _run(task: Task) -> list[Trial]:
         if found and isinstance(found[0], str):  # what is refused once is refused always
             found.append(found[0])
             continue
-        engine = {**task.replay.engine, **(dict(zip(NAMES, setting, strict=True)) if setting else {})}
+        engine = {**task.replay.engine, **(engine_arguments(setting) if setting else {})}
         replay = replace(task.replay, engine=engine)
         try:
             found.append(targets.simulated(replay.measurement, simulate(replay), task.part))

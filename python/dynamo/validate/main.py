@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from dynamo._shell import console
-from dynamo.validate import mapping, overrides, report, runner, sources
+from dynamo.validate import command, mapping, overrides, report, runner, sources
 from dynamo.validate.measurement import Measurement, Refusal, Replay
 
 
@@ -24,13 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     rules = _rules(options)
-    jobs = options.jobs
-    if jobs is not None and jobs < 1:
-        raise console.UsageError(f"--jobs: got {jobs}, want an integer >= 1")
+    command.check_jobs(options.jobs)
     folder = Path(options.output)
     _check_folder(folder)
     measurements = sources.read(options.sources, options.source_format)
-    validation = validate(measurements, rules, jobs, show=_progress())
+    validation = validate(measurements, rules, options.jobs, show=command.progress("replayed"))
     try:
         paths = report.write(validation, folder)
     except OSError as error:
@@ -85,18 +82,6 @@ def _check_folder(folder: Path) -> None:
         raise console.UsageError(f"--output: {str(folder)!r} cannot be written to")
 
 
-def _progress() -> runner.OnResult | None:
-    """A counter on a terminal, nothing otherwise."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-
-    def show(done: int, total: int) -> None:
-        end = "\n" if done == total else ""
-        print(f"\r{done} of {total} replayed{end}", end="", file=sys.stderr, flush=True)
-
-    return show
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.validate",
@@ -104,27 +89,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/accuracy.md explains metrics, rules and files.",
     )
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file of measurements, or folder with such files")
-    parser.add_argument(
-        "--source-format",
-        choices=list(sources.FORMATS),
-        metavar="NAME",
-        help="format of the sources (default: detected)",
-    )
-    parser.add_argument(
-        "--scheduler",
-        choices=("engine", "dynamo"),
-        default="engine",
-        help="scheduling rules: those of the measured engine (default), or of Dynamo's mocker",
-    )
-    parser.add_argument(
-        "--receive-interval",
-        action="store_true",
-        help="with the scheduler_recv_interval that the benchmark scripts gave SGLang",
-    )
-    parser.add_argument("--engine", metavar="JSON", help="engine arguments that win over those of a measurement; @FILE")
+    command.add_replay_options(parser, "the sources")
     parser.add_argument(
         "--calibration", metavar="FILE|auto", help="calibration profile; auto takes the one shipped for engine and GPU"
     )
     parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="where accuracy.json, .csv and .html go")
-    parser.add_argument("-j", "--jobs", type=int, metavar="N", help="processes (default: one per core)")
+    command.add_jobs(parser)
     return parser

@@ -12,7 +12,7 @@ from typing import Any
 from dynamo.validate import campaigns, stand_ins
 from dynamo.validate.checkpoints import checkpoint, is_dense
 from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay
-from dynamo.validate.sources import llmservingsim
+from dynamo.validate.sources import accelmark, llmservingsim
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
 # Limits of an engine that hold for each of its ranks. One simulated engine stands for all of them.
@@ -111,7 +111,7 @@ def _workload(measurement: Measurement) -> tuple[ClosedLoop | OpenLoop | Recorde
         return Recorded(drawn), ("arrivals drawn from a Poisson process of the rate that was asked for",)
     if measurement.isl is None or measurement.osl is None:
         raise Refusal("lengths of prompts and answers unknown")
-    drawn_lengths = measurement.source == "accelmark"
+    drawn_lengths = measurement.source == accelmark.FORMAT
     words = ("lengths drawn from the percentiles of the data set" if drawn_lengths else "all lengths are the mean",)
     if clients is not None:
         count = measurement.request_count or campaigns.REQUESTS_PER_CLIENT * clients

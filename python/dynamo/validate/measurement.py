@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -9,6 +10,11 @@ from typing import Any, TypeAlias
 PERCENTILES = (50, 90, 99)
 # Tokens of a prompt or an answer: a number, or a distribution as the options of a replay spell it.
 Length: TypeAlias = int | str
+
+
+def longest(length: Length) -> int:
+    """The number in a length, or the last one in a distribution: the upper end of ``uniform(a,b)``, or near enough."""
+    return int(re.findall(r"\d+", str(length))[-1])
 
 
 class Refusal(Exception):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._core.version import VERSION
+from dynamo.replay import files
 from dynamo.validate import scores
 from dynamo.validate.measurement import Measurement
 from dynamo.validate.runner import Result
@@ -217,15 +218,6 @@ def write(validation: Validation, folder: Path) -> list[Path]:
         "accuracy.csv": as_csv(validation),
         "accuracy.html": as_html(found),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
     for name, text in texts.items():
-        path = folder / name
-        draft = folder / f".{name}.draft"
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        paths.append(path)
-    return paths
+        files.write_whole(folder / name, text)
+    return [folder / name for name in texts]

@@ -40,9 +40,9 @@ def _deepseek_on_sglang(row: Measurement) -> StandIn | None:
 def _minimax_fp8(row: Measurement) -> StandIn | None:
     if "MiniMax" not in row.model or row.precision != "fp8":
         return None
+    plain = {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"}
     if row.system in _BLACKWELL:
         # The SDK's block-wise FP8 on Blackwell takes 2.4 times as long as what was measured, and B300 has no plain FP8.
-        plain = {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"}
         if row.system == "b200_sxm":
             return StandIn("MiniMax FP8 on b200_sxm: plain FP8 kernels for block-wise ones", plain)
         words = "MiniMax FP8 on b300_sxm: plain FP8 kernels of b200_sxm for block-wise ones"
@@ -50,7 +50,7 @@ def _minimax_fp8(row: Measurement) -> StandIn | None:
     if row.parallelism.tp == row.parallelism.moe_tp == 8:
         # An expert's 1,536 columns on 8 GPUs are one block and a half on each, which block-wise data do not have.
         words = "MiniMax FP8 on 8 GPUs without expert parallelism: plain FP8 kernels for block-wise ones"
-        return StandIn(words, {"aic_gemm_dtype": "fp8", "aic_moe_dtype": "fp8"})
+        return StandIn(words, plain)
     return None
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dynamo._core import aic
-from dynamo.validate.measurement import ClosedLoop, Length, Replay
+from dynamo.validate.measurement import ClosedLoop, Replay, longest
 
 
 class Static(NamedTuple):
@@ -29,7 +28,7 @@ def static_prediction(replay: Replay) -> Static | None:
     predictor = session.predictor
     ranks = int(replay.engine.get("aic_attention_dp_size", 1))
     running = min(load.clients, int(replay.engine.get("max_num_seqs", load.clients)))
-    isl, osl = _longest(load.isl), _longest(load.osl)
+    isl, osl = longest(load.isl), longest(load.osl)
     try:
         return Static(
             predictor.prefill(1, isl, 0),
@@ -46,8 +45,3 @@ def session_of(engine: Mapping[str, Any]) -> aic.Session | None:
         return None
     asked["model"] = asked.pop("model_path")
     return aic.opened(asked)
-
-
-def _longest(length: Length) -> int:
-    """The length, or the upper end of ``uniform(a,b)``, which is what the silicon table lists."""
-    return int(re.findall(r"\d+", str(length))[-1])

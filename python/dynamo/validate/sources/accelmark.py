@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo.validate.measurement import Figures, Length, Measurement, Parallelism
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, sequence, text
+from dynamo.validate.sources.checks import BadSource, count, mapping, number, sequence, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 
@@ -29,7 +29,7 @@ def recognised(file: SourceFile) -> bool:
 
 def read(file: SourceFile) -> list[Measurement]:
     """A measurement per request rate. Raises BadSource."""
-    found = json_object(file.text, file.name)
+    found = file.whole
     where = file.name
     metrics = mapping(found.get("metrics"), f"{where}: metrics")
     online = mapping(metrics.get("online"), f"{where}: metrics.online")
@@ -87,7 +87,7 @@ def _lengths(file: SourceFile, suite: str) -> tuple[Length | None, Length | None
     path = next((p for p in _suite_paths(file.path, suite) if p.is_file()), None)
     if path is None:
         return None, None
-    described = json_object(open_source(path).text, str(path))
+    described = open_source(path).whole
     percentiles = described.get("request_distribution")
     if not isinstance(percentiles, dict):
         return None, None

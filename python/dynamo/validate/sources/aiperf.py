@@ -12,10 +12,10 @@ from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
 from dynamo.validate.sources import stats_export
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
+from dynamo.validate.sources.checks import BadSource, count, mapping, number
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile, open_source
-from dynamo.validate.sources.statistics import figures
+from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "aiperf"
 _RECORDS, _STATISTICS = "profile_export.jsonl", "profile_export_aiperf.json"
@@ -39,11 +39,8 @@ def read(file: SourceFile) -> list[Measurement]:
             id=file.name,
             source=FORMAT,
             file=file.name,
-            request_count=len(requests.isl),
-            ttft=figures(requests.ttft_ms),
-            tpot=figures(requests.tpot_ms),
-            requests=requests,
             configuration=configuration(fields),
+            **measured(requests),
             **fields,
         )
     ]
@@ -56,7 +53,7 @@ def _has_records(file: SourceFile) -> bool:
 def _settings(file: SourceFile) -> dict[str, Any]:
     """What the statistics beside the records say about model and load."""
     path = file.path.with_name(_STATISTICS)
-    return stats_export.settings(json_object(open_source(path).text, str(path)), str(path)) if path.is_file() else {}
+    return stats_export.settings(open_source(path).whole, str(path)) if path.is_file() else {}
 
 
 def _requests(file: SourceFile) -> Requests:
@@ -67,26 +64,15 @@ def _requests(file: SourceFile) -> Requests:
         if phase != "profiling" or record.get("error") or metadata.get("was_cancelled"):
             continue
         rows.append(_request(metadata, mapping(record.get("metrics"), f"{where}: metrics"), where))
-    if not rows:
-        raise BadSource(f"{file.name}: no request was answered")
-    rows.sort(key=lambda row: row[0])
-    return Requests(
-        arrival_ms=[(row[0] - rows[0][0]) / 1e6 for row in rows],
-        isl=[row[1] for row in rows],
-        osl=[row[2] for row in rows],
-        ttft_ms=[row[3] for row in rows],
-        tpot_ms=[row[4] for row in rows],
-    )
+    return arranged(rows, file.name, milliseconds=lambda ns: ns / 1e6)
 
 
-def _request(
-    metadata: Mapping[str, Any], metrics: Mapping[str, Any], where: str
-) -> tuple[float, int, int, float, float]:
+def _request(metadata: Mapping[str, Any], metrics: Mapping[str, Any], where: str) -> Row:
     tokens = count(_value(metrics, "output_sequence_length", where), f"{where}: output_sequence_length")
     gap = math.nan
     if tokens > 1 and "inter_token_latency" in metrics:
         gap = _milliseconds(metrics, "inter_token_latency", where)
-    return (
+    return Row(
         number(metadata.get("request_start_ns"), f"{where}: request_start_ns"),
         count(_value(metrics, "input_sequence_length", where), f"{where}: input_sequence_length"),
         tokens,

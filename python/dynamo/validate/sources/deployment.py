@@ -14,7 +14,7 @@ from typing import Any
 
 from dynamo._core import spelling
 from dynamo.validate.measurement import Parallelism
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
+from dynamo.validate.sources.checks import BadSource, count, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 
@@ -30,7 +30,7 @@ def deployment(file: SourceFile) -> dict[str, Any]:
     if not path.is_file():
         return {}
     where = str(path)
-    given = json_object(open_source(path).text, where)
+    given = open_source(path).whole
     for name in given:
         if name not in _KEYS:
             near = spelling.nearest(name, list(_KEYS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from dataclasses import dataclass
@@ -34,13 +35,19 @@ class SourceFile:
     @cached_property
     def start(self) -> dict[str, Any]:
         """The JSON object that the file, or its first line, is; empty if it is none. Its keys tell formats apart."""
-        for text in (self.first_line, self.text):
-            if text.lstrip()[:1] == "{":
-                try:
-                    return json_object(text, self.name)
-                except BadSource:
-                    continue
+        if self.text.lstrip()[:1] != "{":
+            return {}
+        with contextlib.suppress(BadSource):
+            if self.first_line.strip() != self.text.strip():
+                return json_object(self.first_line, self.name)
+        with contextlib.suppress(BadSource):
+            return self.whole
         return {}
+
+    @cached_property
+    def whole(self) -> dict[str, Any]:
+        """The JSON object that the file is. Raises BadSource."""
+        return json_object(self.text, self.name)
 
     def rows(self) -> list[tuple[str, dict[str, Any]]]:
         """The objects of a JSON lines file, each with where it stands."""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Requests
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, sequence
+from dynamo.validate.sources.checks import count, mapping, number, sequence
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
-from dynamo.validate.sources.statistics import figures
+from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "guidellm"
 _STARTS = ("request_start_time", "start_time")
@@ -27,7 +27,7 @@ def recognised(file: SourceFile) -> bool:
 
 def read(file: SourceFile) -> list[Measurement]:
     """A measurement per benchmark of a report. Raises BadSource."""
-    report = json_object(file.text, file.name)
+    report = file.whole
     benchmarks = sequence(report.get("benchmarks"), f"{file.name}: benchmarks")
     return [
         _benchmark(mapping(found, where), report, file, where)
@@ -44,40 +44,25 @@ def _benchmark(found: Mapping[str, Any], report: Mapping[str, Any], file: Source
         id=where,
         source=FORMAT,
         file=file.name,
-        request_count=len(requests.isl),
-        ttft=figures(requests.ttft_ms),
-        tpot=figures(requests.tpot_ms),
-        requests=requests,
         configuration=configuration(fields),
+        **measured(requests),
         **fields,
     )
 
 
 def _requests(answered: list[Any], where: str) -> Requests:
-    if not answered:
-        raise BadSource(f"{where}: no request was answered")
     rows = []
     for index, item in enumerate(answered):
         place = f"{where}: requests.successful[{index}]"
         rows.append(_request(mapping(item, place), place))
-    timed = all(row[0] is not None for row in rows)
-    if timed:
-        rows.sort(key=lambda row: row[0] or 0.0)
-    begin = rows[0][0] or 0.0
-    return Requests(
-        arrival_ms=[((row[0] or 0.0) - begin) * 1e3 for row in rows] if timed else [],
-        isl=[row[1] for row in rows],
-        osl=[row[2] for row in rows],
-        ttft_ms=[row[3] for row in rows],
-        tpot_ms=[row[4] for row in rows],
-    )
+    return arranged(rows, where)
 
 
-def _request(item: Mapping[str, Any], where: str) -> tuple[float | None, int, int, float, float]:
+def _request(item: Mapping[str, Any], where: str) -> Row:
     tokens = count(item.get("output_tokens"), f"{where}: output_tokens")
     start = next((item[name] for name in _STARTS if item.get(name) is not None), None)
     gap = item.get("inter_token_latency_ms")
-    return (
+    return Row(
         None if start is None else number(start, f"{where}: {_STARTS[0]}"),
         count(item.get("prompt_tokens"), f"{where}: prompt_tokens"),
         tokens,

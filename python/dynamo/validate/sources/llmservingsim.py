@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Measurement, Parallelism, Requests
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number, text
+from dynamo.validate.sources.checks import BadSource, count, mapping, number, text
 from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
-from dynamo.validate.sources.statistics import figures
+from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "llmservingsim"
 _STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
@@ -21,7 +21,7 @@ _PRECISIONS = {"bfloat16": "bf16", "float16": "bf16", "auto": "bf16"}
 
 
 def recognised(file: SourceFile) -> bool:
-    return {"queued_ts", "first_token_ts", "last_token_ts"} <= file.start.keys()
+    return set(_STAMPS) <= file.start.keys()
 
 
 def read(file: SourceFile) -> list[Measurement]:
@@ -29,7 +29,7 @@ def read(file: SourceFile) -> list[Measurement]:
     meta_path = file.path.with_name("meta.json")
     if not meta_path.is_file():
         raise BadSource(f"{file.name}: a run of LLMServingSim needs meta.json beside it")
-    meta = json_object(open_source(meta_path).text, str(meta_path))
+    meta = open_source(meta_path).whole
     asked = mapping(meta.get("engine_kwargs"), f"{meta_path}: engine_kwargs")
     requests = _requests(file)
     model = text(meta, "model", str(meta_path))
@@ -46,12 +46,9 @@ def read(file: SourceFile) -> list[Measurement]:
             system=system,
             precision=_PRECISIONS.get(text(asked, "dtype", str(meta_path), "auto"), ""),
             parallelism=parallelism,
-            request_count=len(requests.isl),
-            ttft=figures(requests.ttft_ms),
-            tpot=figures(requests.tpot_ms),
-            requests=requests,
             configuration="|".join([model, system, "bf16", "agg", str(parallelism)]),
             engine_args=_engine_args(meta, asked, str(meta_path)),
+            **measured(requests),
         )
     ]
 
@@ -64,16 +61,8 @@ def _requests(file: SourceFile) -> Requests:
             raise BadSource(f"{where}: want {' <= '.join(_STAMPS)}, got {queued}, {first}, {last}")
         isl, osl = (count(row.get(name), f"{where}: {name}") for name in ("input_toks", "output_toks"))
         gap = (last - first) / (osl - 1) * 1e3 if osl > 1 else math.nan
-        rows.append((queued, isl, osl, (first - queued) * 1e3, gap))
-    rows.sort(key=lambda row: row[0])
-    begin = rows[0][0]
-    return Requests(
-        arrival_ms=[(row[0] - begin) * 1e3 for row in rows],
-        isl=[row[1] for row in rows],
-        osl=[row[2] for row in rows],
-        ttft_ms=[row[3] for row in rows],
-        tpot_ms=[row[4] for row in rows],
-    )
+        rows.append(Row(queued, isl, osl, (first - queued) * 1e3, gap))
+    return arranged(rows, file.name)
 
 
 def _system(meta: Mapping[str, Any], file: SourceFile) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo.validate.measurement import Figures, Length, Measurement, Requests
-from dynamo.validate.sources.checks import BadSource, count, json_object, number, sequence, text
+from dynamo.validate.sources.checks import BadSource, count, number, sequence, text
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
+from dynamo.validate.sources.requests import Row, arranged
 from dynamo.validate.sources.statistics import figures
 
 _LISTS = ("input_lens", "output_lens", "ttfts", "itls")
@@ -27,7 +28,7 @@ def runs(file: SourceFile, source: str, engine: str) -> list[Measurement]:
 def _objects(file: SourceFile) -> list[tuple[str, dict[str, Any]]]:
     """One object, possibly over several lines, or one per line."""
     if file.text.lstrip()[:1] == "{" and "\n{" not in file.text.strip():
-        return [(file.name, json_object(file.text, file.name))]
+        return [(file.name, file.whole)]
     return file.rows()
 
 
@@ -67,33 +68,28 @@ def _requests(found: Mapping[str, Any], where: str) -> Requests | None:
         return None
     columns = [sequence(found[name], f"{where}: {name}") for name in _LISTS]
     starts = found.get("start_times")
-    columns.append(sequence(starts, f"{where}: start_times") if starts else [0.0] * len(columns[0]))
+    columns.append(sequence(starts, f"{where}: start_times") if starts else [None] * len(columns[0]))
     if len({len(column) for column in columns}) != 1:
         raise BadSource(f"{where}: want {', '.join(_LISTS)} of one length")
     rows = []
     for number_, (isl, osl, ttft, gaps, start) in enumerate(zip(*columns, strict=True)):
         if osl == 0 or ttft == 0:  # it failed
             continue
-        rows.append(_request(isl, osl, ttft, gaps, start, f"{where}: request {number_}"))
-    if not rows:
-        raise BadSource(f"{where}: no request was answered")
-    rows.sort(key=lambda row: row[4])
-    isls, osls, ttfts, tpots, begins = (list(column) for column in zip(*rows, strict=True))
-    arrivals = [(begin - begins[0]) * 1e3 for begin in begins] if starts else []
-    return Requests(isls, osls, ttfts, tpots, arrivals)
+        place = f"{where}: request {number_}"
+        begin = number(start, f"{place}: start_times") if starts else None
+        rows.append(_request(begin, isl, osl, ttft, gaps, place))
+    return arranged(rows, where)
 
 
-def _request(
-    isl: object, osl: object, ttft: object, gaps: object, start: object, where: str
-) -> tuple[int, int, float, float, float]:
+def _request(start: float | None, isl: object, osl: object, ttft: object, gaps: object, where: str) -> Row:
     tokens = count(osl, f"{where}: output_lens")
     waits = [number(gap, f"{where}: itls") for gap in sequence(gaps, f"{where}: itls")]
-    return (
+    return Row(
+        start,
         count(isl, f"{where}: input_lens"),
         tokens,
         number(ttft, f"{where}: ttfts") * 1e3,
         sum(waits) / (tokens - 1) * 1e3 if tokens > 1 else math.nan,
-        number(start, f"{where}: start_times"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynamo._core import values
 from dynamo.validate.measurement import Figures, Measurement
-from dynamo.validate.sources.checks import BadSource, count, json_object, mapping, number
+from dynamo.validate.sources.checks import BadSource, count, mapping, number
 from dynamo.validate.sources.deployment import configuration, deployment
 from dynamo.validate.sources.file import SourceFile
 
@@ -21,7 +21,7 @@ def recognised(file: SourceFile) -> bool:
 
 def read(file: SourceFile, source: str) -> list[Measurement]:
     """The one run of a file. Raises BadSource."""
-    found = json_object(file.text, file.name)
+    found = file.whole
     fields = {**settings(found, file.name), **deployment(file)}
     return [
         Measurement(
