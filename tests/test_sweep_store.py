@@ -162,7 +162,7 @@ def test_processes_give_the_same_bytes_as_threads(folder: Path) -> None:
 
 
 def test_a_crash_ends_one_point(folder: Path) -> None:
-    """The process of a run dies, each time that the run is tried; the other points do not notice."""
+    """The process of a run dies, each time that the run is tried; the other points end as always."""
     process = start(
         {**ENDLESS, "search": {"size": {"settings": {"endless": {}, "small": {"request_count": 1}}}}}, *CRASH
     )

@@ -62,7 +62,7 @@ class Folder:
         return Folder(given)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
-        """Notes what the sweep is, or checks that it is still the same. Raises ValueError."""
+        """Keeps what the sweep is, or checks that it is still the same. Raises ValueError."""
         for name, value in facts.items():
             text = json.dumps(value, sort_keys=True)
             known = self.database.meta(name)
@@ -71,12 +71,12 @@ class Folder:
         self.database.set_meta({name: json.dumps(value, sort_keys=True) for name, value in facts.items()})
 
     def fact(self, name: str) -> Any:
-        """What ``begin`` or ``note`` has noted, None if nothing."""
+        """What ``begin`` or ``keep`` has kept under a name, None if nothing."""
         text = self.database.meta(name)
         return None if text is None else json.loads(text)
 
-    def note(self, name: str, value: Any) -> None:
-        """Notes a JSON value under a name."""
+    def keep(self, name: str, value: Any) -> None:
+        """Keeps a JSON value under a name."""
         self.database.set_meta({name: json.dumps(value)})
 
     def add(self, batch: int, identities: Iterable[str], made_by: str) -> None:
@@ -110,7 +110,7 @@ class Folder:
                 return None
 
     def open_after(self, point: int, count: int) -> list[Mapping[str, Any]]:
-        """The knobs of so many open points from one on, whoever has taken them."""
+        """The knobs of so many open points from one on, whether or not a process has taken them."""
         query = "SELECT identity FROM points WHERE status IS NULL AND id >= ? ORDER BY id LIMIT ?"
         return [json.loads(identity) for (identity,) in self.database.rows(query, (point, count))]
 
@@ -130,7 +130,7 @@ class Folder:
             )
 
     def give_back(self, point: int) -> None:
-        """Leaves a point to whoever goes on."""
+        """Makes a point of this process free again, for another process or a later run."""
         with self.database.change() as write:
             write.execute("UPDATE points SET owner = NULL WHERE id = ? AND status IS NULL", (point,))
 

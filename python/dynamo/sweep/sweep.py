@@ -241,8 +241,8 @@ def _begun(spec: Spec, path: Path, inputs: Mapping[str, str], store: Path | None
     try:
         folder.begin({"spec": spec.identity(), "inputs": inputs, "store": None if store is None else str(store)})
         if folder.fact("given") is None:
-            folder.note("cwd", os.getcwd())
-            folder.note("given", dict(spec.given))
+            folder.keep("cwd", os.getcwd())
+            folder.keep("given", dict(spec.given))
             files.write_whole(path / SPEC_FILE, json.dumps(spec.given, indent=1) + "\n")
     except BaseException:
         folder.close()
