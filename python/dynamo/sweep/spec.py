@@ -187,8 +187,7 @@ def _search(given: object, run: Mapping[str, Any]) -> tuple[Knob, ...]:
     knobs = tuple(ranges.parse(str(name), value) for name, value in given.items())
     owners: dict[str, str] = {}
     for knob in knobs:
-        found = {key for value in knob.values for key in knob.sets(value)}
-        for key in sorted(found):
+        for key in sorted(knob.keys):
             keys.check(f"search: {knob.name}" if knob.settings else "search", key)
             if key in owners:
                 raise ValueError(f"search: {key} is set by {owners[key]} and by {knob.name}, want it once")
@@ -199,13 +198,18 @@ def _search(given: object, run: Mapping[str, Any]) -> tuple[Knob, ...]:
     return knobs
 
 
+def _varied(knobs: Sequence[Knob]) -> frozenset[str]:
+    """The keys that knobs set."""
+    return frozenset().union(*(knob.keys for knob in knobs))
+
+
 def _check_topology(knobs: Sequence[Knob], owners: Collection[str], run: Mapping[str, Any]) -> None:
     shapes = {
-        value
+        knob.sets(value)[keys.TOPOLOGY]
         for knob in knobs
-        for label in knob.values
-        for key, value in knob.sets(label).items()
-        if key == keys.TOPOLOGY
+        if keys.TOPOLOGY in knob.keys
+        for value in knob.values
+        if keys.TOPOLOGY in knob.sets(value)
     }
     for shape in shapes - {keys.AGG, keys.DISAGG}:
         raise ValueError(f"search: topology: got {values.show(shape)}, want {keys.AGG} or {keys.DISAGG}")
@@ -233,8 +237,7 @@ def _where(given: object, search: Sequence[Knob]) -> tuple[Expression, ...]:
         return ()
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"where: got {values.show(given)}, want a condition such as gpus <= 16, or a list of them")
-    known = {*_FACTS, *keys.names(), *(knob.name for knob in search)}
-    known |= {key for knob in search for value in knob.values for key in knob.sets(value)}
+    known = {*_FACTS, *keys.names(), *(knob.name for knob in search), *_varied(search)}
     return tuple(expressions.parse(text, known) for text in texts)
 
 
@@ -313,7 +316,7 @@ def _load(given: object, run: Mapping[str, Any], search: Sequence[Knob]) -> Load
     for key in options:
         if key not in allowed:
             raise ValueError(f"load: {kind}: unknown key {values.show(key)}, {spelling.offer(str(key), allowed)}")
-    taken = {key for knob in search for value in knob.values for key in knob.sets(value)} | set(run)
+    taken = _varied(search) | set(run)
     wanted = ("arrival_speedup_ratio",) if kind == FIND_MAX_RATE else ("num_workers", *keys.POOLS)
     for name in (*wanted, "replay_concurrency"):
         if name in taken:
