@@ -115,7 +115,7 @@ def run(
         FileNotFoundError: An input file is missing.
         RuntimeError: The results cannot be kept, for instance because the disk is full.
     """
-    checked = load_spec(spec, _core.foresee([])["keys"])
+    checked = load_spec(spec)
     checked = _overridden(checked, executor, jobs, address)
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="dynosim-sweep-") as folder:
@@ -165,7 +165,7 @@ def _spec_of(folder: Folder) -> Spec:
     given = folder.fact("given")
     if given is None:
         raise ValueError(f"{folder.path}: its sweep has not begun, want python -m dynamo.sweep run")
-    return load_spec(given, _core.foresee([])["keys"])
+    return load_spec(given)
 
 
 def _overridden(spec: Spec, executor: str | None, jobs: int | None, address: str | None) -> Spec:
@@ -174,7 +174,7 @@ def _overridden(spec: Spec, executor: str | None, jobs: int | None, address: str
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
         return spec
-    return load_spec({**spec.given, **changed}, _core.foresee([])["keys"])
+    return load_spec({**spec.given, **changed})
 
 
 def _carry_out(
