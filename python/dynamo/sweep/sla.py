@@ -32,6 +32,12 @@ class Bound:
         return over / abs(self.limit) if self.limit else over
 
 
+def bound_of(verdict: Mapping[str, Any]) -> Bound:
+    """The bound of a verdict that ``to_json`` has made."""
+    at_most = "at_most" in verdict
+    return Bound(verdict["figure"], verdict["at_most" if at_most else "at_least"], at_most)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What became of one bound. Without the figure it is not met."""
