@@ -127,8 +127,7 @@ class Team:
             return
         number = figure(plain).mean
         if self._best is None or ((number > self._best[0]) == objective.maximize and number != self._best[0]):
-            knobs = " ".join(f"{name}={points.label(value)}" for name, value in point.knobs.items())
-            self._best = (number, f"best {objective.figure} {number:.5g} ({knobs})")
+            self._best = (number, f"best {objective.figure} {number:.5g} ({points.words(point.knobs)})")
 
     def _progress(self) -> Progress:
         counts = self._folder.counts()
