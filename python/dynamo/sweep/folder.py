@@ -148,22 +148,23 @@ class Folder:
         where, bound = ("", ()) if batch is None else (" WHERE batch = ?", (batch,))
         query = f"SELECT id, identity, status, reason, outcome FROM points{where} ORDER BY id"
         rows = self.database.rows(query, bound)
-        return [
-            Point(found, json.loads(identity), status, reason or "", json.loads(outcome or "{}"))
-            for found, identity, status, reason, outcome in rows
-        ]
+        return [_point(*row) for row in rows]
 
     def find(self, identity: str) -> Point | None:
         """The point of this identity."""
         query = "SELECT id, identity, status, reason, outcome FROM points WHERE identity = ?"
-        for found, text, status, reason, outcome in self.database.rows(query, (identity,)):
-            return Point(found, json.loads(text), status, reason or "", json.loads(outcome or "{}"))
-        return None
+        rows = self.database.rows(query, (identity,))
+        return _point(*rows[0]) if rows else None
 
     def close(self) -> None:
         """Ends the work of this process on the folder."""
         self.owner.close()
         self.database.close()
+
+
+def _point(found: int, identity: str, status: str | None, reason: str | None, outcome: str | None) -> Point:
+    """A point of its columns in the database."""
+    return Point(found, json.loads(identity), status, reason or "", json.loads(outcome or "{}"))
 
 
 _DIFFERENT = {

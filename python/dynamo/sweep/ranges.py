@@ -109,7 +109,7 @@ def _parse_range(where: str, name: str, given: Mapping[str, Any], *, log: bool) 
         found = _stepped(where, low, high, step, log=log)
     else:
         found = _spread(low, high, _count(where, low, high, points, log=log), log=log)
-    if integer and all(float(value).is_integer() for value in (step or 1,)):
+    if integer and float(step or 1).is_integer():
         found = list(dict.fromkeys(round(value) for value in found))
     free = Interval(low, high, log, integer) if points is None and step is None else None
     return Knob(name, tuple(found), free)
