@@ -46,6 +46,12 @@ def only(found: sweep.Sweep) -> Mapping[str, Any]:
     return point
 
 
+def test_the_start_of_a_command_leaves_the_machinery_alone() -> None:
+    code = "import sys, dynamo.sweep.main; print({'sqlite3', 'dynamo.sweep.sweep', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
 def test_figures_are_those_of_the_replay() -> None:
     engine = {"num_gpu_blocks": 4096, "aic_tp_size": 2}
     run = {**MADE, "extra_engine_args": engine}

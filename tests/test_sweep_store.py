@@ -162,7 +162,7 @@ def test_processes_give_the_same_bytes_as_threads(folder: Path) -> None:
 
 
 def test_a_crash_ends_one_point(folder: Path) -> None:
-    """The process of a run dies, each time that the run is tried; the other points do not notice."""
+    """The process of a run dies, each time that the run is tried; the other points end as always."""
     process = start(
         {**ENDLESS, "search": {"size": {"settings": {"endless": {}, "small": {"request_count": 1}}}}}, *CRASH
     )
@@ -250,6 +250,37 @@ def test_a_damaged_file(folder: Path) -> None:
     done = subprocess.run(command("status", "out", module="dynamo.sweep"), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: out/sweep.sqlite: file is not a database\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "new", "--store", "notes.txt"], "error: --store: .*notes.txt: file is not a database, want another"),
+        (["-o", "new", "--store", "bad"], "error: --store: .*bad: unable to open database file, want another"),
+        (["-o", "new", "--store", "notes.txt/kept"], "error: --store: cannot write to .*notes.txt/kept'"),
+        (["-o", "bad"], "error: -o: bad/sweep.sqlite: file is not a database, want another"),
+        (["-o", "notes.txt"], "error: -o: cannot write to 'notes.txt'"),
+    ],
+)
+def test_what_is_no_database_is_refused_before_a_run(folder: Path, options: list[str], message: str) -> None:
+    """It stays as it is, and what the other option names is not made."""
+    Path("bad").mkdir()
+    for name in ("notes.txt", "bad/sweep.sqlite"):
+        Path(name).write_text("no database, but long enough to be taken for one" * 100)
+    Path("spec.json").write_text(json.dumps({**SPEC, "search": {"num_workers": [1]}}))
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    words = command("run", "spec.json", *options, module="dynamo.sweep")
+    assert re.match(message, refused(subprocess.run(words, capture_output=True, text=True, timeout=60)))
+    assert before == {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+def test_results_that_are_no_database_are_refused_before_a_run(folder: Path) -> None:
+    Path("out").mkdir()
+    Path("out/results.sqlite").write_text("no database, but long enough to be taken for one" * 100)
+    Path("spec.json").write_text(json.dumps({**SPEC, "search": {"num_workers": [1]}}))
+    words = command("run", "spec.json", "-o", "out", module="dynamo.sweep")
+    message = refused(subprocess.run(words, capture_output=True, text=True, timeout=60))
+    assert message.startswith("error: -o: out/results.sqlite: file is not a database, want another")
 
 
 def test_points_that_another_process_has_are_left_alone(folder: Path) -> None:

@@ -104,7 +104,9 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 			return known, nil
 		}
 		hash, err := m.hash(file)
-		hashes[file.Path] = hash
+		if err == nil {
+			hashes[file.Path] = hash
+		}
 		return hash, err
 	}); err != nil {
 		return Facts{}, err

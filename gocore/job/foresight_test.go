@@ -55,6 +55,16 @@ func TestForesee(t *testing.T) {
 	}
 }
 
+// TestForeseeUnreadableFile: every run with a file that cannot be read is refused, and not only the first of a call.
+func TestForeseeUnreadableFile(t *testing.T) {
+	const run = `{"kind": "trace", "trace_files": ["/proc/self/mem"]}` // its first byte is not mapped
+	for i, facts := range foreseen(t, &Monitor{}, run, run).Runs {
+		if !strings.HasPrefix(facts.Error, "trace_files: ") {
+			t.Errorf("run %d: got error %q and identity %q", i, facts.Error, facts.Identity)
+		}
+	}
+}
+
 // TestForeseeTrace: a run is what its input files hold, whatever they are called.
 func TestForeseeTrace(t *testing.T) {
 	folder := t.TempDir()

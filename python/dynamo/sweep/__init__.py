@@ -4,7 +4,28 @@
 command line is ``python -m dynamo.sweep``. docs/sweeps.md describes both.
 """
 
-from dynamo.sweep.progress import Progress
-from dynamo.sweep.sweep import Sweep, load, resume, run
+import dynamo._start  # first: Ctrl-C during the other imports prints no traceback
+
+# isort: split
+from typing import TYPE_CHECKING, Any
+
+import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
+
+if TYPE_CHECKING:
+    from dynamo.sweep.progress import Progress
+    from dynamo.sweep.sweep import Sweep, load, resume, run
 
 __all__ = ["Progress", "Sweep", "load", "resume", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads functions and classes at first use: the command line starts here too, and may only ask for help."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "Progress":
+        from dynamo.sweep.progress import Progress
+
+        return Progress
+    from dynamo.sweep import sweep
+
+    return getattr(sweep, name)

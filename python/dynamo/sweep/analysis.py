@@ -27,12 +27,10 @@ def front(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> l
 
     They come with the best of the first objective first. Of equals, the first one stays.
     """
-    signs = [-1.0 if objective.maximize else 1.0 for objective in objectives]
-    ordered = sorted(candidates, key=lambda c: (*(s * n for s, n in zip(signs, c.objectives, strict=True)), c.id))
     found: list[Candidate] = []
     costs: list[list[float]] = []
-    for candidate in ordered:
-        cost = [sign * number for sign, number in zip(signs, candidate.objectives, strict=True)]
+    by_cost = [(_costs(candidate.objectives, objectives), candidate) for candidate in candidates]
+    for cost, candidate in sorted(by_cost, key=lambda pair: (pair[0], pair[1].id)):
         # Those before it are no worse in the first objective, so only they can beat it.
         if len(cost) == 2 and costs:
             beaten = costs[-1][1] <= cost[1]
@@ -44,6 +42,11 @@ def front(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> l
     return found
 
 
+def _costs(numbers: Sequence[float], objectives: Sequence[Objective]) -> list[float]:
+    """The numbers of objectives, such that less is better."""
+    return [-number if o.maximize else number for number, o in zip(numbers, objectives, strict=True)]
+
+
 def hull(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:
     """The corners of the convex hull on the better side of two objectives: what mixing deployments could reach.
 
@@ -51,10 +54,9 @@ def hull(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> li
     """
     if len(objectives) != 2:
         return []
-    signs = [-1.0 if objective.maximize else 1.0 for objective in objectives]
     corners: list[tuple[float, float, Candidate]] = []
     for candidate in front(candidates, objectives):
-        x, y = (sign * number for sign, number in zip(signs, candidate.objectives, strict=True))
+        x, y = _costs(candidate.objectives, objectives)
         while len(corners) > 1 and _turns_inwards(corners[-2], corners[-1], (x, y)):
             corners.pop()
         corners.append((x, y, candidate))
@@ -68,11 +70,10 @@ def _turns_inwards(a: tuple[float, float, Any], b: tuple[float, float, Any], c: 
 
 def hypervolume(candidates: Sequence[Candidate], objectives: Sequence[Objective], reference: Sequence[float]) -> float:
     """The area that the front dominates, up to a reference point that is worse than all. For two objectives."""
-    signs = [-1.0 if objective.maximize else 1.0 for objective in objectives]
-    worst_x, worst_y = (sign * number for sign, number in zip(signs, reference, strict=True))
+    worst_x, worst_y = _costs(reference, objectives)
     area, edge = 0.0, worst_y
     for candidate in front(candidates, objectives):
-        x, y = (sign * number for sign, number in zip(signs, candidate.objectives, strict=True))
+        x, y = _costs(candidate.objectives, objectives)
         if x < worst_x and y < edge:
             area += (worst_x - x) * (edge - y)
             edge = y

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 def check(spec: Spec) -> None:
     """Raises ValueError if sessions of this trace cannot be drawn."""
-    if any(key in (keys.TRACE, keys.TRACE_FILES) for knob in spec.search for v in knob.values for key in knob.sets(v)):
+    if any(knob.keys & {keys.TRACE, keys.TRACE_FILES} for knob in spec.search):
         raise ValueError("bootstrap: got sessions, want one trace, in run and not in search")
     given = spec.run.get("trace_format", "mooncake")
     if given not in FORMATS:

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _receive(runs: queue.SimpleQueue[bytes]) -> None:
-    """Passes runs on. When there is nobody to hear of results, the process ends in the middle of a run."""
+    """Passes runs on. When the other side has closed its end, the process ends, even in the middle of a run."""
     for line in sys.stdin.buffer:
         runs.put(line)
     os._exit(0)

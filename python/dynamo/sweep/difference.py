@@ -83,7 +83,7 @@ def text(found: Mapping[str, Any]) -> str:
 
 
 def _knobs(knobs: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={points.label(value)}" for name, value in knobs.items()) or "(no knobs)"
+    return points.words(knobs) or "(no knobs)"
 
 
 def _shown(value: Any) -> str:

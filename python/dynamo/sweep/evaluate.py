@@ -10,6 +10,7 @@ from dynamo.sweep import figures, points, sla
 from dynamo.sweep.figures import Figure
 from dynamo.sweep.folder import Finished
 from dynamo.sweep.runs import Prepared, Runs, warnings_of
+from dynamo.sweep.simulate import timed_out
 from dynamo.sweep.sla import Verdict
 from dynamo.sweep.spec import FIND_MAX_RATE, Spec
 from dynamo.sweep.store import FAILED, INFEASIBLE, OK, REJECTED, TIMED_OUT, Run
@@ -160,17 +161,14 @@ class _Probe:
     def _result(self, run: Prepared) -> Run:
         result = self._runs.result(run, self._ends)
         if result.status == TIMED_OUT:
-            raise Ended(TIMED_OUT, f"not finished after {self._spec.timeout_s:g} s (timeout_s)", run.arguments)
+            raise Ended(TIMED_OUT, timed_out(self._spec.timeout_s).reason, run.arguments)
         if result.status != OK:
             raise Ended(result.status, result.reason, run.arguments)
         return result
 
     def _figures(self, run: Prepared, result: Run) -> dict[str, float | None]:
-        context = figures.Context(run.gpus, self._price(run), run.arrival_rps)
+        context = figures.Context(run.gpus, self._spec.gpu_hour_price, run.arrival_rps)
         return figures.of_run(result.figures(), context)
-
-    def _price(self, run: Prepared) -> float | None:
-        return self._spec.gpu_hour_price
 
 
 # How far the rate is moved, in doublings, until bounds are found around the highest one.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
+from dynamo import _core
 from dynamo._core import spelling, values
 
 CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
@@ -100,7 +102,6 @@ DERIVED: Mapping[str, _Derived] = {
 """Figures that no report has."""
 
 COSTS = frozenset(name for name in DERIVED if name.startswith("cost"))
-GOODPUT = frozenset({"goodput_rps_per_gpu", "goodput_ratio"})
 
 _SMALL = re.compile(r"_(ms|hours|seconds)$|^rejected_requests$|gpus_per_worker$")
 _LARGE = re.compile(r"throughput|_(rps|tok_s|ratio)$|^(completed|finished)_requests$|^goodput_")
@@ -116,15 +117,16 @@ def maximizes(name: str) -> bool | None:
     return True if _LARGE.search(name) else False if _SMALL.search(name) else None
 
 
-def names(report_keys: Collection[str]) -> list[str]:
-    """All figures, where reports have these keys."""
-    return [*DERIVED, *(key for key in report_keys if key not in CLOCK_KEYS | _TEXT_KEYS)]
+@cache
+def names() -> list[str]:
+    """All figures."""
+    return [*DERIVED, *(key for key in _core.foresee([])["keys"] if key not in CLOCK_KEYS | _TEXT_KEYS)]
 
 
-def check(where: str, name: str, known: Collection[str]) -> None:
+def check(where: str, name: str) -> None:
     """Raises ValueError unless there is such a figure."""
-    if name not in known:
-        near = spelling.nearest(name, known)
+    if name not in names():
+        near = spelling.nearest(name, names())
         hint = (
             f"did you mean {near}?"
             if near

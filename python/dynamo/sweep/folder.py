@@ -62,7 +62,7 @@ class Folder:
         return Folder(given)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
-        """Notes what the sweep is, or checks that it is still the same. Raises ValueError."""
+        """Keeps what the sweep is, or checks that it is still the same. Raises ValueError."""
         for name, value in facts.items():
             text = json.dumps(value, sort_keys=True)
             known = self.database.meta(name)
@@ -71,12 +71,12 @@ class Folder:
         self.database.set_meta({name: json.dumps(value, sort_keys=True) for name, value in facts.items()})
 
     def fact(self, name: str) -> Any:
-        """What ``begin`` or ``note`` has noted, None if nothing."""
+        """What ``begin`` or ``keep`` has kept under a name, None if nothing."""
         text = self.database.meta(name)
         return None if text is None else json.loads(text)
 
-    def note(self, name: str, value: Any) -> None:
-        """Notes a JSON value under a name."""
+    def keep(self, name: str, value: Any) -> None:
+        """Keeps a JSON value under a name."""
         self.database.set_meta({name: json.dumps(value)})
 
     def add(self, batch: int, identities: Iterable[str], made_by: str) -> None:
@@ -110,7 +110,7 @@ class Folder:
                 return None
 
     def open_after(self, point: int, count: int) -> list[Mapping[str, Any]]:
-        """The knobs of so many open points from one on, whoever has taken them."""
+        """The knobs of so many open points from one on, whether or not a process has taken them."""
         query = "SELECT identity FROM points WHERE status IS NULL AND id >= ? ORDER BY id LIMIT ?"
         return [json.loads(identity) for (identity,) in self.database.rows(query, (point, count))]
 
@@ -130,7 +130,7 @@ class Folder:
             )
 
     def give_back(self, point: int) -> None:
-        """Leaves a point to whoever goes on."""
+        """Makes a point of this process free again, for another process or a later run."""
         with self.database.change() as write:
             write.execute("UPDATE points SET owner = NULL WHERE id = ? AND status IS NULL", (point,))
 
@@ -148,22 +148,23 @@ class Folder:
         where, bound = ("", ()) if batch is None else (" WHERE batch = ?", (batch,))
         query = f"SELECT id, identity, status, reason, outcome FROM points{where} ORDER BY id"
         rows = self.database.rows(query, bound)
-        return [
-            Point(found, json.loads(identity), status, reason or "", json.loads(outcome or "{}"))
-            for found, identity, status, reason, outcome in rows
-        ]
+        return [_point(*row) for row in rows]
 
     def find(self, identity: str) -> Point | None:
         """The point of this identity."""
         query = "SELECT id, identity, status, reason, outcome FROM points WHERE identity = ?"
-        for found, text, status, reason, outcome in self.database.rows(query, (identity,)):
-            return Point(found, json.loads(text), status, reason or "", json.loads(outcome or "{}"))
-        return None
+        rows = self.database.rows(query, (identity,))
+        return _point(*rows[0]) if rows else None
 
     def close(self) -> None:
         """Ends the work of this process on the folder."""
         self.owner.close()
         self.database.close()
+
+
+def _point(found: int, identity: str, status: str | None, reason: str | None, outcome: str | None) -> Point:
+    """A point of its columns in the database."""
+    return Point(found, json.loads(identity), status, reason or "", json.loads(outcome or "{}"))
 
 
 _DIFFERENT = {

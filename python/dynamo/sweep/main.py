@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,17 @@ def _display() -> Any:
     return Display(sys.stderr is not None and sys.stderr.isatty())
 
 
-class _interruptible:
+@contextmanager
+def _interruptible(folder: str) -> Iterator[None]:
     """Says how to go on with a sweep that Ctrl-C has interrupted, if it had begun."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    try:
+        yield
+    except KeyboardInterrupt:
         from dynamo.sweep.folder import POINTS_FILE
 
-        if kind is KeyboardInterrupt and Path(self._folder, POINTS_FILE).exists():
-            console.say(f"go on with: python -m dynamo.sweep resume {self._folder}")
+        if Path(folder, POINTS_FILE).exists():
+            console.say(f"go on with: python -m dynamo.sweep resume {folder}")
+        raise
 
 
 def _present(found: Any) -> int:
@@ -98,13 +96,11 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from dynamo import _core
     from dynamo.sweep import figures, report, sweep
     from dynamo.sweep.page import measured
 
     found = sweep.load(options.directory)
-    known = figures.names(_core.foresee([])["keys"])
-    overlay = [] if options.measured is None else measured.read(options.measured, found.content, known)
+    overlay = [] if options.measured is None else measured.read(options.measured, found.content, figures.names())
     if options.json:
         console.print_text(json.dumps(found.content))
         return 0

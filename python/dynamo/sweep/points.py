@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynamo._core import objectfile, values
 from dynamo.sweep import keys
-from dynamo.sweep.spec import FIND_MIN_GPUS
-
-if TYPE_CHECKING:
-    from dynamo.sweep.spec import Spec
+from dynamo.sweep.expressions import Absent
+from dynamo.sweep.spec import FIND_MIN_GPUS, Spec
 
 Knobs = Mapping[str, Any]
 ROUND_ROBIN = "round_robin"
@@ -140,8 +138,6 @@ def plain(run: Mapping[str, Any]) -> dict[str, Any]:
 
 def lookup(spec: Spec, knobs: Knobs, known: Mapping[str, Any]) -> Callable[[str], Any]:
     """A function that gives the value of a name in ``where``."""
-    from dynamo.sweep.expressions import Absent
-
     settings = settings_of(spec, knobs)
     shape = topology(spec.run, settings)
     ignored = _ignored(spec, settings)
@@ -153,13 +149,9 @@ def lookup(spec: Spec, knobs: Knobs, known: Mapping[str, Any]) -> Callable[[str]
             return shape
         if name in knobs:
             return knobs[name]
-        if name not in settings and ignored(name):
+        if ignored(name):
             raise Absent(name)
-        if name in settings:
-            if ignored(name):
-                raise Absent(name)
-            return settings[name]
-        return _given(spec.run, name)
+        return settings[name] if name in settings else _given(spec.run, name)
 
     return value
 
@@ -179,6 +171,11 @@ def _given(run: Mapping[str, Any], name: str) -> Any:
 def label(value: Any) -> str:
     """A value of a knob as tables show it."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def words(knobs: Knobs) -> str:
+    """All knobs of a point in one line."""
+    return " ".join(f"{name}={label(value)}" for name, value in knobs.items())
 
 
 def identity(knobs: Knobs) -> str:

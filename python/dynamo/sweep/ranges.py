@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dynamo._core import spelling, values
@@ -38,6 +39,12 @@ class Knob:
     def sets(self, value: Any) -> Mapping[str, Any]:
         """The keys that a value of this knob sets, and to what."""
         return {self.name: value} if self.settings is None else self.settings[value]
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """All keys that its values set."""
+        each = [{self.name}] if self.settings is None else self.settings.values()
+        return frozenset().union(*each)
 
 
 def parse(name: str, given: object) -> Knob:
@@ -102,7 +109,7 @@ def _parse_range(where: str, name: str, given: Mapping[str, Any], *, log: bool) 
         found = _stepped(where, low, high, step, log=log)
     else:
         found = _spread(low, high, _count(where, low, high, points, log=log), log=log)
-    if integer and all(float(value).is_integer() for value in (step or 1,)):
+    if integer and float(step or 1).is_integer():
         found = list(dict.fromkeys(round(value) for value in found))
     free = Interval(low, high, log, integer) if points is None and step is None else None
     return Knob(name, tuple(found), free)

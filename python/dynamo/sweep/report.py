@@ -13,6 +13,7 @@ from typing import Any
 from dynamo.replay import files
 from dynamo.sweep import page, points, reasons
 from dynamo.sweep.page.measured import Measured
+from dynamo.sweep.sla import bound_of
 
 JSON_FILE, TEXT_FILE, CSV_FILE, PARQUET_FILE = "report.json", "report.txt", "points.csv", "points.parquet"
 PAGE_FILE, RUN_PAGES = "report.html", "runs"
@@ -141,10 +142,7 @@ def _doubts(front: Sequence[Mapping[str, Any]]) -> list[str]:
         for verdict in point["sla"]:
             if verdict["met"] and not verdict["sure"]:
                 low, high = point["intervals"][verdict["figure"]]
-                bound = f"<= {verdict['at_most']:g}" if "at_most" in verdict else f">= {verdict['at_least']:g}"
-                lines.append(
-                    f"Not sure in row {row}: {verdict['figure']} {bound}, with 95 % from {low:.5g} to {high:.5g}"
-                )
+                lines.append(f"Not sure in row {row}: {bound_of(verdict)}, with 95 % from {low:.5g} to {high:.5g}")
     return lines
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dynamo.sweep import points
+from dynamo.sweep.evaluate import figure
 from dynamo.sweep.folder import Folder, Point
 from dynamo.sweep.owners import exclusive
 from dynamo.sweep.ranges import Knob
+from dynamo.sweep.sla import bound_of
 from dynamo.sweep.spec import NSGA2, QMC, Spec
 
 JOURNAL_FILE = "optuna.journal"
@@ -114,9 +116,9 @@ class Sampled:
         """The objectives of a point, None if it has no figures."""
         figures = point.outcome.get("figures", {})
         found = [figures.get(objective.figure) for objective in self._spec.objectives]
-        if any(number is None for number in found):
+        if None in found:
             return None
-        return [number[0] if isinstance(number, list) else number for number in found]
+        return [figure(number).mean for number in found]
 
 
 def _optuna() -> Any:
@@ -163,11 +165,8 @@ def _violation(point: Point) -> list[float]:
 def _excess(verdict: Mapping[str, Any]) -> float:
     if verdict["met"]:
         return 0.0
-    limit: float = verdict.get("at_most", verdict.get("at_least"))
     value: float | None = verdict["value"]
-    if value is None:
-        return 1e9
-    return abs(value - limit) / abs(limit) if limit else abs(value - limit)
+    return 1e9 if value is None else bound_of(verdict).excess(value)
 
 
 def _violations(trial: Any) -> Sequence[float]:

@@ -45,7 +45,7 @@ class Grid:
         if folder.fact("grid") is not None:
             return False
         folder.add(0, self._identities(), made_by)
-        folder.note("grid", True)
+        folder.keep("grid", True)
         self.total = sum(folder.counts().values())
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,12 @@ class Bound:
         """How far a number is beyond the bound, as a part of the limit; 0 or less within it."""
         over = number - self.limit if self.at_most else self.limit - number
         return over / abs(self.limit) if self.limit else over
+
+
+def bound_of(verdict: Mapping[str, Any]) -> Bound:
+    """The bound of a verdict that ``to_json`` has made."""
+    at_most = "at_most" in verdict
+    return Bound(verdict["figure"], verdict["at_most" if at_most else "at_least"], at_most)
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Verdict:
         return f"{self.bound}: {got}"
 
 
-def parse(given: object, known: Collection[str]) -> tuple[Bound, ...]:
+def parse(given: object) -> tuple[Bound, ...]:
     """Reads ``sla``, an object from figures to limits. Raises ValueError.
 
     Nothing may be rejected unless it says otherwise: a deployment that turns requests away does not serve the workload.
@@ -71,7 +77,7 @@ def parse(given: object, known: Collection[str]) -> tuple[Bound, ...]:
         raise ValueError(f"sla: got {values.show(given)}, want an object such as {{p99_ttft_ms: 2000}}")
     bounds = []
     for name, limit in given.items():
-        figures.check("sla", str(name), known)
+        figures.check("sla", str(name))
         bounds += _bounds(str(name), limit)
     if not any(bound.figure == "rejected_requests" for bound in bounds):
         bounds.insert(0, Bound("rejected_requests", 0, True))

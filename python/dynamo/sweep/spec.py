@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dynamo._core import objectfile, spelling, values
@@ -74,10 +75,7 @@ class Spec:
     @property
     def grid_size(self) -> int:
         """How many combinations of values there are."""
-        size = 1
-        for knob in self.search:
-            size *= len(knob.values)
-        return size
+        return math.prod(len(knob.values) for knob in self.search)
 
     def identity(self) -> dict[str, Any]:
         """What decides the results: the specification without how it is carried out."""
@@ -87,22 +85,19 @@ class Spec:
 Given: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 
 
-def load(given: Given, report_keys: Collection[str]) -> Spec:
-    """Reads a specification: an object, or the path of a YAML or JSON file. Raises ValueError or FileNotFoundError.
-
-    ``report_keys`` are those that reports of runs may have.
-    """
+def load(given: Given) -> Spec:
+    """Reads a specification: an object, or the path of a YAML or JSON file. Raises ValueError or FileNotFoundError."""
     if isinstance(given, Mapping):
-        return _parse(values.json_object("spec", given), figures.names(report_keys))
+        return _parse(values.json_object("spec", given))
     path = values.path("spec", given)
     found = objectfile.read("spec", path)
     try:
-        return _parse(found, figures.names(report_keys))
+        return _parse(found)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _parse(given: dict[str, Any], known: Collection[str]) -> Spec:
+def _parse(given: dict[str, Any]) -> Spec:
     for key in given:
         if key not in _KEYS:
             near = spelling.nearest(key, _KEYS)
@@ -121,8 +116,8 @@ def _parse(given: dict[str, Any], known: Collection[str]) -> Spec:
         run=run,
         search=search,
         where=_where(given.get("where"), search),
-        sla=sla.parse(given.get("sla"), known),
-        objectives=_objectives(given.get("objectives"), load, known),
+        sla=sla.parse(given.get("sla")),
+        objectives=_objectives(given.get("objectives"), load),
         seeds=seeds,
         bootstrap=bootstrap,
         load=load,
@@ -187,8 +182,7 @@ def _search(given: object, run: Mapping[str, Any]) -> tuple[Knob, ...]:
     knobs = tuple(ranges.parse(str(name), value) for name, value in given.items())
     owners: dict[str, str] = {}
     for knob in knobs:
-        found = {key for value in knob.values for key in knob.sets(value)}
-        for key in sorted(found):
+        for key in sorted(knob.keys):
             keys.check(f"search: {knob.name}" if knob.settings else "search", key)
             if key in owners:
                 raise ValueError(f"search: {key} is set by {owners[key]} and by {knob.name}, want it once")
@@ -199,13 +193,18 @@ def _search(given: object, run: Mapping[str, Any]) -> tuple[Knob, ...]:
     return knobs
 
 
+def _varied(knobs: Sequence[Knob]) -> frozenset[str]:
+    """The keys that knobs set."""
+    return frozenset().union(*(knob.keys for knob in knobs))
+
+
 def _check_topology(knobs: Sequence[Knob], owners: Collection[str], run: Mapping[str, Any]) -> None:
     shapes = {
-        value
+        knob.sets(value)[keys.TOPOLOGY]
         for knob in knobs
-        for label in knob.values
-        for key, value in knob.sets(label).items()
-        if key == keys.TOPOLOGY
+        if keys.TOPOLOGY in knob.keys
+        for value in knob.values
+        if keys.TOPOLOGY in knob.sets(value)
     }
     for shape in shapes - {keys.AGG, keys.DISAGG}:
         raise ValueError(f"search: topology: got {values.show(shape)}, want {keys.AGG} or {keys.DISAGG}")
@@ -233,31 +232,30 @@ def _where(given: object, search: Sequence[Knob]) -> tuple[Expression, ...]:
         return ()
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"where: got {values.show(given)}, want a condition such as gpus <= 16, or a list of them")
-    known = {*_FACTS, *keys.names(), *(knob.name for knob in search)}
-    known |= {key for knob in search for value in knob.values for key in knob.sets(value)}
+    known = {*_FACTS, *keys.names(), *(knob.name for knob in search), *_varied(search)}
     return tuple(expressions.parse(text, known) for text in texts)
 
 
-def _objectives(given: object, load: Load | None, known: Collection[str]) -> tuple[Objective, ...]:
+def _objectives(given: object, load: Load | None) -> tuple[Objective, ...]:
     if given is None:
         first = {FIND_MAX_RATE: "arrival_rps_per_gpu", FIND_MIN_GPUS: "gpus"}.get(load.kind if load else "")
         given = [first or "output_tok_s_per_gpu", "tok_s_per_user"]
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise ValueError(f"objectives: got {values.show(given)}, want a list of figures")
-    found = tuple(_objective(item, known) for item in given)
+    found = tuple(_objective(item) for item in given)
     if len({objective.figure for objective in found}) < len(found):
         raise ValueError("objectives: a figure is given twice, want each once")
     return found
 
 
-def _objective(given: object, known: Collection[str]) -> Objective:
+def _objective(given: object) -> Objective:
     if isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in ("maximize", "minimize"):
         ((way, name),) = given.items()
-        figures.check("objectives", str(name), known)
+        figures.check("objectives", str(name))
         return Objective(str(name), way == "maximize")
     if not isinstance(given, str):
         raise ValueError(f"objectives: got {values.show(given)}, want a figure, {{maximize: it}} or {{minimize: it}}")
-    figures.check("objectives", given, known)
+    figures.check("objectives", given)
     maximize = figures.maximizes(given)
     if maximize is None:
         raise ValueError(f"objectives: {given}: want {{maximize: {given}}} or {{minimize: {given}}}")
@@ -313,7 +311,7 @@ def _load(given: object, run: Mapping[str, Any], search: Sequence[Knob]) -> Load
     for key in options:
         if key not in allowed:
             raise ValueError(f"load: {kind}: unknown key {values.show(key)}, {spelling.offer(str(key), allowed)}")
-    taken = {key for knob in search for value in knob.values for key in knob.sets(value)} | set(run)
+    taken = _varied(search) | set(run)
     wanted = ("arrival_speedup_ratio",) if kind == FIND_MAX_RATE else ("num_workers", *keys.POOLS)
     for name in (*wanted, "replay_concurrency"):
         if name in taken:
@@ -365,7 +363,7 @@ def _with_sampler(spec: Spec, limit: int) -> Spec:
         return spec
     sampler = NSGA2 if spec.sampler == GRID else spec.sampler
     points = spec.points or max(1, min(size // 10, limit // 10))
-    return Spec(**{**vars(spec), "sampler": sampler, "points": points})
+    return replace(spec, sampler=sampler, points=points)
 
 
 def _choice(given: Mapping[str, Any], key: str, choices: Sequence[str], default: str) -> str:

@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
 
 class Database:
-    """A SQLite file that threads and processes share. Its errors become OSError, with the path."""
+    """A SQLite file that threads and processes share. Its errors become StoreError, with the path."""
 
     def __init__(self, path: Path, tables: str) -> None:
         self.path = path

@@ -25,13 +25,11 @@ def describe(spec: Spec, folder: Folder) -> dict[str, Any]:
     """All that a report of a sweep shows."""
     found = folder.points()
     candidates = [candidate for point in found if (candidate := _candidate(spec, point)) is not None]
-    shapes = sorted({candidate.topology for candidate in candidates})
-    fronts = {"all": analysis.front(candidates, spec.objectives)}
-    hulls = {"all": analysis.hull(candidates, spec.objectives)}
-    for shape in shapes:
-        of_shape = [candidate for candidate in candidates if candidate.topology == shape]
-        fronts[shape] = analysis.front(of_shape, spec.objectives)
-        hulls[shape] = analysis.hull(of_shape, spec.objectives)
+    groups = {"all": candidates}
+    for shape in sorted({candidate.topology for candidate in candidates}):
+        groups[shape] = [candidate for candidate in candidates if candidate.topology == shape]
+    fronts = {name: analysis.front(of, spec.objectives) for name, of in groups.items()}
+    hulls = {name: analysis.hull(of, spec.objectives) for name, of in fronts.items()}
     on_front = {candidate.id for candidate in fronts["all"]}
     return {
         "schema": SCHEMA,

@@ -7,9 +7,10 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamo import _core
 from dynamo._core import values
@@ -23,7 +24,7 @@ from dynamo.sweep.search import open_search
 from dynamo.sweep.simulate import Traces
 from dynamo.sweep.spec import Given, Spec, trace_files
 from dynamo.sweep.spec import load as load_spec
-from dynamo.sweep.store import FAILED, TIMED_OUT, Store
+from dynamo.sweep.store import FAILED, TIMED_OUT, Store, StoreError
 from dynamo.sweep.team import OnProgress, Team
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # Combinations that are looked at before anything is written, to tell a mistake in the run from one in some points.
 _MOST_TRIED = 64
+
+_Opened = TypeVar("_Opened")
 
 
 class Sweep:
@@ -112,7 +115,7 @@ def run(
         FileNotFoundError: An input file is missing.
         RuntimeError: The results cannot be kept, for instance because the disk is full.
     """
-    checked = load_spec(spec, _core.foresee([])["keys"])
+    checked = load_spec(spec)
     checked = _overridden(checked, executor, jobs, address)
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="dynosim-sweep-") as folder:
@@ -162,7 +165,7 @@ def _spec_of(folder: Folder) -> Spec:
     given = folder.fact("given")
     if given is None:
         raise ValueError(f"{folder.path}: its sweep has not begun, want python -m dynamo.sweep run")
-    return load_spec(given, _core.foresee([])["keys"])
+    return load_spec(given)
 
 
 def _overridden(spec: Spec, executor: str | None, jobs: int | None, address: str | None) -> Spec:
@@ -171,7 +174,7 @@ def _overridden(spec: Spec, executor: str | None, jobs: int | None, address: str
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
         return spec
-    return load_spec({**spec.given, **changed}, _core.foresee([])["keys"])
+    return load_spec({**spec.given, **changed})
 
 
 def _carry_out(
@@ -187,28 +190,22 @@ def _carry_out(
         bootstrap.check(spec)
     inputs = {name: _hash(name) for name in trace_files(spec.run)}
     search, traces = open_search(spec), Traces()
-    executor = open_executor(spec, traces)
-    try:
+    with ExitStack() as held:
+        executor = held.enter_context(closing(open_executor(spec, traces)))
         _try_out(spec, traces)
-        folder = _opened(spec, path, inputs, store)
-        try:
-            results = Store(store or path / RESULTS_FILE)
-            try:
-                runs = Runs(results, executor, traces)
-                draws = _draws(spec, path)
-                folder.reopen(versions.core(), again)
-                evaluator = Evaluator(spec, runs, draws)
-                Team(spec, folder, runs, evaluator, search, versions.core()).work(executor.slots, on_progress)
-            finally:
-                results.close()
-            content, simulated = summary.describe(spec, folder), runs.carried_out
-        finally:
-            folder.close()
-    finally:
-        executor.close()
+        # Before the folder is made: a store that is refused must not leave one behind.
+        shared = None if store is None else held.enter_context(closing(_open("--store", Store, store)))
+        folder = held.enter_context(closing(_begun(spec, path, inputs, store)))
+        results = shared or held.enter_context(closing(_open("-o", Store, path / RESULTS_FILE)))
+        runs = Runs(results, executor, traces)
+        draws = _draws(spec, path)
+        folder.reopen(versions.core(), again)
+        evaluator = Evaluator(spec, runs, draws)
+        Team(spec, folder, runs, evaluator, search, versions.core()).work(executor.slots, on_progress)
+        content = summary.describe(spec, folder)
     if keeps:
         report.write(content, path)
-    return Sweep(content, path if keeps else None, simulated, executor.place())
+    return Sweep(content, path if keeps else None, runs.carried_out, executor.place())
 
 
 def _draws(spec: Spec, path: Path) -> list[dict[str, Any]]:
@@ -228,17 +225,24 @@ def _hash(path: str) -> str:
         raise ValueError(f"run: trace: cannot read {path}: {error.strerror}") from None
 
 
-def _opened(spec: Spec, path: Path, inputs: Mapping[str, str], store: Path | None) -> Folder:
-    """The folder of this sweep, made if it is not there. Raises ValueError if it is that of another one."""
+def _open(option: str, kind: Callable[[Path], _Opened], path: Path) -> _Opened:
+    """Opens what an option names. Raises ValueError with the option: nothing has run that could be lost."""
     try:
-        folder = Folder(path)
+        return kind(path)
     except OSError as error:
-        raise ValueError(f"-o: cannot write to {str(path)!r}: {error.strerror}") from None
+        raise ValueError(f"{option}: cannot write to {str(path)!r}: {error.strerror}") from None
+    except StoreError as error:
+        raise ValueError(f"{option}: {error}, want another file or folder") from None
+
+
+def _begun(spec: Spec, path: Path, inputs: Mapping[str, str], store: Path | None) -> Folder:
+    """The folder of this sweep, made if it is not there. Raises ValueError if it is that of another one."""
+    folder = _open("-o", Folder, path)
     try:
         folder.begin({"spec": spec.identity(), "inputs": inputs, "store": None if store is None else str(store)})
         if folder.fact("given") is None:
-            folder.note("cwd", os.getcwd())
-            folder.note("given", dict(spec.given))
+            folder.keep("cwd", os.getcwd())
+            folder.keep("given", dict(spec.given))
             files.write_whole(path / SPEC_FILE, json.dumps(spec.given, indent=1) + "\n")
     except BaseException:
         folder.close()

@@ -49,7 +49,7 @@ class Team:
         try:
             while True:
                 self._round(slots, show)
-                if self._folder.open_points():  # others are at it
+                if self._folder.open_points():  # other processes have taken them
                     self._stopping.wait(_OTHERS_SECONDS)
                 elif not self._search.extend(self._folder, self._made_by):
                     break
@@ -118,17 +118,16 @@ class Team:
         self._folder.finish(point.id, finished)
         with self._lock:
             self._finished += 1
-            self._note_best(point, finished)
+            self._keep_best(point, finished)
 
-    def _note_best(self, point: Point, finished: Finished) -> None:
+    def _keep_best(self, point: Point, finished: Finished) -> None:
         objective = self._spec.objectives[0]
         plain: Any = finished.outcome.get("figures", {}).get(objective.figure)
         if finished.status != OK or plain is None:
             return
         number = figure(plain).mean
         if self._best is None or ((number > self._best[0]) == objective.maximize and number != self._best[0]):
-            knobs = " ".join(f"{name}={points.label(value)}" for name, value in point.knobs.items())
-            self._best = (number, f"best {objective.figure} {number:.5g} ({knobs})")
+            self._best = (number, f"best {objective.figure} {number:.5g} ({points.words(point.knobs)})")
 
     def _progress(self) -> Progress:
         counts = self._folder.counts()

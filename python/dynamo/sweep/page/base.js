@@ -9,6 +9,13 @@ const figure = (point, name) => column.has(name) ? point.figures[column.get(name
 const interval = (point, name) => point.intervals && column.has(name) ? point.intervals[column.get(name)] : null;
 const title = name => data.titles[name] || name;
 const isNumber = value => typeof value === "number";
+const isMissing = value => value === null || value === undefined;
+
+// Orders values of a column: numbers, then texts.
+function inOrder(a, b) {
+  if (isNumber(a) || isNumber(b)) return isNumber(a) && isNumber(b) ? a - b : isNumber(a) ? -1 : 1;
+  return String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0;
+}
 
 // Any column of a point: a knob, a figure, or what it is otherwise.
 function value(point, name) {
@@ -18,7 +25,7 @@ function value(point, name) {
 }
 
 function shown(number) {
-  if (number === null || number === undefined) return "–";
+  if (isMissing(number)) return "–";
   if (!isNumber(number)) return number;
   const size = Math.abs(number);
   if (size !== 0 && (size < 1e-4 || size >= 1e12)) return number.toExponential(3);
@@ -27,7 +34,7 @@ function shown(number) {
 }
 
 // Settings are written as they are in a specification: 16384.
-const plain = found => found === null || found === undefined ? "–" : String(found);
+const plain = found => isMissing(found) ? "–" : String(found);
 
 function withInterval(number, ends) {
   return ends && ends[0] < ends[1] ? `${shown(number)} (${shown(ends[0])} to ${shown(ends[1])})` : shown(number);
@@ -74,6 +81,8 @@ function shape(kind, size) {
 const DIAMOND = 3;
 const topology = point => data.topologies.indexOf(point.topology) % 3;
 const isIn = point => point.status === "ok";
+// Marks are drawn in this order, the selected point on top.
+const layer = point => (point.id === state.selected ? 3 : point.front ? 2 : isIn(point) ? 1 : 0);
 
 // The points that the filter and the check box leave.
 const visible = () => data.points.filter(point => (isIn(point) || state.missed) && state.accepts(point));

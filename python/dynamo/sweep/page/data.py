@@ -56,7 +56,7 @@ def _chosen(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     every: list[Mapping[str, Any]] = content["points"]
     if len(every) <= MOST_POINTS:
         return every
-    kept = {point for ids in (*content["hulls"].values(), *content["fronts"].values()) for point in ids}
+    kept = {point for ids in content["fronts"].values() for point in ids}
     others = [point["id"] for point in every if point["id"] not in kept]
     room = max(0, MOST_POINTS - len(kept))
     kept.update(others[at * len(others) // room] for at in range(room))

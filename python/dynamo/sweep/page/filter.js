@@ -9,6 +9,9 @@ const known = new Set([...data.knobs, ...data.figures, "id", "status", "topology
 const haystacks = new Map(data.points.map(point =>
   [point.id, [point.status, point.topology, point.reason || "", knobText(point)].join(" ").toLowerCase()]));
 
+// Its terms, with what is in double quotes in one piece.
+const filterWords = () => filterBox.value.match(/(?:"[^"]*"|[^\s"])+/g) || [];
+
 function term(text) {
   const parts = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.*)$/.exec(text);
   if (!parts) {
@@ -19,7 +22,7 @@ function term(text) {
   if (!known.has(name)) return null;
   return point => {
     const found = value(point, name);
-    if (found === null || found === undefined) return sign === "!=";
+    if (isMissing(found)) return sign === "!=";
     const number = wanted.trim() === "" ? NaN : Number(wanted);
     if (isNumber(found)) return !Number.isNaN(number) && comparisons[sign](found, number);
     return comparisons[sign](String(found), wanted);
@@ -27,7 +30,7 @@ function term(text) {
 }
 
 function applyFilter() {
-  const words = filterBox.value.match(/(?:"[^"]*"|[^\s"])+/g) || [];
+  const words = filterWords();
   const terms = words.map(term), unknown = words[terms.indexOf(null)];
   state.accepts = point => terms.every(test => test === null || test(point));
   const count = visible().length;
@@ -40,7 +43,7 @@ function applyFilter() {
 // Adds a comparison to the filter, or takes it away again.
 function toggleTerm(name, wanted) {
   const text = /\s/.test(wanted) ? `${name}="${wanted}"` : `${name}=${wanted}`;
-  const words = filterBox.value.match(/(?:"[^"]*"|[^\s"])+/g) || [];
+  const words = filterWords();
   filterBox.value = (words.includes(text) ? words.filter(word => word !== text) : [...words, text]).join(" ");
   applyFilter();
 }

@@ -5,7 +5,7 @@ const AXIS = { top: 58, height: 240, bottom: 16, side: 62, apart: 112, values: 8
 const NONE = "–";
 
 function axisOf(name, points) {
-  const at = point => { const found = value(point, name); return found === null || found === undefined ? NONE : found; };
+  const at = point => { const found = value(point, name); return isMissing(found) ? NONE : found; };
   const distinct = [...new Set(points.map(at))];
   const numeric = distinct.every(isNumber);
   const low = AXIS.top + AXIS.height, isKnob = data.knobs.includes(name);
@@ -13,7 +13,7 @@ function axisOf(name, points) {
     const [from, to] = extent(distinct), y = number => low - (number - from) / (to - from) * AXIS.height;
     return { name, labels: ticks(from, to, 5).map(number => ({ text: shown(number), y: y(number), term: null })), y: point => y(at(point)) };
   }
-  distinct.sort((a, b) => (isNumber(a) && isNumber(b) ? a - b : isNumber(a) ? -1 : isNumber(b) ? 1 : a < b ? -1 : 1));
+  distinct.sort(inOrder);
   const y = found => low - (distinct.length > 1 ? distinct.indexOf(found) / (distinct.length - 1) : 0.5) * AXIS.height;
   return { name, labels: distinct.map(found => ({ text: isKnob ? plain(found) : shown(found), y: y(found), term: isKnob && found !== NONE ? String(found) : null })), y: point => y(at(point)) };
 }
@@ -32,8 +32,7 @@ function drawParallel() {
   const x = at => axes.length > 1 ? AXIS.side + at * (width - 2 * AXIS.side) / (axes.length - 1) : width / 2;
   const height = AXIS.top + AXIS.height + AXIS.bottom;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Parallel coordinates" });
-  const order = point => (point.id === state.selected ? 3 : point.front ? 2 : isIn(point) ? 1 : 0);
-  for (const point of points.sort((a, b) => order(a) - order(b))) chart.append(lineOf(point, axes, x));
+  for (const point of points.sort((a, b) => layer(a) - layer(b))) chart.append(lineOf(point, axes, x));
   axes.forEach((axis, at) => chart.append(...axisMarks(axis, x(at))));
   parallelBox.replaceChildren(chart);
 }

@@ -41,8 +41,7 @@ function drawPareto() {
     "aria-label": `${title(state.y)} against ${title(state.x)}, ${found.points.length} points. Arrow keys select.`,
     onpointermove: hover, onpointerleave: () => { tip.hidden = true; }, onclick: click, onkeydown: walk,
   }, ...frame(width, height, [x0, x1], [y0, y1], px, py), ...hullLines(px, py));
-  const order = at => (at.point.id === state.selected ? 3 : at.point.front ? 2 : isIn(at.point) ? 1 : 0);
-  for (const at of found.points.sort((a, b) => order(a) - order(b))) chart.append(...pointMarks(at, px, py));
+  for (const at of found.points.sort((a, b) => layer(a.point) - layer(b.point))) chart.append(...pointMarks(at, px, py));
   for (const at of found.measured) chart.append(...measuredMarks(at, px, py));
   paretoBox.replaceChildren(chart, tip);
   if (focused) chart.focus();

@@ -7,11 +7,10 @@ function sorted(points) {
   const { name, down } = state.sort;
   const first = data.objectives[0];
   const by = name || first.figure, reverse = name ? down : first.maximize;
-  const compare = (a, b) => isNumber(a) && isNumber(b) ? a - b : isNumber(a) ? -1 : isNumber(b) ? 1 : String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0;
   return points.sort((one, other) => {
-    const a = value(one, by), b = value(other, by), none = v => v === null || v === undefined;
-    if (none(a) || none(b)) return none(a) - none(b) || one.id - other.id; // Without the figure: last in either order.
-    return (reverse ? -1 : 1) * compare(a, b) || one.id - other.id;
+    const a = value(one, by), b = value(other, by);
+    if (isMissing(a) || isMissing(b)) return isMissing(a) - isMissing(b) || one.id - other.id; // Without the figure: last in either order.
+    return (reverse ? -1 : 1) * inOrder(a, b) || one.id - other.id;
   });
 }
 
