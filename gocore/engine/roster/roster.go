@@ -39,10 +39,10 @@ func Queued[R any](queue *deque.Deque[R], state func(R) engine.RequestState) (p 
 	return p
 }
 
-// Spares are requests that are over, for use by new ones. The zero value is ready.
+// Spares are requests, or batches, that are over, for use by new ones. The zero value is ready.
 type Spares[R any] struct{ spares []*R }
 
-// Take returns a request that is over, or a new one.
+// Take returns one that is over, as it was left, or a new one.
 func (s *Spares[R]) Take() *R {
 	if n := len(s.spares); n > 0 {
 		r := s.spares[n-1]
@@ -52,5 +52,5 @@ func (s *Spares[R]) Take() *R {
 	return new(R)
 }
 
-// Put keeps a request that is over.
+// Put keeps one that is over.
 func (s *Spares[R]) Put(r *R) { s.spares = append(s.spares, r) }

@@ -31,10 +31,7 @@ type prefill struct {
 func (b *batch) empty() bool { return len(b.prefills) == 0 && len(b.decodes) == 0 }
 
 func (s *Scheduler) newBatch() *batch {
-	b := new(batch)
-	if n := len(s.spares); n > 0 {
-		b, s.spares = s.spares[n-1], s.spares[:n-1]
-	}
+	b := s.spares.Take()
 	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0]}
 	return b
 }

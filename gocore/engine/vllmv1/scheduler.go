@@ -38,7 +38,7 @@ type Scheduler struct {
 
 	composing *batch // nil between compositions
 	flying    *batch // composed, and its tokens are not delivered yet; nil if there is none
-	spares    []*batch
+	spares    roster.Spares[batch]
 	composed  int // number of the batch that was composed last
 	delivered int // number of the batch whose tokens were delivered last
 
@@ -113,7 +113,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		s.discard(ahead, s.out.EndMs)
 		ahead = nil
 	}
-	s.spares = append(s.spares, b)
+	s.spares.Put(b)
 	s.flying = ahead
 	if s.observed || s.trace != nil {
 		s.takeEvents()
@@ -153,7 +153,7 @@ func (s *Scheduler) discard(b *batch, atMs float64) {
 	if b.preempted > 0 && s.shapes != nil {
 		s.shapes(engine.Shape{StartMs: atMs, EndMs: atMs, InUse: b.durations.inUse, PreemptedRequests: b.preempted})
 	}
-	s.spares = append(s.spares, b)
+	s.spares.Put(b)
 }
 
 // takeEvents reports what happened to the pool; a block can be hit from the moment it is registered.
