@@ -27,13 +27,14 @@ func States[R any](requests []R, byOrder func(a, b R) int, state func(R) engine.
 	return states
 }
 
-// Queued counts requests that wait: for their prompt, or to go on after a preemption.
-func Queued[R any](queue *deque.Deque[R], state func(R) engine.RequestState) (p engine.Phases) {
+// Queued counts requests that wait: for their prompt, or to decode. waits tells how many tokens a request has, and whether it
+// waits to decode.
+func Queued[R any](queue *deque.Deque[R], waits func(R) (tokens int, decodes bool)) (p engine.Phases) {
 	for i := range queue.Len() {
-		if r := state(queue.At(i)); r.Preempted() {
-			p.AddDecode(r.PromptTokens + r.Generated)
+		if tokens, decodes := waits(queue.At(i)); decodes {
+			p.AddDecode(tokens)
 		} else {
-			p.AddPrefill(r.PromptTokens, r.PromptTokens, 0)
+			p.AddPrefill(tokens, tokens, 0)
 		}
 	}
 	return p
