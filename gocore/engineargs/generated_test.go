@@ -70,11 +70,9 @@ func worksWith(f field) string {
 	if f.use == offload {
 		only = append(only, "nothing yet (live workers refuse it)")
 	}
-	if f.aic && f.backend == "" {
-		only = append(only, "`aic_backend`")
-	}
-	if f.backend != "" {
-		only = append(only, "`aic_backend` "+f.backend+" without `num_gpu_blocks`")
+	if f.aic {
+		backend := strings.TrimSpace("`aic_backend` " + f.backend)
+		only = append(only, backend+map[bool]string{true: " without `num_gpu_blocks`"}[f.pool])
 	}
 	if f.without != "" {
 		only = append(only, "no `"+f.without+"`")
