@@ -62,7 +62,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		args:     args,
 		rules:    args.SGLang,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
 		stepwise: setup.Stepwise,
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),

@@ -60,7 +60,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		rules:      args.VLLM,
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
-		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:      args.Clock(setup.Model),
 		trace:      setup.Trace,
 		shapes:     setup.Shapes,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
