@@ -253,24 +253,13 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "without aic_backend"
 	case f.without != "" && o.Given(f.without):
 		return "with " + f.without
-	case f.Name == "kv_pool_scale" && !estimatesPool(o):
+	case f.pool && !estimatesPool(o):
 		return "with num_gpu_blocks"
-	case f.backend != "":
-		return fractionInVain(o, f.backend)
+	case f.backend != "" && o.Text("aic_backend") != f.backend:
+		return "with aic_backend " + o.Text("aic_backend")
 	default:
 		return ""
 	}
-}
-
-// fractionInVain is inVain for the share of GPU memory that the KV pool of a backend is estimated from.
-func fractionInVain(o *strictjson.Object, backend string) string {
-	if !estimatesPool(o) {
-		return "with num_gpu_blocks"
-	}
-	if o.Text("aic_backend") != backend {
-		return "with aic_backend " + o.Text("aic_backend")
-	}
-	return ""
 }
 
 // otherBackend tells that durations are predicted for another engine than the one that is simulated.

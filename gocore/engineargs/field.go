@@ -31,7 +31,9 @@ type field struct {
 	aic bool
 	// without names a field that leaves this one without effect, "" for none.
 	without string
-	// backend is the AIC backend for which the field bounds the memory of an estimated KV pool, "" for other fields.
+	// pool marks those of them that only the estimate of a KV pool uses, and backend is the AIC backend for which it does, "" for
+	// all.
+	pool    bool
 	backend string
 	// zeroIsUnset marks the counts of which 0 says the same as null.
 	zeroIsUnset bool
@@ -57,7 +59,7 @@ func aicRow(name string) field {
 // memoryRow starts a field with the share of GPU memory from which the KV pool of a backend is estimated.
 func memoryRow(name, backend, doc string) field {
 	memory, _ := aic.Config{Backend: backend}.Memory()
-	f := row(name, fraction, nil, doc).withAIC().implied(memory.Fraction).settable()
+	f := row(name, fraction, nil, doc).forPool().implied(memory.Fraction).settable()
 	f.backend = backend
 	return f
 }
@@ -100,6 +102,11 @@ func (f field) by(rules ...Scheduler) field {
 
 func (f field) withAIC() field {
 	f.aic = true
+	return f
+}
+
+func (f field) forPool() field {
+	f.aic, f.pool = true, true
 	return f
 }
 

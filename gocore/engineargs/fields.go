@@ -141,7 +141,7 @@ var table = []field{
 	row("decode_scale", factor, 1.0,
 		"Factor on the predicted time of decode passes.").byKeyword(),
 	row("kv_pool_scale", factor, 1.0,
-		"Factor on an estimated KV pool.").withAIC().byKeyword(),
+		"Factor on an estimated KV pool.").forPool().byKeyword(),
 	row("calibration", strictjson.Text{NonEmpty: true, Path: true}, nil,
 		"File with a profile that dynamo.calibrate wrote, or ``\"auto\"`` for the profile that comes with this package: it sets those "+
 			"of the six fields above that are left out.").byKeyword(),

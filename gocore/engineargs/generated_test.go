@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +54,7 @@ func worksWith(f field) string {
 		only = append(only, "`engine_type` "+listed(f.engines, EngineType.String))
 	}
 	if len(f.rules) > 0 {
-		only = append(only, "`scheduler` "+listed(f.rules, shortName))
+		only = append(only, "`scheduler` "+listed(f.rules, Scheduler.String))
 	}
 	if f.use == liveOnly && len(f.workers) == 0 {
 		only = append(only, "live workers")
@@ -70,11 +69,9 @@ func worksWith(f field) string {
 	if f.use == offload {
 		only = append(only, "nothing yet (live workers refuse it)")
 	}
-	if f.aic && f.backend == "" {
-		only = append(only, "`aic_backend`")
-	}
-	if f.backend != "" {
-		only = append(only, "`aic_backend` "+f.backend+" without `num_gpu_blocks`")
+	if f.aic {
+		backend := strings.TrimSpace("`aic_backend` " + f.backend)
+		only = append(only, backend+map[bool]string{true: " without `num_gpu_blocks`"}[f.pool])
 	}
 	if f.without != "" {
 		only = append(only, "no `"+f.without+"`")
@@ -91,11 +88,6 @@ func listed[T any](of []T, name func(T) string) string {
 		names[i] = name(v)
 	}
 	return strings.Join(names, " or ")
-}
-
-// shortName is the first name of a scheduler.
-func shortName(rules Scheduler) string {
-	return schedulers[slices.IndexFunc(schedulers, func(s namedScheduler) bool { return s.rules == rules })].name
 }
 
 // keep fails if a generated file is stale.

@@ -75,3 +75,8 @@ func checkTimingModel(o *strictjson.Object) error {
 	}
 	return nil
 }
+
+// Clock says how long passes of the engine take by a timing model, nil for the polynomial.
+func (a *Args) Clock(model timing.Model) timing.Clock {
+	return timing.Clock{Model: model, Speedup: a.SpeedupRatio, DecodeSpeedup: a.DecodeSpeedupRatio, Host: a.Host()}
+}

@@ -88,8 +88,8 @@ func Of(f strictjson.Field) Row {
 }
 
 // List writes rows as a JSON array whose brackets are indented so far, one line each, so that a change shows as a small
-// difference.
-func List(rows []Row, indent string) (string, error) {
+// difference. R is Row, or a type with it and more members.
+func List[R any](rows []R, indent string) (string, error) {
 	lines := make([]string, len(rows))
 	for i, row := range rows {
 		var out bytes.Buffer

@@ -29,6 +29,11 @@ type Examples struct {
 
 // Golden runs testdata/*.txt. -rewrite writes the results anew.
 func Golden(t *testing.T, examples Examples) {
+	Run(t, func(t *testing.T, d *datadriven.TestData) string { return examples.read(t, d).timeline(t) })
+}
+
+// Run is Golden for an engine that reads its examples and shows their results by itself.
+func Run(t *testing.T, show func(*testing.T, *datadriven.TestData) string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
@@ -39,7 +44,7 @@ func Golden(t *testing.T, examples Examples) {
 				if d.Cmd != "run" {
 					d.Fatalf(t, "unknown command")
 				}
-				return examples.read(t, d).timeline(t)
+				return show(t, d)
 			})
 		})
 	}

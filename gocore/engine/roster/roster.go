@@ -27,22 +27,23 @@ func States[R any](requests []R, byOrder func(a, b R) int, state func(R) engine.
 	return states
 }
 
-// Queued counts requests that wait: for their prompt, or to go on after a preemption.
-func Queued[R any](queue *deque.Deque[R], state func(R) engine.RequestState) (p engine.Phases) {
+// Queued counts requests that wait: for their prompt, or to decode. waits tells how many tokens a request has, and whether it
+// waits to decode.
+func Queued[R any](queue *deque.Deque[R], waits func(R) (tokens int, decodes bool)) (p engine.Phases) {
 	for i := range queue.Len() {
-		if r := state(queue.At(i)); r.Preempted() {
-			p.AddDecode(r.PromptTokens + r.Generated)
+		if tokens, decodes := waits(queue.At(i)); decodes {
+			p.AddDecode(tokens)
 		} else {
-			p.AddPrefill(r.PromptTokens, r.PromptTokens, 0)
+			p.AddPrefill(tokens, tokens, 0)
 		}
 	}
 	return p
 }
 
-// Spares are requests that are over, for use by new ones. The zero value is ready.
+// Spares are requests, or batches, that are over, for use by new ones. The zero value is ready.
 type Spares[R any] struct{ spares []*R }
 
-// Take returns a request that is over, or a new one.
+// Take returns one that is over, as it was left, or a new one.
 func (s *Spares[R]) Take() *R {
 	if n := len(s.spares); n > 0 {
 		r := s.spares[n-1]
@@ -52,5 +53,5 @@ func (s *Spares[R]) Take() *R {
 	return new(R)
 }
 
-// Put keeps a request that is over.
+// Put keeps one that is over.
 func (s *Spares[R]) Put(r *R) { s.spares = append(s.spares, r) }

@@ -26,7 +26,9 @@ func TestRoster(t *testing.T) {
 	for _, r := range []*request{fresh, preempted, retracted} {
 		queue.PushBack(r)
 	}
-	p := Queued(&queue, stateOf)
+	p := Queued(&queue, func(r *request) (tokens int, decodes bool) {
+		return r.state.PromptTokens + r.state.Generated, r.state.Preempted()
+	})
 	if p.PrefillRequests != 1 || p.PrefillTokens != 30 || p.DecodeRequests != 2 || p.DecodeKVTokens != 56 {
 		t.Errorf("queued: %+v", p)
 	}

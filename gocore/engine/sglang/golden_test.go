@@ -3,7 +3,6 @@ package sglang
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -13,27 +12,17 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/enginetest"
 	"dynosim/gocore/engineargs"
 )
 
 // TestGolden runs testdata/*.txt, worked examples pass by pass; see testdata/one_request.txt for how to read them.
 // -rewrite writes the results anew.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-				if d.Cmd != "run" {
-					d.Fatalf(t, "unknown command")
-				}
-				args, w := parseExample(t, d)
-				return newTimeline(t, args, w).String()
-			})
-		})
-	}
+	enginetest.Run(t, func(t *testing.T, d *datadriven.TestData) string {
+		args, w := parseExample(t, d)
+		return newTimeline(t, args, w).String()
+	})
 }
 
 // parseExample reads engine arguments, under the names users write but "blocks" for num_gpu_blocks and without the

@@ -51,7 +51,7 @@ func TestSourceHoldsItsSlots(t *testing.T) {
 	if want := []engine.RequestID{0, 1, 2}; !slices.Equal(pass.Finished, want) || !slices.Equal(pass.Held, want[:2]) {
 		t.Errorf("finished %v, held %v", pass.Finished, pass.Held)
 	}
-	// The third has left its page to the cache. Of the other two nobody finds anything before they are released.
+	// The third has left its page to the cache. Of the other two no request finds anything before they are released.
 	if s.Requests() != 0 || len(s.States()) != 2 || s.States()[1].BlocksHeld != 3 || s.pool.Free() != 400-8-9-4 || s.pool.Evictable() != 4 {
 		t.Errorf("%d requests, %d slots free, %d evictable, %+v", s.Requests(), s.pool.Free(), s.pool.Evictable(), s.States())
 	}
@@ -146,7 +146,7 @@ func tryReserve(t *testing.T, s *Scheduler, wantID engine.RequestID, wantTokens 
 	}
 }
 
-// noRoom checks that there is none, or nobody who looks for it.
+// noRoom checks that there is none, or no request that looks for it.
 func noRoom(t *testing.T, s *Scheduler) {
 	t.Helper()
 	if r, ok := s.TryReserve(); ok {
@@ -210,7 +210,7 @@ func TestReserveShares(t *testing.T) {
 	}
 }
 
-// TestPrebuiltComeFirst: nobody is admitted from the waiting queue while others have their KV or wait for room.
+// TestPrebuiltComeFirst: no request is admitted from the waiting queue while others have their KV or wait for room.
 func TestPrebuiltComeFirst(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 30, "max_num_seqs": 1}`)
 	requests := requestsOf(args, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 4, output: 1}, family{prompt: 29, output: 1})

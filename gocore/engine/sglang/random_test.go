@@ -142,7 +142,7 @@ func checkWorkload(data []byte) error {
 	return m.checkRenamed(seen)
 }
 
-// rescueLimit is how many calls of Unblock may be needed for one token: everybody may have to give up its chunks, and
+// rescueLimit is how many calls of Unblock may be needed for one token: each request may have to give up its chunks, and
 // the favourite may have to return duplicates after each of its own; then there is the leak, and the choice of the
 // favourite.
 func (m *simulation) rescueLimit() int {

@@ -118,7 +118,7 @@ func (r *recorder) noteTokens(id engine.RequestID) error {
 func (r *recorder) unclaimed() error {
 	for pass, left := range r.tokens {
 		if left != 0 {
-			return fmt.Errorf("emitting pass %d has %d tokens that nobody got", pass, left)
+			return fmt.Errorf("emitting pass %d has %d tokens that no request got", pass, left)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		args:     args,
 		role:     setup.Role,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:    args.Clock(setup.Model),
 		drafts:   setup.Drafts,
 		stepwise: setup.Stepwise,
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),

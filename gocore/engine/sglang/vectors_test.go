@@ -14,7 +14,7 @@ func TestTimes(t *testing.T) {
 	prompt := func(atMs float64, tokens, output int, ids ...int) arrival {
 		return arrival{atMs: atMs, prompt: tokens, output: output, ids: ids}
 	}
-	long := func(first int) []int { // ids of 512 tokens each, shared with nobody
+	long := func(first int) []int { // ids of 512 tokens each, not shared
 		ids := make([]int, 20)
 		for i := range ids {
 			ids[i] = first + i
@@ -176,7 +176,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestQuirksChangeNothingElse runs workloads in which nobody is retracted with and without them.
+// TestQuirksChangeNothingElse runs workloads in which no request is retracted with and without them.
 func TestQuirksChangeNothingElse(t *testing.T) {
 	args := engineargs.Default()
 	args.EngineType = engineargs.SGLang

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 )
 
 var _ engine.CoastReporter = (*Scheduler)(nil)
@@ -34,14 +35,7 @@ func (s *Scheduler) CoastWork() engine.Phases {
 
 // queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from another worker.
 func (s *Scheduler) queuedWork() engine.Phases {
-	var p engine.Phases
-	for i := range s.waiting.Len() {
-		if r := s.waiting.At(i); s.generated(r) == 0 {
-			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
-		} else {
-			p.AddDecode(s.tokens(r))
-		}
-	}
+	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) { return s.tokens(r), s.generated(r) > 0 })
 	for i := range s.destinations.prebuilt.Len() {
 		p.AddDecode(s.tokens(s.destinations.prebuilt.At(i)))
 	}

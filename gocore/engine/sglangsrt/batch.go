@@ -3,6 +3,8 @@ package sglangsrt
 import (
 	"slices"
 
+	"github.com/gammazero/deque"
+
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engine/transit"
 )
@@ -31,10 +33,7 @@ type prefill struct {
 func (b *batch) empty() bool { return len(b.prefills) == 0 && len(b.decodes) == 0 }
 
 func (s *Scheduler) newBatch() *batch {
-	b := new(batch)
-	if n := len(s.spares); n > 0 {
-		b, s.spares = s.spares[n-1], s.spares[:n-1]
-	}
+	b := s.spares.Take()
 	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0]}
 	return b
 }
@@ -158,13 +157,11 @@ func (s *Scheduler) drop(r *sequence) { s.spareSequences.Put(r) }
 // Cancel implements [engine.Engine]. A batch in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.rejected = slices.DeleteFunc(s.rejected, func(r engine.Rejection) bool { return r.ID == id })
-	if r, ok := transit.TakeFrom(&s.waiting, id); ok {
-		s.drop(r)
-		return
-	}
-	if i := s.unread.Index(func(r *sequence) bool { return r.id == id }); i >= 0 {
-		s.drop(s.unread.Remove(i))
-		return
+	for _, queue := range []*deque.Deque[*sequence]{&s.waiting, &s.unread} {
+		if r, ok := transit.TakeFrom(queue, id); ok {
+			s.drop(r)
+			return
+		}
 	}
 	for _, r := range s.admitted() {
 		if r.id == id {

@@ -39,7 +39,7 @@ type Scheduler struct {
 	lpm      lpm
 
 	flying         *batch // composed, and its tokens are not delivered yet; nil if there is none
-	spares         []*batch
+	spares         roster.Spares[batch]
 	emittingPasses int
 	lastEndMs      float64 // of the last pass
 
@@ -62,7 +62,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		args:     args,
 		rules:    args.SGLang,
 		pageSize: args.BlockSize,
-		clock:    timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
 		stepwise: setup.Stepwise,
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
@@ -117,11 +117,11 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		ahead = s.compose()
 	}
 	s.deliver(b)
-	s.spares = append(s.spares, b)
+	s.spares.Put(b)
 	switch {
 	case ahead == nil:
 	case ahead.empty():
-		s.spares = append(s.spares, ahead)
+		s.spares.Put(ahead)
 	default:
 		s.flying = ahead
 	}

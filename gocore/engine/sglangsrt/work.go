@@ -47,13 +47,16 @@ func workOf(b *batch) engine.Phases {
 
 // queuedWork counts the requests that wait, those that were not received yet included.
 func (s *Scheduler) queuedWork() engine.Phases {
-	p := roster.Queued(&s.waiting, s.state)
+	p := roster.Queued(&s.waiting, (*sequence).waits)
 	for i := range s.unread.Len() {
 		n := s.unread.At(i).promptTokens
 		p.AddPrefill(n, n, 0)
 	}
 	return p
 }
+
+// waits tells how many tokens a waiting request has, and whether it waits to go on after a retraction.
+func (r *sequence) waits() (tokens int, decodes bool) { return r.tokens(), r.status == retracted }
 
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {

@@ -9,6 +9,7 @@ import (
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 )
 
 // Request is an engine's own type for a request.
@@ -100,10 +101,7 @@ func (d *Destinations[R]) Append(list []R) []R {
 	for _, r := range d.reserved {
 		list = append(list, r)
 	}
-	for i := range d.pending.Len() {
-		list = append(list, d.pending.At(i))
-	}
-	return list
+	return roster.Append(list, &d.pending)
 }
 
 // TakeFrom takes a request out of a queue, if it is there.

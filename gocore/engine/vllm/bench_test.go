@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// BenchmarkPass measures one pass of an engine that always owns the same number of requests: whoever finishes is replaced
-// by a new one. "tokens/s" is what matters to a user who waits for a simulation.
+// BenchmarkPass measures one pass of an engine that always owns the same number of requests: one that finishes is
+// replaced by a new one. "tokens/s" is what matters to a user who waits for a simulation.
 func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		name           string
@@ -112,7 +112,7 @@ func BenchmarkCoast(b *testing.B) {
 			passes := 0
 			for b.Loop() {
 				ends := s.Coast(now, math.Inf(1))
-				if len(ends) == 0 { // somebody ends
+				if len(ends) == 0 { // a request ends
 					s, now = decoding(b, requests)
 					continue
 				}

@@ -90,7 +90,7 @@ func TestBurstPreempts(t *testing.T) {
 		tokens = append(tokens, p.Tokens)
 		return notes.see(p)
 	})
-	// B gives way to A in the first two passes, before anybody emits, and runs when A is through.
+	// B gives way to A in the first two passes, before any request emits, and runs when A is through.
 	if want := []int{4, 4, 4, 4}; err != nil || !slices.Equal(tokens, want) {
 		t.Errorf("%v, got %v tokens, want %v", err, tokens, want)
 	}

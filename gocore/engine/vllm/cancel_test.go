@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// TestCancel takes requests out of engines with tight pools at random moments: whoever was not cancelled gets all its
-// tokens, whoever was gets none any more, and nothing is left behind.
+// TestCancel takes requests out of engines with tight pools at random moments: those that were not cancelled get all
+// their tokens, those that were get none any more, and nothing is left behind.
 func TestCancel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	for range 500 {

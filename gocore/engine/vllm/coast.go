@@ -33,7 +33,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 		opening := 0
 		for e := c.days.Due(s.emittingPasses + len(ends)); e != nil; e = e.Next() {
 			r := e.Request
-			left := r.maxOutput - r.generated - (s.emittingPasses - 1 - r.lastTokenPass) // tokens before this coast
+			left := r.maxOutput - r.generated - c.missed(r) // tokens before this coast
 			passes = min(passes, left-1)
 			opening++
 			if r.full < min(r.listed, r.key.Shareable) { // it announces a block that others may have, or finds it in the cache

@@ -62,7 +62,7 @@ func (s *Scheduler) removeGone() {
 		return
 	}
 	for _, r := range s.leaving {
-		i, _ := slices.BinarySearchFunc(s.running, r.place, func(r *sequence, place int) int { return r.place - place })
+		i, _ := slices.BinarySearchFunc(s.running, r, byPlace)
 		s.running = slices.Delete(s.running, i, i+1)
 	}
 }

@@ -146,7 +146,7 @@ func checkWorkload(data []byte) error {
 }
 
 // passLimit is a number of passes in which every run must end: each token and each rejection costs the prompt's chunks of
-// everybody at most, or as many passes as it takes to be called a stall.
+// all requests at most, or as many passes as it takes to be called a stall.
 func passLimit(args engineargs.Args, workload []arrival) int {
 	steps, chunks := 0, 1
 	for _, a := range workload {

@@ -74,7 +74,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
 		keptFree:   int(args.Watermark * float64(args.NumGPUBlocks)),
-		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:      args.Clock(setup.Model),
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),

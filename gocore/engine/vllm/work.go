@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/roster"
 )
 
 var _ engine.CoastReporter = (*Scheduler)(nil)
@@ -49,14 +50,7 @@ func (s *Scheduler) countScheduled() {
 
 // queuedWork counts the requests that wait: for the prompt, or to go on after a preemption or with a prompt from another worker.
 func (s *Scheduler) queuedWork() engine.Phases {
-	var p engine.Phases
-	for i := range s.waiting.Len() {
-		if r := s.waiting.At(i); r.status == waiting {
-			p.AddPrefill(r.promptTokens, r.promptTokens, 0)
-		} else {
-			p.AddDecode(r.tokens())
-		}
-	}
+	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) { return r.tokens(), r.status != waiting })
 	inHandoff := s.inHandoff()
 	slices.SortFunc(inHandoff, byOrder)
 	for _, r := range inHandoff {

@@ -47,8 +47,8 @@ func TestVariance(t *testing.T) {
 	}
 }
 
-// TestWorkOfRandomWorkloads: everybody who got a share of a pass is in its work, and it does not matter whether the
-// engine serves them one by one.
+// TestWorkOfRandomWorkloads: each request that got a share of a pass is in its work, and it does not matter
+// whether the engine serves them one by one.
 func TestWorkOfRandomWorkloads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for range 300 {

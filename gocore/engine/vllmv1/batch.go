@@ -57,10 +57,7 @@ func (s *Scheduler) compose() *batch {
 
 func (s *Scheduler) newBatch() *batch {
 	s.composed++
-	b := new(batch)
-	if n := len(s.spares); n > 0 {
-		b, s.spares = s.spares[n-1], s.spares[:n-1]
-	}
+	b := s.spares.Take()
 	*b = batch{number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0]}
 	return b
 }

@@ -38,7 +38,7 @@ type Scheduler struct {
 
 	composing *batch // nil between compositions
 	flying    *batch // composed, and its tokens are not delivered yet; nil if there is none
-	spares    []*batch
+	spares    roster.Spares[batch]
 	composed  int // number of the batch that was composed last
 	delivered int // number of the batch whose tokens were delivered last
 
@@ -60,7 +60,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		rules:      args.VLLM,
 		blockSize:  args.BlockSize,
 		blockShift: uint(bits.TrailingZeros(uint(args.BlockSize))),
-		clock:      timing.Clock{Model: setup.Model, Speedup: args.SpeedupRatio, DecodeSpeedup: args.DecodeSpeedupRatio, Host: args.Host()},
+		clock:      args.Clock(setup.Model),
 		trace:      setup.Trace,
 		shapes:     setup.Shapes,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
@@ -113,7 +113,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		s.discard(ahead, s.out.EndMs)
 		ahead = nil
 	}
-	s.spares = append(s.spares, b)
+	s.spares.Put(b)
 	s.flying = ahead
 	if s.observed || s.trace != nil {
 		s.takeEvents()
@@ -153,7 +153,7 @@ func (s *Scheduler) discard(b *batch, atMs float64) {
 	if b.preempted > 0 && s.shapes != nil {
 		s.shapes(engine.Shape{StartMs: atMs, EndMs: atMs, InUse: b.durations.inUse, PreemptedRequests: b.preempted})
 	}
-	s.spares = append(s.spares, b)
+	s.spares.Put(b)
 }
 
 // takeEvents reports what happened to the pool; a block can be hit from the moment it is registered.

@@ -14,7 +14,7 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
-	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, s.state)}
+	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, (*sequence).waits)}
 }
 
 // CoastWork implements [engine.CoastReporter]. All requests that run are steady.
@@ -51,6 +51,9 @@ func (s *Scheduler) workOf(b *batch) engine.Phases {
 	}
 	return p
 }
+
+// waits tells how many tokens a waiting request has, and whether it waits to go on after a preemption.
+func (r *sequence) waits() (tokens int, decodes bool) { return r.tokens(), r.status == preempted }
 
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {

@@ -23,7 +23,7 @@ func TestReleaseTwicePanics(t *testing.T) {
 	}
 }
 
-// Slots come into being when they are first taken, so a capacity nobody can fill costs nothing.
+// Slots come into being when they are first taken, so a capacity that is never filled costs nothing.
 func TestHugeCapacity(t *testing.T) {
 	p := New(math.MaxInt, Lineage, true)
 	held, ok := p.Use(nil, blocksAlong("ABC.", true))

@@ -118,11 +118,8 @@ func (p *LeasePool) MakeRoom(slots int) bool {
 	p.free += p.evict(slots-p.free, &p.evicted)
 	var gone []kvcache.BlockID
 	for i := range p.evicted {
-		for first, n := range p.evicted[i].runs() {
-			for id := first; id < first+page(n); id++ {
-				gone = append(gone, id)
-			}
-		}
+		s := &p.evicted[i]
+		gone = s.key.Prompt.AppendBlocks(gone, s.from, min(s.end, s.key.Shareable)) // others cannot have the pages behind
 	}
 	if len(gone) > 0 {
 		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
@@ -160,12 +157,9 @@ func (p *LeasePool) announce(key *kvcache.Key, from, to int) {
 	if !p.recording || from >= to {
 		return
 	}
-	e := kvcache.Event{Kind: kvcache.Stored}
+	e := kvcache.Event{Kind: kvcache.Stored, Blocks: key.AppendBlocks(nil, from, to)}
 	if from > 0 {
 		e.Parent, e.HasParent = key.Block(from-1), true
-	}
-	for i := from; i < to; i++ {
-		e.Blocks = append(e.Blocks, key.Block(i))
 	}
 	p.events = append(p.events, e)
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -62,7 +63,7 @@ func (a addressSpec) find() addresses {
 	host := firstHost(a.requests, a.listen, a.local, routableAddress())
 	bootstrapHost := firstHost(a.bootstrap, a.listen, onlyLoopback(host), machineAddress())
 	found := addresses{
-		listen:          net.JoinHostPort(firstText(a.listen, a.requests, host), strconv.Itoa(a.port)),
+		listen:          net.JoinHostPort(cmp.Or(a.listen, a.requests, host), strconv.Itoa(a.port)),
 		host:            host,
 		events:          socketHost(a.listen, host),
 		bootstrapListen: socketHost(a.listen, bootstrapHost),
@@ -100,7 +101,7 @@ func localHost(discoveryBackend string) string {
 }
 
 // socketHost is what sockets are bound to that others reach at host; "" for all addresses.
-func socketHost(listen, host string) string { return firstText(listen, onlyLoopback(host)) }
+func socketHost(listen, host string) string { return cmp.Or(listen, onlyLoopback(host)) }
 
 func onlyLoopback(host string) string {
 	if isLoopback(host) {
@@ -119,15 +120,6 @@ func firstHost(hosts ...string) string {
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 			return host
-		}
-	}
-	return ""
-}
-
-func firstText(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
 		}
 	}
 	return ""

@@ -26,10 +26,7 @@ func decode(text string) (*strictjson.Object, error) {
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return nil, err
 	}
-	if o.Bool("is_prefill_worker") || o.Bool("is_decode_worker") {
-		err = checkLegacyMode(o)
-	}
-	return o, err
+	return o, checkLegacyMode(o)
 }
 
 // checkLegacyMode says what is wrong with the flags that --disaggregation-mode has replaced.

@@ -1,11 +1,8 @@
 package serve
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,22 +13,16 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the copy of the options that the Python command line reads")
 
-const pythonTable = "../../../python/dynamo/_core/live_options.json"
-
-// TestPythonTable keeps dynamo.mocker.args.parse_args in step with options.go.
+// TestPythonTable keeps dynamo.mocker.args.parse_args in step with table.go.
 func TestPythonTable(t *testing.T) {
-	want := encodeTable(t)
-	if *rewrite {
-		if err := os.WriteFile(pythonTable, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(pythonTable)
-	if err != nil {
+	keep(t, "../../../python/dynamo/_core/live_options.json", encodeTable(t))
+}
+
+// keep fails if a generated file is stale.
+func keep(t *testing.T, path, want string) {
+	t.Helper()
+	if err := fieldtable.Keep(path, want, "./gocore/live/serve", *rewrite); err != nil {
 		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Fatal("live_options.json is stale: run go generate ./gocore/live/serve")
 	}
 }
 
@@ -70,38 +61,24 @@ func rowOf(o option) optionRow {
 
 // encodeTable writes the options, and which engine arguments they set: those have the defaults.
 func encodeTable(t *testing.T) string {
-	var rows, args []string
+	var rows []optionRow
+	var args []string
 	for _, o := range options {
-		var line bytes.Buffer
-		encoder := json.NewEncoder(&line)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(rowOf(o)); err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, "    "+strings.TrimSpace(line.String()))
+		rows = append(rows, rowOf(o))
 		if o.engineArg != "" && !strings.Contains(o.engineArg, ".") {
 			args = append(args, fmt.Sprintf("    %q: %q", o.Name, o.engineArg))
 		}
 	}
-	return "{\n  \"fields\": [\n" + strings.Join(rows, ",\n") + "\n  ],\n  \"engine_args\": {\n" + strings.Join(args, ",\n") + "\n  }\n}\n"
+	fields, err := fieldtable.List(rows, "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "{\n  \"fields\": " + fields + ",\n  \"engine_args\": {\n" + strings.Join(args, ",\n") + "\n  }\n}\n"
 }
 
 // TestReferencePage keeps docs/reference/mocker.md in step with table.go.
 func TestReferencePage(t *testing.T) {
-	const page = "../../../docs/reference/mocker.md"
-	want := encodePage()
-	if *rewrite {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Fatal("docs/reference/mocker.md is stale: run go generate ./gocore/live/serve")
-	}
+	keep(t, "../../../docs/reference/mocker.md", encodePage())
 }
 
 func encodePage() string {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -45,10 +46,10 @@ func parseStatus(env environment, listen string) (s statusSpec, err error) {
 	if s.port, err = env.number("DYN_SYSTEM_PORT", -1, -1, math.MaxUint16); err != nil {
 		return s, err
 	}
-	s.host = firstText(env["DYN_SYSTEM_HOST"], listen, "0.0.0.0")
+	s.host = cmp.Or(env["DYN_SYSTEM_HOST"], listen, "0.0.0.0")
 	s.startReady = env["DYN_SYSTEM_STARTING_HEALTH_STATUS"] == "ready"
 	for _, probe := range [][2]string{{"DYN_SYSTEM_HEALTH_PATH", "/health"}, {"DYN_SYSTEM_LIVE_PATH", "/live"}} {
-		path := firstText(env[probe[0]], probe[1])
+		path := cmp.Or(env[probe[0]], probe[1])
 		if path[0] != '/' {
 			path = "/" + path
 		}

@@ -80,12 +80,21 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 def _help_width() -> int:
     """Characters in a line of help: COLUMNS, else the width of the terminal, else 80."""
+    return _columns() or _terminal_width(sys.__stdout__) or 80
+
+
+def _columns() -> int | None:
+    """COLUMNS of the environment, None if it is no number above 0."""
     with contextlib.suppress(ValueError):
-        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
-            return columns
+        return max(int(os.environ.get("COLUMNS", "")), 0) or None
+    return None
+
+
+def _terminal_width(stream: TextIO | None) -> int | None:
+    """Characters in a line of the terminal that a stream writes to, None if it does not or the width is unknown."""
     with contextlib.suppress(AttributeError, OSError, ValueError):  # no terminal, no descriptor
-        return (sys.__stdout__ and os.get_terminal_size(sys.__stdout__.fileno()).columns) or 80
-    return 80
+        return (stream and os.get_terminal_size(stream.fileno()).columns) or None
+    return None
 
 
 class _Version(argparse.Action):
@@ -143,13 +152,8 @@ def output_width() -> int | None:
     That describes the terminal; it does not mean a pipe or a file.
     """
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    if terminal or "LINES" not in os.environ:
-        with contextlib.suppress(ValueError):
-            if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
-                return columns
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # no terminal, no descriptor
-        return (terminal and os.get_terminal_size(sys.stdout.fileno()).columns) or None
-    return None
+    columns = _columns() if terminal or "LINES" not in os.environ else None
+    return columns or (_terminal_width(sys.stdout) if terminal else None)
 
 
 def draws_boxes() -> bool:

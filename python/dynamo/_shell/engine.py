@@ -128,7 +128,7 @@ class MockEngineArgs(FieldSet):
             aggregated or prefill workers.
         prefill_scale: Factor on the predicted time of prompts.
         decode_scale: Factor on the predicted time of decode passes.
-        kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend``.
+        kv_pool_scale: Factor on an estimated KV pool. Works with ``aic_backend`` without ``num_gpu_blocks``.
         calibration: File with a profile that dynamo.calibrate wrote, or ``"auto"`` for the profile that comes with this
             package: it sets those of the six fields above that are left out.
 
