@@ -29,6 +29,7 @@ type Spec struct {
 	sla          report.SLA
 	scaling      scaling // who decides how many workers there are
 	outputs      outputs
+	journal      journalSpec
 
 	// origin is the part of the provenance that does not depend on input files.
 	origin provenance
@@ -76,6 +77,9 @@ func Parse(config string) (*Spec, error) {
 		return nil, err
 	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
+		return nil, err
+	}
+	if s.journal, err = parseJournal(o); err != nil {
 		return nil, err
 	}
 	if s.generated, err = parseWorkload(o, lengths); err != nil {
