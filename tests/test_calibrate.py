@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import Cli, refused
 
+from dynamo import sweep
 from dynamo.calibrate import folds, kvpool, main
 from dynamo.calibrate.calibration import Calibration, Options, calibrate
 from dynamo.calibrate.knobs import NAMES
@@ -125,6 +126,24 @@ def test_a_run_is_repeated_with_its_profile(cli: Cli, folder: Path) -> None:
     assert again["mean_ttft_ms"] == first["mean_ttft_ms"] > 20
     Path("p.json").write_text(text.replace("5000", "6000"))
     assert "p.json" in refused(cli("--from-report", "a.json"))
+
+
+def test_a_sweep_takes_profiles(cli: Cli, folder: Path) -> None:
+    """As a value that is searched, and so does a configuration file."""
+    entry = {"level": "engine", "engine": "vllm", "timing": "polynomial"}
+    for name, overhead_us in (("near.json", 5000), ("far.json", 50_000)):
+        text = {
+            "format": "dynosim-calibration/1",
+            "entries": [{**entry, "knobs": {"request_overhead_us": overhead_us}}],
+        }
+        Path(name).write_text(json.dumps(text))
+    run = {"input_tokens": 64, "output_tokens": 2, "request_count": 1}
+    near, far = sweep.run({"run": run, "search": {"engine.calibration": ["near.json", "far.json"]}})
+    first, last = (point["figures"]["mean_ttft_ms"] for point in (near, far))
+    assert last - first == pytest.approx(45)
+    Path("run.json").write_text(json.dumps({**run, "extra_engine_args": {"calibration": "far.json"}}))
+    assert cli("--config", "run.json", "--report-json", "a.json").returncode == 0
+    assert json.loads(Path("a.json").read_text())["mean_ttft_ms"] == last
 
 
 @pytest.mark.parametrize(
