@@ -91,6 +91,7 @@ func TestFamily(t *testing.T) {
 	for checkpoint, want := range map[string]string{
 		"":                               "",
 		"gpt-oss-120b":                   "gpt-oss-120b",
+		"meta":                           "meta",
 		"FP8":                            "FP8",
 		"Qwen3-30B-A3B-Instruct-2507":    "Qwen3-30B-A3B",
 		"Meta-Llama-3.1-8B":              "Llama-3.1-8B",

@@ -38,7 +38,7 @@ func KeyOf(args engineargs.Args) Key {
 // Family returns the name of the model that a checkpoint is of: without what tells its data type, tuning and date.
 func Family(checkpoint string) string {
 	parts := strings.Split(checkpoint, "-")
-	if strings.EqualFold(parts[0], "meta") {
+	if len(parts) > 1 && strings.EqualFold(parts[0], "meta") {
 		parts = parts[1:]
 	}
 	for len(parts) > 1 && isVariant(parts[len(parts)-1]) {
