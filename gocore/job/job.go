@@ -136,7 +136,7 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla,
+		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution,
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor)
 	return cfg
@@ -197,6 +197,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
+	result.explained = e.Collector.Explain()
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

@@ -25,6 +25,7 @@ type Spec struct {
 
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
+	attribution  bool    // whether it divides latencies among their parts
 	sla          report.SLA
 	scaling      scaling // who decides how many workers there are
 	outputs      outputs
@@ -101,6 +102,7 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
+		attribution:  o.Bool("attribution"),
 		sla:          sla(o),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}

@@ -376,6 +376,13 @@ var options = slices.Concat([]option{
 		doc:   "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests takes much less memory. True if not given.",
 	},
 	{
+		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},
+		aside: true, offline: true,
+		flag: "--explain", group: outputGroup,
+		help: "print what latencies consist of, and add that to the report and its rows",
+		doc:  "Divide the time to first token and the latency of every request exactly among its parts, such as waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of the rows. See docs/why.md. False if not given.",
+	},
+	{
 		Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		flag: "--report-jsonl", metavar: "PATH", group: outputGroup,

@@ -64,6 +64,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	if c.passing != nil {
 		c.leave()
 	}
+	c.divideAll()
 	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used}
 	s := &summary{}
 	for _, k := range keys {

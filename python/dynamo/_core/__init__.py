@@ -69,6 +69,8 @@ class RunResult:
         if outcome["scaling_events"] is not None:
             for key in ("held_requests", "cold_worker_requests", "scaling_events"):
                 self.report[key] = outcome[key]
+        if "attribution" in outcome:
+            self.report["attribution"] = outcome["attribution"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.

@@ -112,6 +112,7 @@ def run_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -170,6 +171,9 @@ def run_trace_replay(
             take: an AicPerfConfig or a dict of its fields.
         rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests
             takes much less memory. True if not given.
+        attribution: Divide the time to first token and the latency of every request exactly among its parts, such as
+            waiting for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the
+            rows. See docs/why.md. False if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
@@ -233,6 +237,7 @@ def run_synthetic_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -244,7 +249,7 @@ def run_synthetic_trace_replay(
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
     planner, autoscaler, planner_log, planner_config, benchmark_granularity, replay_mode, replay_concurrency,
     arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows,
-    report_jsonl_path, save_trace and on_progress.
+    attribution, report_jsonl_path, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:

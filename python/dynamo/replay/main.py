@@ -108,7 +108,12 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         failure = error
     if events := report.get("scaling_events"):
         print_text(summary.format_scaling_events(events))
-    print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
+    drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
+    print_text(summary.format_report_table(report, **drawn))
+    if attribution := report.get("attribution"):
+        from dynamo.replay import explain
+
+        print_text(explain.format_explanation(attribution, **drawn))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")
@@ -153,7 +158,8 @@ def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
     from dynamo.replay.repeat import repeated_config
 
     trace_files = options.pop("trace_files")
-    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.outputs()]
+    chosen = {*files.outputs(), "attribution"}
+    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in chosen]
     if others:
         raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
     config = repeated_config(report, options)
