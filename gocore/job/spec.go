@@ -26,7 +26,8 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	sla          report.SLA
-	scaling      scaling // who decides how many workers there are
+	scaling      scaling // what decides how many workers there are
+	gpuHourPrice float64 // 0 for none
 	outputs      outputs
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -102,6 +103,7 @@ func specOf(o *strictjson.Object) *Spec {
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
 		sla:          sla(o),
+		gpuHourPrice: o.Float("gpu_hour_price"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {
