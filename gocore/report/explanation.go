@@ -101,6 +101,7 @@ func (c *Collector) Explain() *Explanation {
 // ranked is a request and its latency.
 type ranked struct {
 	wholeMs float64
+	index   int
 	request *spent
 }
 
@@ -108,7 +109,7 @@ func (a *attribution) explain(l dividedLatency) Explained {
 	var sorted []ranked
 	for i := range a.requests {
 		if q := &a.requests[i]; !math.IsNaN(l.whole(q)) {
-			sorted = append(sorted, ranked{l.whole(q), q})
+			sorted = append(sorted, ranked{l.whole(q), i, q})
 		}
 	}
 	values := make([]float64, len(sorted))
@@ -123,7 +124,7 @@ func (a *attribution) explain(l dividedLatency) Explained {
 		}
 		e.Parts = append(e.Parts, s.values)
 	}
-	slices.SortStableFunc(sorted, func(x, y ranked) int { return cmp.Compare(x.wholeMs, y.wholeMs) })
+	slices.SortFunc(sorted, func(x, y ranked) int { return cmp.Or(cmp.Compare(x.wholeMs, y.wholeMs), x.index-y.index) })
 	e.Split = l.splits(sorted)
 	return e
 }
