@@ -256,6 +256,10 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"decode_itl":[`) {
 		t.Errorf("got %.80q, %v", text, err)
 	}
+	text, err = Calibrations(open(t), `{"engines": [{}]}`)
+	if err != nil || !strings.Contains(text, `"timing":"polynomial"`) {
+		t.Errorf("got %q, %v", text, err)
+	}
 	_, err = Profile(open(t), `{"planner_profile_data":"nowhere"}`)
 	wantKind(t, err, "notfound")
 

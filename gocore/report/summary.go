@@ -37,6 +37,7 @@ type Resources struct {
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
 	TimingModel                               string // name of the model that said how long passes take
 	WallMs                                    float64
+	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
 
 func (u Resources) gpuHours() float64 {
@@ -69,7 +70,7 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.isSet():
+		case k.goodput && !sla.isSet() || k.priced && used.GPUHourPrice == 0:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

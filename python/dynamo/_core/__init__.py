@@ -179,6 +179,16 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
     return arrays
 
 
+def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> list[dict[str, Any]]:
+    """What calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
+
+    ``profile`` is the text of a calibration profile. Raises as ``run`` does.
+    """
+    config = {"engines": list(map(dict, engines)), "profile": profile}
+    found: list[dict[str, Any]] = json.loads(_carry_out("Calibrations", config, None, _text))
+    return found
+
+
 def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
     """Runs live workers until they are asked to end.
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo import _core
 from dynamo._core import values
 from dynamo._shell.console import (
     BAD_INPUT,
@@ -28,7 +27,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import files, reportfile, runfile, summary
+from dynamo.replay import files, planned, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -70,7 +69,7 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
             # Rows are only written to a file.
-            result = _core.run({"rows": "report_jsonl_path" in config, **config}, show)
+            result = planned.run({"rows": "report_jsonl_path" in config, **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -117,6 +116,10 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")
+    if planner := report.get("planner"):
+        print_text(f"Planner ticks: {planner['ticks']}")
+        if planner["html"]:
+            print_text(f"Planner diagnostics report: {planner['html']}")
     return 0
 
 
@@ -194,7 +197,7 @@ def _check_texts(options: Mapping[str, Any]) -> None:
 
 def _check_synthetic(options: Mapping[str, Any]) -> None:
     sizes = [name for name, option in run_options().items() if option.kind == "synthetic" and option.positional]
-    missing = [name for name in sizes if name not in options]
+    missing = [name for name in sizes if name not in options and run_options()[name].instead not in options]
     if len(missing) == len(sizes) and not list(_effective(options, "synthetic")):
         raise UsageError(f"give a trace file, or all of {_flags(sizes)}")
     if missing:
