@@ -130,15 +130,20 @@ var workersOnly = []string{
 	"durable_kv_events",
 }
 
-// vainWithServer warns of options that have no effect on a server.
-func vainWithServer(o *strictjson.Object) (warnings []string) {
+// vainForServer are the options that have no effect on a server.
+func vainForServer() []string {
 	vain := workersOnly
 	for _, opt := range options {
 		if opt.group == planesGroup && opt.Name != "listen_host" {
 			vain = append(vain[:len(vain):len(vain)], opt.Name)
 		}
 	}
-	for _, name := range vain {
+	return vain
+}
+
+// vainWithServer warns of those that are given.
+func vainWithServer(o *strictjson.Object) (warnings []string) {
+	for _, name := range vainForServer() {
 		if o.Given(name) {
 			warnings = append(warnings, name+" has no effect with standalone")
 		}
