@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-GO_PACKAGES := ./gocore/... ./bindings/... ./benchmarks/...
-GO_FOLDERS := gocore bindings benchmarks
+GO_PACKAGES := ./cmd/... ./gocore/... ./bindings/... ./benchmarks/...
+GO_FOLDERS := cmd gocore bindings benchmarks
 MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
@@ -42,7 +42,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -79,6 +79,12 @@ $(AIC_INSTALLED): $(SOURCES) | $(AIC_ENVIRONMENT)
 demo: build ## Replay 400 requests of a real conversation trace on two workers
 	$(BIN)/python -m dynamo.replay examples/traces/conversation_400.jsonl.gz \
 		--trace-block-size 512 --num-workers 2 --report-json build/demo-report.json
+
+demo-serve: build ## Start the OpenAI-compatible server, and show a streamed answer and its metrics
+	$(BIN)/python examples/serve/demo.py
+
+serve-binary: ## Build the same server as one binary without Python, build/dynosim-serve
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o build/dynosim-serve ./cmd/dynosim-serve
 
 test: test-go test-python ## Run all tests, Go and Python
 
