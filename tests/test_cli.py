@@ -86,7 +86,6 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
     [
         ["--router-policy-config", "policy.yaml"],
         ["--router-config", '{"router_policy_config": "policy.yaml"}'],
-        ["--planner-config", "{}"],
     ],
 )
 def test_what_is_not_built_yet_says_so(cli: Cli, arguments: list[str]) -> None:

@@ -47,6 +47,8 @@ class Progress(NamedTuple):
     """Requests that have ended."""
     total: int
     """Requests in the workload; 0 while that is unknown."""
+    scaling_events: tuple[dict[str, Any], ...] = ()
+    """What a planner has changed since the last call, as in the report."""
 
 
 class SavedTrace(NamedTuple):
@@ -332,7 +334,7 @@ def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], objec
     text = core.core_Progress(run_id)
     if text:
         now = json.loads(text)
-        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
+        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"], tuple(now["scaling_events"])))
 
 
 def map_error(error: RuntimeError) -> BaseException:
