@@ -82,6 +82,7 @@ class RunResult:
         self.int_columns: Sequence[str] = tuple(columns["int"])
         self.text_columns: Sequence[str] = tuple(columns["text"])
         self._run_id = run_id
+        self.timeseries = None if outcome["timeseries"] is None else SeriesSource(self, outcome["timeseries"])
         weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory is freed with the process
 
     def show_end(self, on_progress: Callable[[Progress], object]) -> None:
@@ -114,6 +115,25 @@ class RunResult:
             return text[1:].split(_SEPARATOR)
         strings: list[str] = json.loads(text)
         return strings
+
+
+class SeriesSource:
+    """The columns of the series of a run, which keeps them."""
+
+    def __init__(self, run: RunResult, shape: Mapping[str, Any]) -> None:
+        self._run = run
+        self.step_ms: float = shape["step_ms"]
+        self.float_columns: Sequence[str] = tuple(shape["columns"]["float"])
+        self.int_columns: Sequence[str] = tuple(shape["columns"]["int"])
+        self.text_columns: Sequence[str] = tuple(shape["columns"]["text"])
+
+    def column_bytes(self, name: str) -> bytes:
+        """As that of the run."""
+        return self._run.column_bytes("timeseries/" + name)
+
+    def column_strings(self, name: str) -> list[str]:
+        """As that of the run."""
+        return self._run.column_strings("timeseries/" + name)
 
 
 class LoadedTrace:
