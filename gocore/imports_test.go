@@ -49,7 +49,7 @@ var areas = []struct {
 		"engine/enginetest": {"engine", "engineargs", "kvcache"},
 		"engine/intake":     {"engine", "kvcache"},
 		"engine/roster":     {"engine"},
-		"engine/transit":    {"engine"},
+		"engine/transit":    {"engine", "engine/roster"},
 		"engine/vllm":       {"engine", "engine/calendar", "engine/roster", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/paged", "speculation", "timing"},
 		"engine/sglang":     {"engine", "engine/roster", "engine/transit", "engineargs", "handoff", "kvcache", "kvcache/radix", "speculation", "timing"},
 		"engine/vllmv1":     {"engine", "engine/calendar", "engine/roster", "engine/transit", "engineargs", "kvcache", "kvcache/paged", "timing"},

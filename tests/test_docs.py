@@ -21,6 +21,7 @@ PAGES = (
     "runs.md",
     "report.md",
     "planner.md",
+    "why.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,12 @@ from typing import Any
 import pytest
 from conftest import refused
 
-from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.main import main
 from dynamo.replay.reporting import write_report_json
+from dynamo.replay.stock import PACKAGES, VARIABLE, StockPlanner
 
+CASES = Path(__file__).parent / "conformance" / "planner.jsonl.gz"
 BUSY: dict[str, Any] = {
     "input_tokens": 256,
     "output_tokens": 20,
@@ -105,18 +110,19 @@ def test_no_tick() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, saved = tmp_path / "ticks.jsonl", tmp_path / "report.json"
-    options = ["--autoscaler", json.dumps(SCHEDULE), "--planner-log", str(log)]
+    options = ["--autoscaler", json.dumps(SCHEDULE), "--planner-log", str(log), "--gpu-hour-price", "3.5"]
     assert main([*BUSY_OPTIONS, *options, "--report-json", str(saved)]) == 0
     printed = capsys.readouterr().out
     assert "Scaling events:\n  t=0.1s [agg]: 1 -> 3 workers (scale_up, schedule)" in printed
-    assert json.loads(saved.read_text())["held_requests"] == 0
+    report = json.loads(saved.read_text())
+    assert report["gpu_cost"] == pytest.approx(3.5 * report["gpu_hours"])
     ticks = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(t["now_ms"], t["target_decode"]) for t in ticks] == [(100.0, 3), (500.0, 1)]
 
 
 def test_static_runs_keep_their_report() -> None:
     report = run_synthetic_trace_replay(**BUSY)
-    assert not {"scaling_events", "held_requests", "cold_worker_requests"} & set(report)
+    assert not {"scaling_events", "held_requests", "cold_worker_requests", "gpu_cost", "planner"} & set(report)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,16 @@ def test_static_runs_keep_their_report() -> None:
     [
         (["--autoscaler", '{"policy": "hpa"}'], "autoscaler: target: got nothing"),
         (["--autoscaler", '{"policy": "hpa", "tarket": 5}'], 'did you mean "target"'),
-        (["--planner-log", "x"], 'planner_log: got "x", want planner'),
+        (["--planner-log", "x"], 'planner_log: got "x", want planner, planner_config or autoscaler with it'),
+        (["--planner-config", "{}"], f"set {VARIABLE}; such an environment: pip install {PACKAGES}"),
+        (
+            ["--planner-config", "{}", "--autoscaler", '{"policy": "queue", "target": 1}'],
+            "left out with planner_config",
+        ),
+        (["--planner-python", sys.executable], "planner_python: "),
+        (["--benchmark-granularity", "4"], "benchmark_granularity: got 4, want planner_config with it"),
+        (["--planner-config", "{}", "--planner-python", "/none/python"], 'cannot run "/none/python"'),
+        (["--planner-config", "{}", "--planner-python", sys.executable], f"-m pip install {PACKAGES}"),
     ],
 )
 def test_bad_options(
@@ -134,6 +149,7 @@ def test_bad_options(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     assert main([*BUSY_OPTIONS, *options]) == 2
     told = capsys.readouterr().err
@@ -175,3 +191,30 @@ def test_only_python_has_planners(folder: Path, cli: Callable[..., Any]) -> None
     Path("run.json").write_text('{"planner": true, "input_tokens": 20, "output_tokens": 3, "request_count": 5}')
     for option in (("--from-report", "planned.json"), ("--config", "run.json")):
         assert "planner: got true, want an object in Python" in refused(cli(*option))
+
+
+def stock_cases() -> list[dict[str, Any]]:
+    with gzip.open(CASES, "rt") as file:
+        return [case for case in map(json.loads, file) if "planner_config" in case]
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no environment with ai-dynamo")
+@pytest.mark.parametrize("case", stock_cases(), ids=lambda case: case["id"])
+def test_the_stock_planner(case: dict[str, Any], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("".join(json.dumps(row) + "\n" for row in case["trace_rows"]))
+    report = run_trace_replay(trace, planner_config=case["planner_config"], **case["args"])
+    events = [list(event.values()) for event in report["planner"]["events"]]
+    assert events == case["scaling_events"]
+    ours = [[e["at_ms"] / 1000, e["pool"], e["from"], e["to"]] for e in report["scaling_events"]]
+    assert ours == [event[:4] for event in case["scaling_events"]]
+    assert report["planner"]["ticks"] == len(case["ticks"])
+
+
+def test_the_process_of_the_stock_planner_ends() -> None:
+    with StockPlanner(sys.executable) as planner:
+        assert planner.answer('{"planner":"configure","config":"{}"}') == '{"failed": true}'
+        assert planner._child is not None
+        process = planner._child._process
+    assert "pip install" in str(planner.failure)
+    assert process.poll() is not None

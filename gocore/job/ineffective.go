@@ -23,7 +23,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 		}
 	}
 	if s.concurrency > 0 {
-		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "arrival_cv"} {
+		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "request_rate_curve", "arrival_cv"} {
 			warn(name, "with replay_concurrency")
 		}
 	}

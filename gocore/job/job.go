@@ -74,7 +74,8 @@ type run struct {
 	saved      *savedTrace // nil if the workload is not saved
 }
 
-// load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, and decisions to repeat.
+// load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, decisions to repeat,
+// and ai-dynamo's planner.
 func load(s *Spec, m *Monitor) (*run, error) {
 	r := &run{Spec: s, monitor: m, sdk: newSDK(m)}
 	var err error
@@ -99,13 +100,16 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.origin, err = describe(s, r.deployment, m); err != nil {
 		return nil, err
 	}
+	if err = r.scaling.stock.open(m, r.deployment, r.sdk); err != nil {
+		return nil, err
+	}
 	r.saved, err = schedule(s, r.workload, r.deployment.args.BlockSize, m.poll)
 	return r, err
 }
 
 // check returns the warnings of a run that is about to begin.
 func (r *run) check() []string {
-	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
+	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.scaling.warnings(), r.ineffective())
 }
 
 // ended is the outcome of a simulation.
@@ -136,7 +140,7 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla,
+		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution,
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor)
 	return cfg
@@ -197,6 +201,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
+	result.explained = e.Collector.Explain()
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}
@@ -220,6 +225,7 @@ func (r *run) resources(e ended) report.Resources {
 		PrefillGPUsPerWorker: r.deployment.prefill.GPUsPerWorker,
 		TimingModel:          r.models.name,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
+		GPUHourPrice:         r.gpuHourPrice,
 	}
 	if !r.online {
 		resources.DecodeGPUsPerWorker = r.deployment.args.GPUsPerWorker

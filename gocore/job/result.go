@@ -11,14 +11,15 @@ import (
 
 // Result is the outcome of a run for the user.
 type Result struct {
-	summary  []report.Value
-	warnings []string
-	saved    *savedTrace  // nil if the workload was not saved
-	rows     *report.Rows // nil if the run keeps none
-	origin   provenance
-	scaling  []planner.Event // nil without a planner
-	meetings replay.Meetings
-	writeErr error
+	summary   []report.Value
+	warnings  []string
+	saved     *savedTrace         // nil if the workload was not saved
+	rows      *report.Rows        // nil if the run keeps none
+	explained *report.Explanation // nil unless it was asked for
+	origin    provenance
+	scaling   []planner.Event // nil without a planner
+	meetings  replay.Meetings
+	writeErr  error
 }
 
 // JSON is the report and what goes with it:
@@ -26,15 +27,16 @@ type Result struct {
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
-//	 "held_requests": 0, "cold_worker_requests": 3,
+//	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
-// write_error says why the per-request file could not be written, and is "" otherwise. provenance says what was run.
+// write_error says why the per-request file could not be written, and is "" otherwise. attribution, which is only there if it was
+// asked for, says where latencies come from. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := []string{}, []string{}, []string{}
 	if r.rows != nil {
-		floats, ints, texts = report.ColumnNames()
+		floats, ints, texts = report.ColumnNames(r.explained != nil)
 	}
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
@@ -65,6 +67,9 @@ func (r *Result) JSON() string {
 		panic("job: the result does not marshal: " + err.Error())
 	}
 	text := append([]byte(`{"report":`), report.AppendJSON(nil, r.summary)...)
+	if r.explained != nil {
+		text = r.explained.AppendJSON(append(text, `,"attribution":`...))
+	}
 	text = append(text, ',')
 	return string(append(text, encoded[1:]...))
 }

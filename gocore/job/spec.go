@@ -25,8 +25,10 @@ type Spec struct {
 
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
+	attribution  bool    // whether it divides latencies among their parts
 	sla          report.SLA
-	scaling      scaling // who decides how many workers there are
+	scaling      scaling // what decides how many workers there are
+	gpuHourPrice float64 // 0 for none
 	outputs      outputs
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -101,7 +103,9 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
+		attribution:  o.Bool("attribution"),
 		sla:          sla(o),
+		gpuHourPrice: o.Float("gpu_hour_price"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {

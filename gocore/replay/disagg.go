@@ -256,7 +256,7 @@ func (d *disagg) endTransfers() (changed bool, err error) {
 		}
 		d.events.Pop()
 		changed = true
-		d.tell(engine.RequestID(e.index), handoff.Transferred)
+		d.transferred(engine.RequestID(e.index))
 	}
 }
 
@@ -325,7 +325,7 @@ func (d *disagg) passStarted(kind eventKind, i int, pass *engine.Pass) {
 		d.collector.Pass(i, pass)
 		return
 	}
-	d.collector.PrefillPass(pass)
+	d.collector.PrefillPass(i, pass)
 	if pass.KVEventsAtMs <= pass.StartMs {
 		d.prefill.router.Apply(i, pass.KVEvents)
 	}

@@ -102,6 +102,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
+		d.collector.Spends(id, report.WorkerWait, d.nowMs)
 		prompt := d.prompt(id)
 		prompt.SentMs = d.nowMs
 		d.prefill.workers[a.Worker].Engine.Add(prompt)
@@ -122,6 +123,7 @@ func (d *disagg) reserve(admitted []router.Admission, err error) error {
 		}
 		d.handoffs[id].decode = int32(a.Worker)
 		d.collector.Worker(id, a.Worker)
+		d.collector.Spends(id, report.KVWait, d.nowMs)
 		if w.Busy() {
 			d.haltCoast(a.Worker)
 		} else {
@@ -141,16 +143,24 @@ func (d *disagg) tryReserve(i int) {
 func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
 	d.collector.Step(r.ID, report.DestinationReserved, d.nowMs)
+	d.collector.Spends(r.ID, report.RouterWait, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
+	d.collector.Spends(id, report.KVTransfer, d.nowMs)
 	promptTokens := d.driver.Turn(int32(id)).InputTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if delayMs > 0 {
 		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
 		return
 	}
+	d.transferred(id)
+}
+
+// transferred ends a transfer. The decode worker takes the KV over when it is idle.
+func (d *disagg) transferred(id engine.RequestID) {
+	d.collector.Spends(id, report.KVWait, d.nowMs)
 	d.tell(id, handoff.Transferred)
 }
 
@@ -158,6 +168,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
 	d.decode.updateReady(i)
 	d.collector.Step(id, report.DestinationActivated, d.nowMs)
+	d.collector.Spends(id, report.WorkerWait, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
 }

@@ -35,6 +35,8 @@ type Config struct {
 	// given SLA.
 	NoRows bool
 	SLA    report.SLA
+	// Attribution has the collector divide latencies among their parts.
+	Attribution bool
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
@@ -77,6 +79,7 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: cfg.collector(),
 	}
+	r.attribute(cfg.Args)
 	setups := make([]engine.Setup, cfg.Workers)
 	for i := range setups {
 		setups[i] = cfg.setup(engine.Aggregated, i)
@@ -122,6 +125,7 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
 	}
+	r.attribute(cfg.Disagg.Prefill)
 	d, err := r.newDisagg()
 	if err != nil {
 		return Outcome{}, err
@@ -151,7 +155,15 @@ func (cfg *Config) setup(role engine.Role, worker int) engine.Setup {
 		s = cfg.Setup(role, worker)
 	}
 	s.Role = role
+	s.Explain = cfg.Attribution
 	return s
+}
+
+// attribute has the collector divide latencies, if that is wanted. Requests come to workers with first as their arguments first.
+func (r *run) attribute(first engineargs.Args) {
+	if r.Attribution {
+		r.collector.Attribute(r.Workload.Len(), worker.RequestDelayMs(first), !math.IsInf(r.MaxSimTimeMs, 1))
+	}
 }
 
 // run is the state shared by all loops.
@@ -182,6 +194,7 @@ func (r *run) assign(turn int32, to int, sentMs float64) {
 	req.SentMs = sentMs
 	r.workers[to].Engine.Add(req)
 	r.collector.Worker(engine.RequestID(turn), to)
+	r.collector.Spends(engine.RequestID(turn), report.WorkerWait, sentMs)
 }
 
 func (r *run) request(id engine.RequestID) engine.Request {
@@ -204,7 +217,15 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 
 // settle carries out the first passes passes of a coast, and records their tokens.
 func (r *run) settle(i, passes int) {
-	r.collector.Coast(i, r.workers[i].Settle(passes))
+	r.coasted(i, &r.workers[i], r.workers[i].Settle(passes))
+}
+
+// coasted records the tokens of passes through which a worker coasted.
+func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
+	r.collector.Coast(i, endsMs)
+	if r.Attribution {
+		r.collector.CoastParts(i, endsMs, w.CoastHostMs())
+	}
 }
 
 // afterLimit is the first time at which no pass may start any more.

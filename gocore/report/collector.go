@@ -19,6 +19,8 @@ type Collector struct {
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
 	handoffs []handoff // by request, nil in an aggregated run
+	// attribution divides latencies among their parts; nil if that was not asked for.
+	attribution *attribution
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
 	earlier map[engine.RequestID][]run
 }
@@ -103,6 +105,7 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := c.record(req.ID)
 	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
+	c.attribution.arrived(req.ID, ms)
 	c.arrived++
 }
 
@@ -119,6 +122,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
 	}
+	c.attribution.emittingPass(worker, p)
 	if p.Tokens == 0 {
 		return
 	}
@@ -170,6 +174,7 @@ func (c *Collector) Cut(left engine.RequestState) {
 	r.close(int32(left.Generated))
 	r.preempted = r.preempted || left.Preempted()
 	c.countRuns(left.ID)
+	c.attribution.cut(left.ID, r, int(r.worker)-c.first)
 }
 
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
@@ -179,15 +184,21 @@ func (c *Collector) Part(worker int) *Collector {
 		return c.passingPart(worker)
 	}
 	return &Collector{
-		records: c.records,
-		workers: c.workers[worker : worker+1],
-		first:   worker,
-		earlier: map[engine.RequestID][]run{},
+		records:     c.records,
+		workers:     c.workers[worker : worker+1],
+		first:       worker,
+		earlier:     map[engine.RequestID][]run{},
+		attribution: c.attribution.part(worker),
 	}
 }
 
 // AddWorker makes room for one more worker.
-func (c *Collector) AddWorker() { c.workers = append(c.workers, timeline{}) }
+func (c *Collector) AddWorker() {
+	c.workers = append(c.workers, timeline{})
+	if a := c.attribution; a != nil {
+		a.workers = append(a.workers, progress{})
+	}
+}
 
 // Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
 // its last token and is not over yet. The latter is NaN for one token.

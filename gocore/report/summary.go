@@ -37,6 +37,7 @@ type Resources struct {
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
 	TimingModel                               string // name of the model that said how long passes take
 	WallMs                                    float64
+	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
 
 func (u Resources) gpuHours() float64 {
@@ -64,11 +65,12 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	if c.passing != nil {
 		c.leave()
 	}
+	c.divideAll()
 	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.isSet():
+		case k.goodput && !sla.isSet() || k.priced && used.GPUHourPrice == 0:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

@@ -70,6 +70,8 @@ class RunResult:
         if outcome["scaling_events"] is not None:
             for key in ("held_requests", "cold_worker_requests", "scaling_events"):
                 self.report[key] = outcome[key]
+        if "attribution" in outcome:
+            self.report["attribution"] = outcome["attribution"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.
@@ -176,6 +178,16 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
     config = {"planner_profile_data": planner_profile_data}
     arrays: dict[str, list[float]] = json.loads(_carry_out("Profile", config, None, _text))
     return arrays
+
+
+def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> list[dict[str, Any]]:
+    """What calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
+
+    ``profile`` is the text of a calibration profile. Raises as ``run`` does.
+    """
+    config = {"engines": list(map(dict, engines)), "profile": profile}
+    found: list[dict[str, Any]] = json.loads(_carry_out("Calibrations", config, None, _text))
+    return found
 
 
 def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:

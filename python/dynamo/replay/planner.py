@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dynamo._core import values
 
-# The values of a pass, in the order in which they come from Go.
-_PASS = (
+PASS_FIELDS = (
     "worker_id",
     "wall_time",
     "num_prefill_requests",
@@ -27,6 +26,7 @@ _PASS = (
     "sum_queued_decode_kv_tokens",
     "var_queued_decode_kv_tokens",
 )
+"""The values of a pass, in the order in which they come from Go."""
 _DECISION = ("target_prefill", "target_decode", "next_tick_ms")
 
 
@@ -79,7 +79,7 @@ class Hook:
 def _metrics(tick: dict[str, Any]) -> dict[str, Any]:
     """The dict that planners see."""
     for pool in ("prefill_fpm_snapshots", "decode_fpm_snapshots"):
-        tick[pool] = [dict(zip(_PASS, row, strict=True)) for row in tick[pool]]
+        tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in tick[pool]]
     return tick
 
 
