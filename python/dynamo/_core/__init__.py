@@ -11,6 +11,7 @@ import _thread
 import atexit
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -416,6 +417,11 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(f"dynamo._core.{name}")
     except ImportError as error:
         _Extension.process = None
+        if name == "_live" and importlib.util.find_spec("dynamo._core._core") is not None:
+            raise RuntimeError(
+                "this environment was built for replays only, without live workers (by make demo, or with"
+                " DYNOSIM_PARTS=replay): run make build, or install dynosim with pip"
+            ) from None
         raise RuntimeError(
             f"the compiled core is missing ({error}); install the package with pip or run make build, and "
             "start outside the source folder"
