@@ -100,7 +100,7 @@ var areas = []struct {
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
 		"server/cluster":    {"engine", "engine/emission", "engineargs", "eventheap", "handoff", "kvcache", "router", "worker"},
-		"server/deployment": {"server/cluster"},
+		"server/deployment": {"live/guard", "server/cluster"},
 		"server/tokens":     {},
 		"server/answers":    {"server/tokens"},
 		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/cluster", "server/deployment", "server/tokens"},
