@@ -136,7 +136,7 @@ const patience = 5 * time.Second
 // close ends the helper: its input ends, and it is killed if it does not notice.
 func (h *helper) close() {
 	_ = h.in.Close()
-	kill := time.AfterFunc(patience, func() { _ = h.command.Process.Kill() })
+	kill := time.AfterFunc(patience, guard.Func(func() { _ = h.command.Process.Kill() }))
 	defer kill.Stop()
 	_, _ = io.Copy(io.Discard, h.out)
 	_ = h.command.Wait()
