@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"dynosim/gocore/live/guard"
 )
 
 //go:embed helper.py
