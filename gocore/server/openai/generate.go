@@ -179,7 +179,7 @@ func (g *generation) follow(ctx context.Context, into output) error {
 	for left := len(g.choices); left > 0; {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-g.wake:
 		}
 		var due time.Time

@@ -53,7 +53,7 @@ func (s *eventStream) fail(err error) error {
 	if !s.begun {
 		return err
 	}
-	s.buffer = append(append(append(s.buffer, "data: "...), asProblem(err).body()...), "\n\ndata: [DONE]\n\n"...)
+	s.buffer = s.g.shape.appendFailure(s.buffer, asProblem(err))
 	return s.flush()
 }
 

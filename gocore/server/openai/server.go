@@ -74,7 +74,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
 	generating := map[string]handler{
-		"/v1/chat/completions": s.chat, "/v1/completions": s.completions,
+		"/v1/chat/completions": s.chat, "/v1/completions": s.completions, "/v1/responses": s.responses,
 	}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
@@ -200,14 +200,17 @@ func (s *Server) generating(h handler) handler {
 			r = r.WithContext(ctx)
 		}
 		err := h(w, r)
-		if err != nil && errors.Is(context.Cause(r.Context()), errTooLate) {
-			return &problem{status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: errTooLate.Error()}
+		if err != nil && context.Cause(r.Context()) == errTooLate {
+			return errTooLate
 		}
 		return err
 	}
 }
 
-var errTooLate = errors.New("the answer took longer than --request-timeout")
+// errTooLate is the error of an answer that takes longer than Config.Timeout.
+var errTooLate error = &problem{
+	status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: "the answer took longer than --request-timeout",
+}
 
 // body reads the body of a request.
 func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
