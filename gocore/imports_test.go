@@ -38,6 +38,7 @@ var areas = []struct {
 		"kvcache/paged":  {"kvcache"},
 		"kvcache/radix":  {"kvcache"},
 		"pace":           {},
+		"perfetto":       {},
 		"leaktest":       {},
 	}},
 	{"one engine", map[string][]string{
@@ -66,7 +67,8 @@ var areas = []struct {
 		"router":             {"kvcache", "strictjson", "timing"},
 		"report":             {"engine", "workload"},
 		"planner":            {"engine", "spelling", "strictjson"},
-		"replay":             {"engine", "engineargs", "eventheap", "handoff", "planner", "report", "router", "timing", "worker", "workload"},
+		"journal":            {"engine", "eventheap", "perfetto"},
+		"replay":             {"engine", "engineargs", "eventheap", "handoff", "journal", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
 		"truth":              {"engine", "engineargs", "replay", "workload"},
 		"truth/passes":       {"truth"},
@@ -98,7 +100,7 @@ var areas = []struct {
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
 		"server/cluster":    {"engine", "engine/emission", "engineargs", "eventheap", "handoff", "kvcache", "router", "worker"},
-		"server/deployment": {"server/cluster"},
+		"server/deployment": {"live/guard", "server/cluster"},
 		"server/tokens":     {"live/guard"},
 		"server/answers":    {"server/tokens"},
 		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/cluster", "server/deployment", "server/tokens"},
@@ -106,7 +108,7 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
 		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{

@@ -22,6 +22,7 @@ PAGES = (
     "report.md",
     "planner.md",
     "why.md",
+    "timeline.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}

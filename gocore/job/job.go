@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -115,7 +116,8 @@ func (r *run) check() []string {
 // ended is the outcome of a simulation.
 type ended struct {
 	replay.Outcome
-	wall time.Duration
+	wall    time.Duration
+	journal *journal.Journal // nil if the run keeps none
 }
 
 // simulate carries out the run and measures how long that takes.
@@ -140,10 +142,19 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution,
+		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 	}, r.deployment, r.routing.mode, r.stages)
-	cfg.Planner = r.scaling.planner(r.monitor)
+	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
+	cfg.Journal = r.journal.open(r)
 	return cfg
+}
+
+// startUpSeed is the seed of start-up times that are drawn.
+func (r *run) startUpSeed() uint64 {
+	if r.synthetic {
+		return r.generated.Seed
+	}
+	return r.seed
 }
 
 // poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.
@@ -189,8 +200,9 @@ func (r *run) ticked() (e ended, err error) {
 
 func (r *run) timed() (ended, error) {
 	started := time.Now()
-	outcome, err := r.replay(r.config())
-	return ended{outcome, time.Since(started)}, err
+	cfg := r.config()
+	outcome, err := r.replay(cfg)
+	return ended{outcome, time.Since(started), cfg.Journal}, err
 }
 
 // report sums up the run and writes the file with its requests.
@@ -202,6 +214,14 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
 	result.explained = e.Collector.Explain()
+	var err error
+	var warning string
+	if result.series, warning, err = r.journal.close(e.journal, e.Scaling, r.monitor.poll); err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		result.warnings = append(result.warnings, warning)
+	}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

@@ -3,7 +3,9 @@ package job
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -20,6 +22,7 @@ type Result struct {
 	scaling   []planner.Event // nil without a planner
 	meetings  replay.Meetings
 	writeErr  error
+	series    *journal.Table // nil if it was not asked for
 }
 
 // JSON is the report and what goes with it:
@@ -28,11 +31,13 @@ type Result struct {
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
 //	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
+//	 "timeseries": {"step_ms": 1000, "rows": 60, "columns": {...}},
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. attribution, which is only there if it was
-// asked for, says where latencies come from. provenance says what was run.
+// asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
+// "timeseries/" below. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := []string{}, []string{}, []string{}
 	if r.rows != nil {
@@ -47,6 +52,7 @@ func (r *Result) JSON() string {
 		Scaling    []planner.Event     `json:"scaling_events"`
 		Held       int                 `json:"held_requests"`
 		Cold       int                 `json:"cold_worker_requests"`
+		Series     *seriesShape        `json:"timeseries"`
 		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
@@ -55,6 +61,7 @@ func (r *Result) JSON() string {
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
 
 		Scaling:    r.scaling,
+		Series:     shapeOf(r.series),
 		Held:       r.meetings.Held,
 		Cold:       r.meetings.Cold,
 		Provenance: r.origin,
@@ -74,14 +81,47 @@ func (r *Result) JSON() string {
 	return string(append(text, encoded[1:]...))
 }
 
-// Floats is a per-request column in row order, NaN for none; false if there is no such column.
-func (r *Result) Floats(name string) ([]float64, bool) { return r.rows.Floats(name) }
+// seriesShape describes the series of a run.
+type seriesShape struct {
+	StepMs  float64             `json:"step_ms"`
+	Rows    int                 `json:"rows"`
+	Columns map[string][]string `json:"columns"`
+}
 
-// Ints is a per-request column in row order, -1 for none; false if there is no such column.
-func (r *Result) Ints(name string) ([]int64, bool) { return r.rows.Ints(name) }
+func shapeOf(t *journal.Table) *seriesShape {
+	if t == nil {
+		return nil
+	}
+	columns := map[string][]string{"float": journal.FloatColumns(), "int": journal.IntColumns(), "text": journal.TextColumns()}
+	return &seriesShape{StepMs: t.StepMs, Rows: t.Rows, Columns: columns}
+}
 
-// Strings is a per-request column in row order, "" for none; false if there is no such column.
-func (r *Result) Strings(name string) ([]string, bool) { return r.rows.Strings(name) }
+// ofSeries begins the names of columns of the series.
+const ofSeries = "timeseries/"
+
+// Floats is a per-request column in row order, NaN for none, or one of the series; false if there is no such column.
+func (r *Result) Floats(name string) ([]float64, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Floats(of)
+	}
+	return r.rows.Floats(name)
+}
+
+// Ints is a per-request column in row order, -1 for none, or one of the series; false if there is no such column.
+func (r *Result) Ints(name string) ([]int64, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Ints(of)
+	}
+	return r.rows.Ints(name)
+}
+
+// Strings is a per-request column in row order, "" for none, or one of the series; false if there is no such column.
+func (r *Result) Strings(name string) ([]string, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Strings(of)
+	}
+	return r.rows.Strings(name)
+}
 
 // pollingWriter stops writing when poll says so.
 type pollingWriter struct {

@@ -30,6 +30,7 @@ type Spec struct {
 	scaling      scaling // what decides how many workers there are
 	gpuHourPrice float64 // 0 for none
 	outputs      outputs
+	journal      journalSpec
 
 	// origin is the part of the provenance that does not depend on input files.
 	origin provenance
@@ -77,6 +78,9 @@ func Parse(config string) (*Spec, error) {
 		return nil, err
 	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
+		return nil, err
+	}
+	if s.journal, err = parseJournal(o); err != nil {
 		return nil, err
 	}
 	if s.generated, err = parseWorkload(o, lengths); err != nil {

@@ -105,6 +105,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		d.collector.Spends(id, report.WorkerWait, d.nowMs)
 		prompt := d.prompt(id)
 		prompt.SentMs = d.nowMs
+		d.Journal.Joined(engine.Prefill, a.Worker, id, d.nowMs)
 		d.prefill.workers[a.Worker].Engine.Add(prompt)
 		d.prefill.updateReady(a.Worker)
 	}
@@ -124,6 +125,7 @@ func (d *disagg) reserve(admitted []router.Admission, err error) error {
 		d.handoffs[id].decode = int32(a.Worker)
 		d.collector.Worker(id, a.Worker)
 		d.collector.Spends(id, report.KVWait, d.nowMs)
+		d.Journal.Joined(engine.Decode, a.Worker, id, d.nowMs)
 		if w.Busy() {
 			d.haltCoast(a.Worker)
 		} else {
@@ -144,6 +146,7 @@ func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
 	d.collector.Step(r.ID, report.DestinationReserved, d.nowMs)
 	d.collector.Spends(r.ID, report.RouterWait, d.nowMs)
+	d.Journal.Reserved(r.ID, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
@@ -152,6 +155,7 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 	promptTokens := d.driver.Turn(int32(id)).InputTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if delayMs > 0 {
+		d.Journal.Transfer(id, d.nowMs)
 		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
 		return
 	}
@@ -169,6 +173,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.updateReady(i)
 	d.collector.Step(id, report.DestinationActivated, d.nowMs)
 	d.collector.Spends(id, report.WorkerWait, d.nowMs)
+	d.Journal.Activated(id, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
 }
@@ -176,6 +181,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 func (d *disagg) release(id engine.RequestID, i int) {
 	d.prefill.router.Apply(i, d.prefill.workers[i].source.ReleaseSource(id))
 	d.collector.Step(id, report.SourceReleased, d.nowMs)
+	d.Journal.Left(engine.Prefill, id, d.nowMs)
 	d.tell(id, handoff.SourceReleased)
 }
 
@@ -184,6 +190,7 @@ func (d *disagg) release(id engine.RequestID, i int) {
 func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
+		d.Journal.Unsent(a.id, d.nowMs)
 		d.prefill.kept = withoutRequest(d.prefill.kept, a.id)
 		d.tell(a.id, handoff.SourceCanceled)
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
@@ -194,6 +201,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return nil
 	}
 	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
+	d.Journal.Left(engine.Prefill, a.id, d.nowMs)
 	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
 	return nil
@@ -214,6 +222,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return nil
 	}
 	w.destination.CancelDestination(a.id)
+	d.Journal.Left(engine.Decode, a.id, d.nowMs)
 	d.decode.updateReady(int(i))
 	d.tell(a.id, handoff.DestinationCanceled)
 	d.tryReserve(int(i))

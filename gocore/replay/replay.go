@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
@@ -37,9 +38,13 @@ type Config struct {
 	SLA    report.SLA
 	// Attribution has the collector divide latencies among their parts.
 	Attribution bool
+	// Journal is told of everything that happens, for timelines and series; nil for no journal.
+	Journal *journal.Journal
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Seed is that of start-up times which are drawn.
+	Seed uint64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }
@@ -155,7 +160,7 @@ func (cfg *Config) setup(role engine.Role, worker int) engine.Setup {
 		s = cfg.Setup(role, worker)
 	}
 	s.Role = role
-	s.Explain = cfg.Attribution
+	s.Explain = cfg.Attribution || cfg.Journal != nil
 	return s
 }
 
@@ -185,6 +190,7 @@ const pollEvery = 16
 func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
 	req := r.request(engine.RequestID(turn))
 	r.collector.Arrival(req, arrivalMs)
+	r.Journal.Arrived(req, arrivalMs)
 	return req
 }
 
@@ -195,6 +201,7 @@ func (r *run) assign(turn int32, to int, sentMs float64) {
 	r.workers[to].Engine.Add(req)
 	r.collector.Worker(engine.RequestID(turn), to)
 	r.collector.Spends(engine.RequestID(turn), report.WorkerWait, sentMs)
+	r.Journal.Joined(engine.Aggregated, to, engine.RequestID(turn), sentMs)
 }
 
 func (r *run) request(id engine.RequestID) engine.Request {
@@ -212,6 +219,7 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	}
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	r.collector.Pass(i, pass)
+	r.Journal.Pass(engine.Aggregated, i, r.workers[i].Engine, pass, r.collector.BeforeRun)
 	return pass, alive, nil
 }
 
@@ -223,6 +231,11 @@ func (r *run) settle(i, passes int) {
 // coasted records the tokens of passes through which a worker coasted.
 func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
 	r.collector.Coast(i, endsMs)
+	role := engine.Aggregated
+	if r.Disagg != nil {
+		role = engine.Decode
+	}
+	r.Journal.Coast(role, i, w.Engine, endsMs)
 	if r.Attribution {
 		r.collector.CoastParts(i, endsMs, w.CoastHostMs())
 	}

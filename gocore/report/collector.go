@@ -168,6 +168,16 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 }
 
+// BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
+// request has emitted its last token.
+func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
+	earlier := c.earlier[id]
+	if len(earlier) == 0 {
+		return 0, false
+	}
+	return c.workers[int(c.record(id).worker)-c.first].endMs(earlier[len(earlier)-1].last), true
+}
+
 // Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
 func (c *Collector) Cut(left engine.RequestState) {
 	r := c.record(left.ID)

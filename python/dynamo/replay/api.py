@@ -21,10 +21,11 @@ from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
-from dynamo.replay import files, planned
+from dynamo.replay import artifacts, files, planned
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
@@ -115,6 +116,10 @@ def run_trace_replay(
     rows: bool | None = None,
     attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
+    timeline: Path | None = None,
+    timeline_window: str | None = None,
+    timeseries: Path | None = None,
+    timeseries_step: str | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -182,6 +187,13 @@ def run_trace_replay(
             waiting for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the
             rows. See docs/why.md. False if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
+        timeline: Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker,
+            what each request waited for, and arrows from the router to its workers. See docs/timeline.md.
+        timeline_window: Only this part of simulated time in the timeline, such as ``"10s:40s"``; either side may be
+            missing.
+        timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
+        timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
+            only the file is given.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
@@ -249,6 +261,10 @@ def run_synthetic_trace_replay(
     rows: bool | None = None,
     attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
+    timeline: Path | None = None,
+    timeline_window: str | None = None,
+    timeseries: Path | None = None,
+    timeseries_step: str | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -259,7 +275,8 @@ def run_synthetic_trace_replay(
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
     planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price,
     replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
-    aic_perf_config, rows, attribution, report_jsonl_path, save_trace and on_progress.
+    aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window, timeseries, timeseries_step,
+    save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -340,7 +357,9 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=3)
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
-    return Report(result.report, Requests(result))
+    report = Report(result.report, Requests(result), Timeseries(result.timeseries))
+    artifacts.write(config, report)
+    return report
 
 
 def plain(name: str, value: object) -> Any:

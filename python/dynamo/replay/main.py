@@ -27,7 +27,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import files, planned, reportfile, runfile, summary
+from dynamo.replay import artifacts, files, planned, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -82,6 +82,10 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
             f" --trace-block-size {saved.trace_block_size}"
         )
     status = _present(result.report, report_path)
+    try:
+        artifacts.write_of(config, result)
+    except OSError as error:
+        return fail(f"cannot write {error.filename!r}: {error.strerror}", FAILED)
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
     if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
@@ -161,7 +165,7 @@ def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
     from dynamo.replay.repeat import repeated_config
 
     trace_files = options.pop("trace_files")
-    chosen = {*files.outputs(), "attribution"}
+    chosen = {*files.outputs(), "attribution", *artifacts.SHAPES}
     others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in chosen]
     if others:
         raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
