@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import refused
 
+from dynamo._core import Progress
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.main import main
 from dynamo.replay.reporting import write_report_json
@@ -71,12 +73,12 @@ def test_a_planner_scales_and_is_told() -> None:
     [
         (decision(decode=-1), ValueError, "planner: at 100 ms target_decode: got -1, want 0 to 10000"),
         (decision(decode=10_001), ValueError, "target_decode: got 10001, want 0 to 10000"),
-        (decision(decode=True), TypeError, "planner: target_decode: got true"),
-        (decision(decode=1.5), TypeError, "planner: target_decode: got 1.5"),
+        (decision(decode=True), TypeError, "planner: at 100 ms target_decode: got true"),
+        (decision(decode=1.5), TypeError, "planner: at 100 ms target_decode: got 1.5"),
         (decision(prefill=1), ValueError, "target_prefill: got 1, want None in a run with one pool"),
         (decision(at=100.0), ValueError, "at 100 ms next_tick_ms: got 100, want a later time"),
-        (decision(at="soon"), TypeError, "planner: next_tick_ms: got"),
-        (None, TypeError, "planner: on_tick returned null, want a dict with target_prefill"),
+        (decision(at="soon"), TypeError, "planner: at 100 ms next_tick_ms: got"),
+        (None, TypeError, "planner: at 100 ms on_tick returned null, want a dict with target_prefill"),
         ({"target_decode": 2}, TypeError, "want target_prefill, next_tick_ms in it, too"),
     ],
 )
@@ -91,6 +93,8 @@ def test_what_a_planner_raises_passes_unchanged(raised: BaseException) -> None:
     with pytest.raises(type(raised)) as caught:
         run_synthetic_trace_replay(**BUSY, planner=Planner([raised]))
     assert caught.value is raised
+    if sys.version_info >= (3, 11):
+        assert raised.__notes__ == ["planner: at 100 ms"]
 
 
 def test_bad_planners() -> None:
@@ -100,6 +104,50 @@ def test_bad_planners() -> None:
         run_synthetic_trace_replay(**BUSY, planner=Planner([], first="x"))
     with pytest.raises(ValueError, match=r"autoscaler: .* want it left out with planner"):
         run_synthetic_trace_replay(**BUSY, planner=Planner([]), autoscaler=SCHEDULE)
+
+
+def test_changes_are_told_as_they_happen() -> None:
+    """All but those just before the end come while the run goes on, and each once."""
+    told: list[Any] = []
+    gate = threading.Event()
+
+    class Slow(Planner):
+        def on_tick(self, metrics: dict[str, Any]) -> Any:
+            if metrics["now_ms"] == 300.0:
+                assert gate.wait(60)
+            return super().on_tick(metrics)
+
+    def watch(now: Progress) -> None:
+        told.extend(now.scaling_events)
+        if told:
+            gate.set()
+
+    planner = Slow([decision(decode=3, at=300.0), decision(decode=1)])
+    report = run_synthetic_trace_replay(**BUSY, planner=planner, on_progress=watch)
+    assert told == report["scaling_events"]
+    assert len(told) == 2
+
+
+def test_drawn_start_ups() -> None:
+    """Workers that start vary in how long that takes, as the seed says."""
+
+    def active(seed: int, cv: float) -> list[int]:
+        planner = Planner([*(decision(decode=20, at=150.0 + 10 * i) for i in range(40)), decision()])
+        args = {"startup_time": 0.2, "startup_time_cv": cv}
+        run_synthetic_trace_replay(**{**BUSY, "extra_engine_args": args}, planner=planner, seed=seed)
+        return [told["active_decode_count"] for told in planner.told]
+
+    constant, drawn, again, other = active(1, 0.0), active(1, 0.8), active(1, 0.8), active(2, 0.8)
+    assert set(constant) == {1, 20}
+    assert len(set(drawn)) > 4
+    assert drawn == again != other
+
+
+@pytest.mark.parametrize("cv", [-1, 11])
+def test_start_ups_that_cannot_vary(cv: float) -> None:
+    args = {"startup_time": 5, "startup_time_cv": cv}
+    with pytest.raises(ValueError, match="startup_time_cv: got"):
+        run_synthetic_trace_replay(**{**BUSY, "extra_engine_args": args}, autoscaler=SCHEDULE)
 
 
 def test_no_tick() -> None:

@@ -40,7 +40,7 @@ type Facts struct {
 	// ArrivalRPS is how many requests arrive per second with arrival_speedup_ratio 1, null if that is not known.
 	ArrivalRPS *float64 `json:"arrival_rps"`
 	Requests   int      `json:"requests"`
-	// Drawn reports whether the workload depends on the seed.
+	// Drawn reports whether the workload, or how long workers take to start, depends on the seed.
 	Drawn bool `json:"drawn"`
 }
 
@@ -95,7 +95,7 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 	facts := Facts{
 		AIC:        s.routing.session.Backend != "" || d.anyPool(func(a engineargs.Args) bool { return a.AIC.Backend != "" }),
 		DecodeGPUs: d.workers * d.args.GPUsPerWorker,
-		Drawn:      s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()),
+		Drawn:      d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()),
 	}
 	if d.disaggregated {
 		facts.PrefillGPUs = d.prefillWorkers * d.prefill.GPUsPerWorker

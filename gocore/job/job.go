@@ -142,11 +142,19 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution,
+		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 	}, r.deployment, r.routing.mode, r.stages)
-	cfg.Planner = r.scaling.planner(r.monitor)
+	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Journal = r.journal.open(r)
 	return cfg
+}
+
+// startUpSeed is the seed of start-up times that are drawn.
+func (r *run) startUpSeed() uint64 {
+	if r.synthetic {
+		return r.generated.Seed
+	}
+	return r.seed
 }
 
 // poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.

@@ -54,7 +54,7 @@ func (s *scaling) warnings() []string {
 }
 
 // planner makes the planner of a run, nil if the number of workers stays.
-func (s *scaling) planner(m *Monitor) planner.Planner {
+func (s *scaling) planner(m *Monitor, twoPools bool) planner.Planner {
 	var p planner.Planner
 	switch {
 	case s.asks:
@@ -67,9 +67,9 @@ func (s *scaling) planner(m *Monitor) planner.Planner {
 		return nil
 	}
 	if s.ticks != nil {
-		return loggedPlanner{p, s.ticks}
+		p = loggedPlanner{p, s.ticks}
 	}
-	return p
+	return toldPlanner{p, &m.scaling, twoPools}
 }
 
 // A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner"; it comes

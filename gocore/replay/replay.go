@@ -43,6 +43,8 @@ type Config struct {
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Seed is that of start-up times which are drawn.
+	Seed uint64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }

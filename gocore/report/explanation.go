@@ -98,40 +98,47 @@ func (c *Collector) Explain() *Explanation {
 	return e
 }
 
+// ranked is a request and its latency.
+type ranked struct {
+	wholeMs float64
+	index   int
+	request *spent
+}
+
 func (a *attribution) explain(l dividedLatency) Explained {
-	var slowest []*spent // first the fastest
+	var sorted []ranked
 	for i := range a.requests {
 		if q := &a.requests[i]; !math.IsNaN(l.whole(q)) {
-			slowest = append(slowest, q)
+			sorted = append(sorted, ranked{l.whole(q), i, q})
 		}
 	}
-	slices.SortStableFunc(slowest, func(x, y *spent) int { return cmp.Compare(l.whole(x), l.whole(y)) })
-	e := Explained{Name: l.name, Split: l.splits(slowest)}
-	values := make([]float64, len(slowest))
+	values := make([]float64, len(sorted))
+	e := Explained{Name: l.name}
 	for part := range partNames {
-		for i, q := range slowest {
-			values[i] = l.of(q)[part]
+		for i, r := range sorted {
+			values[i] = l.of(r.request)[part]
 		}
-		slices.Sort(values)
 		s := &summary{}
-		for i, v := range statistics(values) {
+		for i, v := range unsortedStatistics(values) {
 			s.float(statNames[i], v)
 		}
 		e.Parts = append(e.Parts, s.values)
 	}
+	slices.SortFunc(sorted, func(x, y ranked) int { return cmp.Or(cmp.Compare(x.wholeMs, y.wholeMs), x.index-y.index) })
+	e.Split = l.splits(sorted)
 	return e
 }
 
 // splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes from is
 // told by all requests near that one, as a single one may be an exception.
-func (l dividedLatency) splits(sorted []*spent) (all []Split) {
+func (l dividedLatency) splits(sorted []ranked) (all []Split) {
 	n := len(sorted)
 	if n == 0 {
 		return nil
 	}
 	wholes := make([]float64, n)
-	for i, q := range sorted {
-		wholes[i] = l.whole(q)
+	for i, r := range sorted {
+		wholes[i] = r.wholeMs
 	}
 	found := statistics(wholes)
 	all = append(all, l.split(statNames[0], found[0], sorted))
@@ -145,14 +152,14 @@ func (l dividedLatency) splits(sorted []*spent) (all []Split) {
 }
 
 // split divides whole in the proportion in which the latencies of some requests are divided.
-func (l dividedLatency) split(statistic string, whole float64, requests []*spent) Split {
+func (l dividedLatency) split(statistic string, whole float64, requests []ranked) Split {
 	s := Split{Statistic: statistic, WholeMs: whole}
 	sum := 0.0
-	for _, q := range requests {
-		for part, ms := range l.of(q) {
+	for _, r := range requests {
+		for part, ms := range l.of(r.request) {
 			s.PartsMs[part] += ms
 		}
-		sum += l.whole(q)
+		sum += r.wholeMs
 	}
 	if sum == 0 {
 		return s

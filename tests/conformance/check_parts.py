@@ -15,10 +15,10 @@ import io
 import json
 import math
 import multiprocessing
-import os
 import re
 import sys
 import tempfile
+from pathlib import Path
 
 from check import EXAMPLES, HERE, trace_path
 
@@ -29,15 +29,15 @@ LIMIT_MS = 1e-9
 def replay(case, tracedir, folder, more):
     from dynamo.replay.main import main
 
-    report, rows = os.path.join(folder, "report.json"), os.path.join(folder, "rows.jsonl")
-    argv = [a.replace("{trace}", trace_path(tracedir, case["trace"])).replace("{shared}", EXAMPLES) for a in case["args"]]
+    report, rows = Path(folder, "report.json"), Path(folder, "rows.jsonl")
+    trace = trace_path(tracedir, case["trace"])
+    argv = [word.replace("{trace}", trace).replace("{shared}", EXAMPLES) for word in case["args"]]
     said = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        code = main([*argv, "--report-json", report, "--report-jsonl", rows, *more])
+        code = main([*argv, "--report-json", str(report), "--report-jsonl", str(rows), *more])
     if code:
         raise ValueError(f"exit {code}: {said.getvalue()[-300:]}")
-    with open(report) as file, open(rows) as lines:
-        return json.load(file), [json.loads(line) for line in lines]
+    return json.loads(report.read_text()), [json.loads(line) for line in rows.read_text().splitlines()]
 
 
 def problems_of_row(row):
@@ -97,9 +97,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
             if case.get("trace_rows") is not None:
-                with open(os.path.join(folder, case["trace"]), "w") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in case["trace_rows"])
-        real = os.path.join(HERE, "traces")
+                Path(folder, case["trace"]).write_text("".join(json.dumps(row) + "\n" for row in case["trace_rows"]))
+        real = str(Path(HERE, "traces"))
         jobs = [(case, folder if case.get("trace_rows") is not None else real) for case in cases]
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             for name, problems in pool.imap_unordered(job, jobs):

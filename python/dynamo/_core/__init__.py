@@ -11,6 +11,7 @@ import _thread
 import atexit
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -47,6 +48,8 @@ class Progress(NamedTuple):
     """Requests that have ended."""
     total: int
     """Requests in the workload; 0 while that is unknown."""
+    scaling_events: tuple[dict[str, Any], ...] = ()
+    """What a planner has changed since the last call, as in the report."""
 
 
 class SavedTrace(NamedTuple):
@@ -352,7 +355,7 @@ def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], objec
     text = core.core_Progress(run_id)
     if text:
         now = json.loads(text)
-        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
+        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"], tuple(now["scaling_events"])))
 
 
 def map_error(error: RuntimeError) -> BaseException:
@@ -414,6 +417,11 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(f"dynamo._core.{name}")
     except ImportError as error:
         _Extension.process = None
+        if name == "_live" and importlib.util.find_spec("dynamo._core._core") is not None:
+            raise RuntimeError(
+                "this environment was built for replays only, without live workers (by make demo, or with"
+                " DYNOSIM_PARTS=replay): run make build, or install dynosim with pip"
+            ) from None
         raise RuntimeError(
             f"the compiled core is missing ({error}); install the package with pip or run make build, and "
             "start outside the source folder"

@@ -29,5 +29,5 @@ def command(arguments: Mapping[str, Any]) -> str:
             for field, item in sorted(value.items()):
                 words += [options[field].flag, str(item)]
         else:
-            words += [options[name].flag, json.dumps(value) if isinstance(value, Mapping) else str(value)]
+            words += [options[name].flag, json.dumps(value) if isinstance(value, Mapping | list) else str(value)]
     return shlex.join(words)

@@ -93,7 +93,8 @@ class StockPlanner:
             case "initial_tick_ms":
                 return self._ask("start", pools=asked["pools"], passes=asked["passes"])
             case _:
-                return self._ask("tick", metrics=self._metrics(asked["tick"]))
+                tick = asked["tick"]
+                return self._ask("tick", at=f" at {tick['now_ms']:g} ms", metrics=self._metrics(tick))
 
     def _metrics(self, tick: dict[str, Any]) -> dict[str, Any]:
         """The tick as the planner takes it. Of each worker it may only look at the last pass."""
@@ -104,13 +105,13 @@ class StockPlanner:
             tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in rows]
         return tick
 
-    def _ask(self, verb: str, **about: Any) -> dict[str, Any]:
+    def _ask(self, verb: str, at: str = "", **about: Any) -> dict[str, Any]:
         with self._lock:
             if self._closed:
                 raise RuntimeError("planner_config: the run is over")
             if self._child is None:
                 self._child = _Child(self._python, self._named)
-        return self._child.ask(verb, **about)
+        return self._child.ask(verb, at, **about)
 
 
 def _no_interpreter() -> str:
@@ -138,8 +139,8 @@ class _Child:
             raise ValueError(f"{named}: cannot run {values.show(python)}: {error.strerror}") from None
         self._python = python
 
-    def ask(self, verb: str, **about: Any) -> dict[str, Any]:
-        """The answer to a question.
+    def ask(self, verb: str, at: str, **about: Any) -> dict[str, Any]:
+        """The answer to a question. ``at`` says for errors at which time of the run it was asked.
 
         Raises ValueError for bad settings and for a missing package, RuntimeError if the planner fails.
         """
@@ -150,9 +151,9 @@ class _Child:
             self._process.stdin.flush()
             answer: dict[str, Any] = json.loads(self._read(struct.unpack("<I", self._read(4))[0]))
         except (OSError, EOFError, ValueError):
-            raise RuntimeError(f"planner_config: {self._python} has ended: {self._last_words()}") from None
+            raise RuntimeError(f"planner_config: {self._python} has ended{at}: {self._last_words()}") from None
         if "error" in answer:
-            raise self._failure(answer)
+            raise self._failure(answer, at)
         return answer
 
     def _read(self, size: int) -> bytes:
@@ -162,7 +163,7 @@ class _Child:
             raise EOFError
         return data
 
-    def _failure(self, answer: Mapping[str, Any]) -> Exception:
+    def _failure(self, answer: Mapping[str, Any], at: str) -> Exception:
         if answer["missing"] is not None:
             return ValueError(
                 f"planner_config: {self._python} has no module {values.show(answer['missing'])}: "
@@ -171,7 +172,7 @@ class _Child:
         told = " ".join(answer["error"].split())
         if answer["usage"]:
             return ValueError(f"planner_config: {told}")
-        return RuntimeError(f"planner_config: the planner failed: {told} ({' / '.join(answer['traceback'])})")
+        return RuntimeError(f"planner_config: the planner failed{at}: {told} ({' / '.join(answer['traceback'])})")
 
     def _last_words(self) -> str:
         """The end of what the process has written to standard error, or its exit code."""
