@@ -120,6 +120,7 @@ def run_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -194,6 +195,9 @@ def run_trace_replay(
         timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
         timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
             only the file is given.
+        html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
+            requests. One file for a browser, without anything from the net. The report gets the attribution of
+            latencies, too.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
@@ -265,6 +269,7 @@ def run_synthetic_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -275,7 +280,7 @@ def run_synthetic_trace_replay(
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
     planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price,
     replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
-    aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window, timeseries, timeseries_step,
+    aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window, timeseries, timeseries_step, html,
     save_trace and on_progress.
 
     Args:
