@@ -65,7 +65,8 @@ var areas = []struct {
 		"router":             {"kvcache", "strictjson", "timing"},
 		"report":             {"engine", "workload"},
 		"planner":            {"engine", "spelling", "strictjson"},
-		"replay":             {"engine", "engineargs", "eventheap", "handoff", "planner", "report", "router", "timing", "worker", "workload"},
+		"faults":             {"strictjson"},
+		"replay":             {"engine", "engineargs", "eventheap", "faults", "handoff", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
 		"truth":              {"engine", "engineargs", "replay", "workload"},
 		"truth/passes":       {"truth"},
@@ -97,7 +98,7 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "handoff", "job/memory", "job/tracestats", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
 		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "live", "live/bus", "live/connlimit", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
