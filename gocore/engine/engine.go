@@ -52,6 +52,8 @@ type Setup struct {
 	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
+	// Explain makes passes say where their time goes (Pass.Parts).
+	Explain bool
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
 	// does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
@@ -154,6 +156,9 @@ type Pass struct {
 
 	// Preempted is how often a vLLM engine took the blocks of a running request away.
 	Preempted int
+
+	// Parts says where the time of the pass went; nil unless Setup.Explain asked for it.
+	Parts *Parts
 }
 
 // Admission is a request that starts, or after a preemption restarts, to run.

@@ -264,7 +264,7 @@ func (d *disagg) endTransfers() (changed bool, err error) {
 		if d.faults != nil {
 			d.faults.transferEnds(engine.RequestID(e.index))
 		}
-		d.tell(engine.RequestID(e.index), handoff.Transferred)
+		d.transferred(engine.RequestID(e.index))
 	}
 }
 
@@ -274,7 +274,7 @@ func (d *disagg) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		d.collector.Arrival(d.request(engine.RequestID(turn)), arrivalMs)
+		d.arrive(turn, arrivalMs)
 		d.faults.arrived(turn)
 		d.begin(engine.RequestID(turn))
 		changed = true
@@ -305,7 +305,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		}
 		pass, alive := w.Engine.RunPass(d.nowMs)
 		d.faults.stretch(int(kind), i, pass)
-		d.passStarted(kind, i, pass)
+		d.passStarted(kind, i, w.Engine, pass)
 		if !alive || pass.Idle() {
 			i, ok = s.ready.next(i + 1)
 			continue
@@ -330,16 +330,18 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 }
 
 // passStarted records what is visible at the start of a pass.
-func (d *disagg) passStarted(kind eventKind, i int, pass *engine.Pass) {
+func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engine.Pass) {
 	seen := pass
 	if d.faults != nil {
 		seen = d.faults.admitted(pass)
 	}
 	if kind == decodePass {
 		d.collector.Pass(i, seen)
+		d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
 		return
 	}
-	d.collector.PrefillPass(seen)
+	d.collector.PrefillPass(i, seen)
+	d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
 	if pass.KVEventsAtMs <= pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}

@@ -105,6 +105,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(d.of(id), a.Worker, a.OverlapBlocks*d.prefill.blockSize)
+		d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
 		if d.faults.accepts(prefillSite, a.Worker, id) {
 			d.addPrompt(a.Worker, id)
 		}
@@ -116,6 +117,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 func (d *disagg) addPrompt(i int, id engine.RequestID) {
 	prompt := d.prompt(id)
 	prompt.SentMs = d.nowMs
+	d.Journal.Joined(engine.Prefill, i, id, d.nowMs)
 	d.prefill.workers[i].Engine.Add(prompt)
 	d.prefill.updateReady(i)
 }
@@ -144,6 +146,8 @@ func (d *disagg) askForRoom(i int, id engine.RequestID) {
 	}
 	d.handoffs[id].decode = int32(i)
 	d.collector.Worker(d.of(id), i)
+	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
+	d.Journal.Joined(engine.Decode, i, id, d.nowMs)
 	if w.Busy() {
 		d.haltCoast(i)
 	} else {
@@ -164,10 +168,13 @@ func (d *disagg) tryReserve(i int) {
 func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
 	d.collector.Step(d.of(r.ID), report.DestinationReserved, d.nowMs)
+	d.collector.Spends(d.of(r.ID), report.RouterWait, d.nowMs)
+	d.Journal.Reserved(r.ID, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
+	d.collector.Spends(d.of(id), report.KVTransfer, d.nowMs)
 	promptTokens := d.request(id).PromptTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if d.faults != nil {
@@ -175,9 +182,16 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 		return
 	}
 	if delayMs > 0 {
+		d.Journal.Transfer(id, d.nowMs)
 		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
 		return
 	}
+	d.transferred(id)
+}
+
+// transferred ends a transfer. The decode worker takes the KV over when it is idle.
+func (d *disagg) transferred(id engine.RequestID) {
+	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
 	d.tell(id, handoff.Transferred)
 }
 
@@ -185,6 +199,8 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
 	d.decode.updateReady(i)
 	d.collector.Step(d.of(id), report.DestinationActivated, d.nowMs)
+	d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
+	d.Journal.Activated(id, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
 }
@@ -192,6 +208,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 func (d *disagg) release(id engine.RequestID, i int) {
 	d.tellRouter(i, d.prefill.workers[i].source.ReleaseSource(id))
 	d.collector.Step(d.of(id), report.SourceReleased, d.nowMs)
+	d.Journal.Left(engine.Prefill, id, d.nowMs)
 	d.tell(id, handoff.SourceReleased)
 }
 
@@ -200,6 +217,7 @@ func (d *disagg) release(id engine.RequestID, i int) {
 func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
+		d.Journal.Unsent(a.id, d.nowMs)
 		d.prefill.kept = withoutRequest(d.prefill.kept, a.id)
 		d.tell(a.id, handoff.SourceCanceled)
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
@@ -210,6 +228,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return nil
 	}
 	d.tellRouter(int(i), w.source.CancelSource(a.id))
+	d.Journal.Left(engine.Prefill, a.id, d.nowMs)
 	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
 	return nil
@@ -230,6 +249,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return nil
 	}
 	w.destination.CancelDestination(a.id)
+	d.Journal.Left(engine.Decode, a.id, d.nowMs)
 	d.decode.updateReady(int(i))
 	d.tell(a.id, handoff.DestinationCanceled)
 	d.tryReserve(int(i))

@@ -255,10 +255,11 @@ func (s *scaler) scale(p *pool, target int, reason string, nowMs float64) error 
 
 // startUp begins the start-up of a worker that was added.
 func (s *scaler) startUp(p *pool, id int, nowMs float64) {
-	if p.startupMs == 0 {
+	takesMs := float64(p.startUps.ms(id) * p.life.factor(id))
+	if takesMs == 0 {
 		p.activate(id)
 		return
 	}
-	s.ready.Push(nowMs+float64(p.startupMs*p.life.factor(id)), s.started, startUp{p, id})
+	s.ready.Push(nowMs+takesMs, s.started, startUp{p, id})
 	s.started++
 }

@@ -19,6 +19,8 @@ type Collector struct {
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
 	handoffs []handoff // by request, nil in an aggregated run
+	// attribution divides latencies among their parts; nil if that was not asked for.
+	attribution *attribution
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
 	earlier map[engine.RequestID][]placedRun
 	trials  []Trials           // by request, nil in a run without faults
@@ -112,6 +114,7 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := c.record(req.ID)
 	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
+	c.attribution.arrived(req.ID, ms)
 	c.arrived++
 }
 
@@ -128,6 +131,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
 	}
+	c.attribution.emittingPass(worker, p)
 	if p.Tokens == 0 {
 		return
 	}
@@ -176,12 +180,23 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 }
 
+// BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
+// request has emitted its last token.
+func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
+	earlier := c.earlier[id]
+	if len(earlier) == 0 {
+		return 0, false
+	}
+	return c.workers[int(c.record(id).worker)-c.first].endMs(earlier[len(earlier)-1].last), true
+}
+
 // Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
 func (c *Collector) Cut(left engine.RequestState) {
 	r := c.record(left.ID)
 	r.close(int32(left.Generated))
 	r.preempted = r.preempted || left.Preempted()
 	c.countRuns(left.ID)
+	c.attribution.cut(left.ID, r, int(r.worker)-c.first)
 }
 
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
@@ -191,15 +206,21 @@ func (c *Collector) Part(worker int) *Collector {
 		return c.passingPart(worker)
 	}
 	return &Collector{
-		records: c.records,
-		workers: c.workers[worker : worker+1],
-		first:   worker,
-		earlier: map[engine.RequestID][]placedRun{},
+		records:     c.records,
+		workers:     c.workers[worker : worker+1],
+		first:       worker,
+		earlier:     map[engine.RequestID][]placedRun{},
+		attribution: c.attribution.part(worker),
 	}
 }
 
 // AddWorker makes room for one more worker.
-func (c *Collector) AddWorker() { c.workers = append(c.workers, timeline{}) }
+func (c *Collector) AddWorker() {
+	c.workers = append(c.workers, timeline{})
+	if a := c.attribution; a != nil {
+		a.workers = append(a.workers, progress{})
+	}
+}
 
 // Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
 // its last token and is not over yet. The latter is NaN for one token.

@@ -21,6 +21,7 @@ type batch struct {
 	retracted         int
 	ms                float64
 	work              engine.Phases
+	joined, lost      []engine.RequestID // admitted, retracted; empty unless passes are to be explained
 }
 
 // prefill is the share of a request in a prefill batch.
@@ -34,7 +35,7 @@ func (b *batch) empty() bool { return len(b.prefills) == 0 && len(b.decodes) == 
 
 func (s *Scheduler) newBatch() *batch {
 	b := s.spares.Take()
-	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0]}
+	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0], joined: b.joined[:0], lost: b.lost[:0]}
 	return b
 }
 
@@ -82,6 +83,7 @@ func (s *Scheduler) deliver(b *batch) {
 	s.out.EndMs = s.out.StartMs + b.ms
 	s.out.Scheduled = len(b.prefills) + len(b.decodes)
 	s.work = b.work
+	s.explain(b)
 	for _, p := range b.prefills {
 		if !p.partial && p.request.status == running {
 			s.emit(p.request)

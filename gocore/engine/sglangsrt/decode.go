@@ -68,7 +68,7 @@ func (s *Scheduler) retract(b *batch) {
 	})
 	for len(b.decodes) > 1 && (b.retracted == 0 || !s.pool.MakeRoom(s.opening(b.decodes))) {
 		last := len(b.decodes) - 1
-		s.retractOne(b.decodes[last])
+		s.retractOne(b, b.decodes[last])
 		b.decodes = b.decodes[:last]
 		b.retracted++
 		s.pool.MakeRoom(perSurvivor * last)
@@ -88,12 +88,15 @@ func (s *Scheduler) opening(requests []*sequence) (slots int) {
 
 // retractOne puts a request at the end of the waiting queue. Its tokens stay, but for one that is in flight, which it will
 // have to make again.
-func (s *Scheduler) retractOne(r *sequence) {
+func (s *Scheduler) retractOne(b *batch, r *sequence) {
 	s.pool.Close(&r.lease)
 	s.rows--
 	r.status, r.computed, r.scheduled = retracted, 0, r.generated
 	s.waiting.PushBack(r)
 	s.out.Preempted++
+	if s.parts != nil {
+		b.lost = append(b.lost, r.id)
+	}
 }
 
 // newTokenRatio is the part of their future output that running requests are expected to generate before one of them ends.

@@ -47,6 +47,7 @@ type Scheduler struct {
 	namer    kvcache.Namer
 	rejected []engine.Rejection
 	out      engine.Pass
+	parts    *engine.Parts // nil unless passes are to be explained
 	observed bool
 
 	reporting bool
@@ -65,6 +66,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
 		stepwise: setup.Stepwise,
+		parts:    engine.NewParts(setup.Explain),
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
 		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
@@ -144,7 +146,9 @@ func (s *Scheduler) begin(nowMs float64) {
 		Finished: s.out.Finished[:0],
 		Rejected: append(s.out.Rejected[:0], s.rejected...),
 		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
 	}
+	s.parts.Reset()
 	s.rejected = s.rejected[:0]
 }
 
