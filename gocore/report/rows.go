@@ -118,7 +118,7 @@ var columns = []column{
 
 // String is the status as rows show it, "" for a request that is not over.
 func (s Status) String() string {
-	return [...]string{"", "completed", "rejected", "failed", "canceled"}[s]
+	return [...]string{"", "completed", "rejected", "failed", "canceled", "failed"}[s]
 }
 
 // lastState says where a request was when the run ended.
