@@ -133,6 +133,11 @@ type Pass struct {
 	Bursts   []Burst
 	Finished []RequestID
 
+	// Singles are requests that each emit one token by themselves, in a pass in which no request of the set emits any. Such a
+	// pass is not an emitting pass as far as the set is concerned, which stays as it is; Started and Bursts are empty then.
+	// Those of Singles that go on join the set with a later pass, in its Started. None of them is rejected later.
+	Singles []TokenRun
+
 	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
 	Held []RequestID
 

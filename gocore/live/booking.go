@@ -16,7 +16,12 @@ func (r *rank) book(pass *engine.Pass) {
 			r.countLookup(q, a.ReusedTokens)
 		}
 	}
-	if pass.Tokens > 0 {
+	for _, single := range pass.Singles {
+		q := r.requests[single.ID]
+		r.fallSilent(q) // until it joins the set again
+		r.give(q, 1)
+	}
+	if pass.Tokens > 0 && len(pass.Singles) == 0 {
 		for _, run := range pass.Started {
 			if q := r.requests[run.ID]; q.place == notEmitting {
 				q.place = len(r.emitting)

@@ -119,7 +119,10 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
 	}
-	if p.Tokens == 0 {
+	for _, t := range p.Singles {
+		c.single(t, p.EndMs)
+	}
+	if p.Tokens == 0 || len(p.Singles) > 0 {
 		return
 	}
 	pass := int32(c.workers[worker].add(p.EndMs))
@@ -236,6 +239,23 @@ func (c *Collector) start(id engine.RequestID, next run) {
 		c.earlier[id] = append(c.earlier[id], r.run)
 	}
 	r.run, r.state = next, openRun
+}
+
+// single records a token that a request emits by itself at ms. The runs before it are over.
+func (c *Collector) single(t engine.TokenRun, ms float64) {
+	r := c.record(t.ID)
+	r.close(int32(t.Index))
+	c.countRuns(t.ID)
+	switch t.Index {
+	case 0:
+		r.firstTokenMs = ms
+	case 1:
+		r.secondTokenMs = ms
+	}
+	if t.Index > 0 {
+		c.gaps = append(c.gaps, gap(r.lastMs, ms))
+	}
+	r.lastMs, r.tokens = ms, int32(t.Index)+1
 }
 
 // burst records that the open run got tokens tokens in a pass that ends at ms.

@@ -19,13 +19,13 @@ func (s *Scheduler) compose() *batch {
 	if len(b.prefills) > 0 {
 		s.takePages(b)
 		b.ms = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum)*1000) + s.clock.HostMs(len(b.prefills))
-	} else if s.composeDecode(b); len(b.decodes) > 0 {
-		b.ms = s.decodeMs(len(b.decodes), b.context)
+	} else if s.composeDecode(b); b.decodes > 0 {
+		b.ms = s.decodeMs(b.decodes, b.context)
 	}
 	b.inUse = s.inUse()
 	s.receiver.prefill = len(b.prefills) > 0
 	if s.reporting {
-		b.work = workOf(b)
+		b.work = s.workOf(b)
 	}
 	return b
 }
@@ -41,13 +41,16 @@ func (s *Scheduler) mergePrefilled() {
 	if len(s.running) == 0 {
 		s.full = false
 	}
-	s.running = append(s.running, s.prefilled...)
+	for _, r := range s.prefilled {
+		s.join(r)
+	}
 	s.prefilled = s.prefilled[:0]
 }
 
 func (s *Scheduler) withoutOver(list []*sequence) []*sequence {
 	return slices.DeleteFunc(list, func(r *sequence) bool {
 		if r.status == over {
+			s.stop(r)
 			s.drop(r)
 			return true
 		}
