@@ -119,6 +119,9 @@ func (s *Scheduler) emit(r *sequence) {
 	s.out.Tokens++
 	s.out.Singles = append(s.out.Singles, engine.TokenRun{ID: r.id, Index: r.generated})
 	r.generated++
+	if r.runs {
+		s.roll.owed--
+	}
 	last := r.generated == r.maxOutput
 	if s.observed && (r.generated == 1 || last) {
 		s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: last})
@@ -135,8 +138,12 @@ func (s *Scheduler) deliverDecode(b *batch) {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: s.generated(r)})
 	}
 	s.delivered = b.number
+	s.roll.owed -= b.tokens
 	for _, r := range b.ends {
 		s.catchUp(r)
+		if !r.runs {
+			s.roll.owed++ // it had left with this token
+		}
 		if s.observed {
 			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: true})
 		}

@@ -87,6 +87,7 @@ func (s *Scheduler) Settle(passes int) {
 	s.composed += passes
 	s.delivered += passes
 	s.roll.context += passes * len(s.running)
+	s.roll.owed -= passes * len(s.running)
 	if b := s.flying; b != nil && passes > 0 {
 		b.number, b.context = s.composed, s.roll.context
 		b.ms, b.inUse = s.decodeMs(len(s.running), b.context), s.inUse()

@@ -74,6 +74,7 @@ func (s *Scheduler) retractOne(r *sequence) {
 		b.without(r)
 	}
 	s.detach(r)
+	s.stop(r)
 	s.pool.Close(&r.lease)
 	s.rows--
 	r.status, r.computed, r.scheduled = retracted, 0, r.generated

@@ -20,6 +20,8 @@ type roll struct {
 	fresh   []*sequence // those that have not been in a decode
 	nextEnd int         // no request gets its last token from an earlier decode
 	ending  int         // running requests that are off the roll again
+	owed    int         // what running requests, those that are ending included, are still going to get
+	long    int         // of these requests, those that may owe more than counts, see clipped
 }
 
 // place is the place of a request on the roll. Numbers are those of decodes, see Scheduler.composed.
@@ -36,7 +38,8 @@ func newRoll(pageSize int) roll { return roll{phases: make([]int, pageSize), nex
 // join makes r, whose prompt is computed, a running request.
 func (s *Scheduler) join(r *sequence) {
 	s.running = append(s.running, r)
-	r.place = place{}
+	r.place, r.runs = place{}, true
+	s.countOwed(r, +1)
 	if r.scheduled == r.maxOutput {
 		r.ending = true
 		s.roll.ending++
@@ -77,11 +80,23 @@ func (s *Scheduler) detach(r *sequence) {
 	r.place = place{}
 }
 
-// stop notes that r is about to leave the running requests.
+// stop notes that r is about to leave the running requests, if it is one.
 func (s *Scheduler) stop(r *sequence) {
+	if r.runs {
+		r.runs = false
+		s.countOwed(r, -1)
+	}
 	if r.ending {
 		r.ending = false
 		s.roll.ending--
+	}
+}
+
+// countOwed counts what r owes in or out.
+func (s *Scheduler) countOwed(r *sequence, sign int) {
+	s.roll.owed += sign * (r.maxOutput - s.generated(r))
+	if r.maxOutput > s.rules.ClipMaxNewTokens {
+		s.roll.long += sign
 	}
 }
 
@@ -160,10 +175,11 @@ func (s *Scheduler) catchUp(r *sequence) {
 // recount counts all requests on the roll anew, as an engine does that works stepwise.
 func (s *Scheduler) recount() {
 	t := &s.roll
-	t.context, t.nextEnd = 0, math.MaxInt
+	t.context, t.nextEnd, t.owed = 0, math.MaxInt, 0
 	clear(t.phases)
 	for _, r := range s.running {
 		s.catchUp(r)
+		t.owed += r.maxOutput - r.generated
 		if r.place.on {
 			s.enter(r)
 		}

@@ -55,6 +55,7 @@ type Scheduler struct {
 	work      engine.Phases // of the last pass, if reporting
 
 	coast          coast
+	charges        []int // scratch of budget
 	spareSequences roster.Spares[sequence]
 }
 

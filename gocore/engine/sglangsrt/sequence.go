@@ -30,6 +30,7 @@ type sequence struct {
 	lease     radix.Lease
 	place     place
 	listed    bool // is in Scheduler.running or prefilled
+	runs      bool // is in Scheduler.running
 	ending    bool // runs, and its last token is in flight
 }
 
