@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-GO_PACKAGES := ./gocore/... ./bindings/... ./benchmarks/...
-GO_FOLDERS := gocore bindings benchmarks
+GO_PACKAGES := ./cmd/... ./gocore/... ./bindings/... ./benchmarks/...
+GO_FOLDERS := cmd gocore bindings benchmarks
 MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
@@ -12,10 +12,11 @@ SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed) \
 	$(wildcard $(addprefix python/dynamo/sweep/page/*.,html css js))
 
-# Stamps: the environment with what a build needs, the package installed in it, the tools of test and lint. The first
-# names its interpreter: without it, or with another, the environment is made anew.
+# Stamps: the environment with what a build needs, the package installed in it (all of it, or without live workers), the
+# tools of test and lint. The first names its interpreter: without it, or with another, the environment is made anew.
 ENVIRONMENT := $(VENV)/.environment
 INSTALLED := $(VENV)/.installed
+REPLAY_INSTALLED := $(VENV)/.replay-installed
 TOOLS := $(VENV)/.tools
 # A second environment, with the AIC SDK: the release whose predictions the tests know. It pins numpy 1.26, which an older
 # pyarrow has to fit.
@@ -32,7 +33,7 @@ ACCURACY_INSTALLED := $(ACCURACY_VENV)/.installed
 ACCURACY_SDK := aiconfigurator==0.12.0
 INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])')
 ifneq ($(shell cat $(ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
-$(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(TOOLS))
+$(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(REPLAY_INSTALLED) $(TOOLS))
 endif
 ifneq ($(shell cat $(AIC_ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
 $(shell rm -f $(AIC_ENVIRONMENT) $(AIC_INSTALLED))
@@ -42,7 +43,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -62,6 +63,12 @@ $(INSTALLED): $(SOURCES) | $(ENVIRONMENT)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation .
 	@touch $@
 
+# The same without live workers, which are most of what there is to compile.
+$(REPLAY_INSTALLED): $(SOURCES) | $(ENVIRONMENT)
+	@rm -rf build/lib* build/bdist* build/temp*
+	DYNOSIM_PARTS=replay $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation .
+	@touch $@
+
 $(TOOLS): tests/requirements.txt | $(INSTALLED)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
 	@touch $@
@@ -76,9 +83,16 @@ $(AIC_INSTALLED): $(SOURCES) | $(AIC_ENVIRONMENT)
 	$(AIC_BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation .
 	@touch $@
 
-demo: build ## Replay 400 requests of a real conversation trace on two workers
+# Builds what replays need, unless everything has been built before.
+demo: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(REPLAY_INSTALLED)) ## Replay 400 requests of a real conversation trace on two workers
 	$(BIN)/python -m dynamo.replay examples/traces/conversation_400.jsonl.gz \
 		--trace-block-size 512 --num-workers 2 --report-json build/demo-report.json
+
+demo-serve: build ## Start the OpenAI-compatible server, and show a streamed answer and its metrics
+	$(BIN)/python examples/serve/demo.py
+
+serve-binary: ## Build the same server as one binary without Python, build/dynosim-serve
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o build/dynosim-serve ./cmd/dynosim-serve
 
 test: test-go test-python ## Run all tests, Go and Python
 

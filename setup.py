@@ -17,18 +17,38 @@ ROOT = Path(__file__).resolve().parent
 # Inside the module, because gopy generates a Go package there; the underscore keeps it out of `./...`.
 SCRATCH = ROOT / "_gopy"
 OLDEST_GO = (1, 26)
-# Extension modules and the Go packages they come from.
-PACKAGES = {"dynamo._core._core": "./bindings", "dynamo._core._live": "./bindings/live"}
+# Extension modules and the Go packages they come from, by the name of the part of dynosim that needs them.
+PARTS = {"replay": ("dynamo._core._core", "./bindings"), "live": ("dynamo._core._live", "./bindings/live")}
+PACKAGES = dict(PARTS.values())
 
 
 class MissingTool(BaseError):
     """A build requirement that pip cannot install. setuptools prints it as one line."""
 
 
+def extensions() -> list[Extension]:
+    """Both extensions, or those of the parts in DYNOSIM_PARTS: live workers take most of the time of a build."""
+    parts = (os.environ.get("DYNOSIM_PARTS") or ",".join(PARTS)).split(",")
+    for part in parts:
+        if part not in PARTS:
+            raise SystemExit(f"error: DYNOSIM_PARTS: got {part!r}, want {' or '.join(PARTS)}, or both as replay,live")
+    return [Extension(PARTS[part][0], sources=[]) for part in parts]
+
+
 def build_environment() -> dict[str, str]:
-    """The environment for Go: no paths of this machine and no version control stamps in the binary."""
-    flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false"
+    """The environment for Go: no paths of this machine and no version control stamps in the binary.
+
+    The extensions are shared libraries. With the build mode pie, tools and the types that gopy reads are compiled as
+    shared libraries are, so every package is compiled once, not twice.
+    """
+    flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false -buildmode=pie"
     return {**os.environ, "GOFLAGS": flags.strip(), "CGO_ENABLED": "1"}
+
+
+def tools_environment() -> dict[str, str]:
+    """The environment for programs that run during the build: for this machine, whatever the extensions are for."""
+    foreign = ("GOOS", "GOARCH", "GOARM64", "GOAMD64", "CC", "CXX")
+    return {name: value for name, value in build_environment().items() if name not in foreign}
 
 
 def check_go() -> None:
@@ -93,26 +113,29 @@ class GopyExtension(build_ext):
         check_c_compiler()
         check_python_headers()
         shutil.rmtree(SCRATCH, ignore_errors=True)
-        self.environment = build_environment()
-        # gopy calls goimports by name: build the version pinned in go.mod and put it first on PATH.
-        self.go(["build", "-o", f"{SCRATCH / 'bin'}{os.sep}", "golang.org/x/tools/cmd/goimports"])
-        self.environment["PATH"] = f"{SCRATCH / 'bin'}{os.pathsep}{self.environment['PATH']}"
+        # gopy calls goimports by name: build the versions pinned in go.mod and put them first on PATH.
+        self.environment = tools_environment()
+        tools = ["golang.org/x/tools/cmd/goimports", "github.com/go-python/gopy"]
+        self.run_tool(["go", "build", "-o", f"{SCRATCH / 'bin'}{os.sep}", *tools])
+        path = f"{SCRATCH / 'bin'}{os.pathsep}{self.environment['PATH']}"
+        self.environment = {**build_environment(), "PATH": path}
         super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
         module = ext.name.rpartition(".")[2]
         # dynamic-link leaves Python's own symbols open, so that the extension needs no libpython of the builder.
-        gopy = ["tool", "gopy", "build", f"-output=_gopy/{module}", f"-vm={sys.executable}"]
+        gopy = [str(SCRATCH / "bin" / "gopy"), "build", f"-output=_gopy/{module}", f"-vm={sys.executable}"]
         gopy += ["-dynamic-link=true", "-no-make", "-symbols=false", PACKAGES[ext.name]]
-        self.go(gopy)
+        self.run_tool(gopy)
         target = Path(self.get_ext_fullpath(ext.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         (built,) = (SCRATCH / module).glob(f"{module}*.so")
         shutil.copy2(built, target)
 
-    def go(self, arguments: list[str]) -> None:
-        if subprocess.run(["go", *arguments], cwd=ROOT, env=self.environment).returncode:
-            raise BaseError(f"`go {' '.join(arguments)}` failed; its output is above")
+    def run_tool(self, command: list[str]) -> None:
+        if subprocess.run(command, cwd=ROOT, env=self.environment).returncode:
+            name = Path(command[0]).name
+            raise BaseError(f"`{' '.join([name, *command[1:]])}` failed; its output is above")
 
 
-setup(ext_modules=[Extension(name, sources=[]) for name in PACKAGES], cmdclass={"build_ext": GopyExtension})
+setup(ext_modules=extensions(), cmdclass={"build_ext": GopyExtension})

@@ -127,6 +127,13 @@ func Profile(id int64, config string) (text string, err error) {
 	return perform(id, func(*run) (string, error) { return job.Profile(config) })
 }
 
+// Calibrations returns what calibrations see of engines, as JSON text (see job.Calibrations). It blocks and is cancelled as Run,
+// and takes the one run of its id.
+func Calibrations(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	return perform(id, func(*run) (string, error) { return job.Calibrations(config) })
+}
+
 // perform runs do and waits for its end, a question, or cancellation.
 func perform(id int64, do func(*run) (string, error)) (string, error) {
 	r, err := runs.Find(id)

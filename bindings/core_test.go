@@ -118,7 +118,7 @@ func TestFewRows(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"rows":1,`) {
 		t.Fatalf("got %s, %v", text, err)
 	}
-	floats, ints, texts := report.ColumnNames()
+	floats, ints, texts := report.ColumnNames(false)
 	for _, name := range slices.Concat(floats, ints) {
 		if data, err := Column(id, name); err != nil || len(data) != 8 {
 			t.Errorf("%s: got %d bytes, %v", name, len(data), err)
@@ -255,6 +255,10 @@ func TestConvertAndInspectAreRuns(t *testing.T) {
 	text, err = Profile(id, `{"planner_profile_data":"../examples/profiles/H200_TP1P_TP1D"}`)
 	if err != nil || !strings.Contains(text, `"decode_itl":[`) {
 		t.Errorf("got %.80q, %v", text, err)
+	}
+	text, err = Calibrations(open(t), `{"engines": [{}]}`)
+	if err != nil || !strings.Contains(text, `"timing":"polynomial"`) {
+		t.Errorf("got %q, %v", text, err)
 	}
 	_, err = Profile(open(t), `{"planner_profile_data":"nowhere"}`)
 	wantKind(t, err, "notfound")

@@ -1,6 +1,7 @@
 """A gate against regressions of accuracy: no error of a few replayed measurements grows by more than a tenth.
 
-Durations are those that AIC predicted, recorded in tables, so that neither the SDK nor its data are needed.
+Durations are those that AIC predicted, recorded in tables, so that neither the SDK nor its data are needed. Some are
+replayed with the profile of a fold, too: a worse fit or another choice among its entries fails here.
 tests/accuracy/durations.py writes tables and errors anew.
 """
 

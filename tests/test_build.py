@@ -24,6 +24,28 @@ def build(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "setup.py"))
 
 
+@pytest.mark.parametrize(
+    ("parts", "modules"), [(None, ["_core", "_live"]), ("replay", ["_core"]), ("live,replay", ["_live", "_core"])]
+)
+def test_parts(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch, parts: str | None, modules: list[str]) -> None:
+    if parts is not None:
+        monkeypatch.setenv("DYNOSIM_PARTS", parts)
+    assert [extension.name for extension in build["extensions"]()] == [f"dynamo._core.{name}" for name in modules]
+
+
+def test_an_unknown_part(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNOSIM_PARTS", "replay,router")
+    with pytest.raises(SystemExit, match=r"^error: DYNOSIM_PARTS: got 'router', want replay or live"):
+        build["extensions"]()
+
+
+def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOARCH", "arm64")
+    monkeypatch.setenv("CC", "cross-gcc")
+    assert build["build_environment"]()["GOARCH"] == "arm64"
+    assert not build["tools_environment"]().keys() & {"GOARCH", "CC"}
+
+
 def program(folder: Path, name: str, text: str) -> str:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -88,6 +110,18 @@ def test_no_headers(build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.M
     assert "Python.h: No such file" in said
     (tmp_path / "Python.h").write_text("#error unusable")
     assert "unusable" in message(build, "check_python_headers")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make")
+def test_the_demo_builds_no_live_workers(tmp_path: Path) -> None:
+    """Unless everything has been built: then it is kept up to date."""
+    make = ["make", "--dry-run", f"VENV={tmp_path}", f"PYTHON={sys.executable}", "demo"]
+    first = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    (tmp_path / ".environment").write_text(" ".join(map(str, (sys.implementation.name, *sys.version_info[:3]))))
+    (tmp_path / ".installed").touch()
+    again = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert "DYNOSIM_PARTS=replay" in first
+    assert "pip install" not in again
 
 
 def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> None:

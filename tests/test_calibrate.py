@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 from conftest import Cli, refused
 
+from dynamo import sweep
 from dynamo.calibrate import folds, kvpool, main
 from dynamo.calibrate.calibration import Calibration, Options, calibrate
 from dynamo.calibrate.knobs import NAMES
+from dynamo.calibrate.subject import subjects
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay
 from dynamo.validate import sources
 from dynamo.validate.mapping import Rules
-from dynamo.validate.measurement import Refusal, Replay
+from dynamo.validate.measurement import ClosedLoop, Measurement, Refusal, Replay
 from dynamo.validate.scores import ks_distance
 
 PROJECT = Path(__file__).parent.parent
@@ -61,7 +63,7 @@ def found() -> Calibration:
 
 def test_knobs_are_found_again(found: Calibration) -> None:
     """The example was made with a prefill factor of 1.4 and 35 ms; what else it holds cannot be told apart."""
-    estimate = found.estimate(found.replays[0].measurement)
+    estimate = found.estimate(found.replays[0])
     assert estimate is not None
     knobs = dict(zip(NAMES, estimate.knobs, strict=True))
     assert knobs["prefill_scale"] == pytest.approx(1.4, rel=0.1)
@@ -75,7 +77,7 @@ def test_the_fit_predicts_replays(found: Calibration) -> None:
 
     replay = found.replays[0]
     task = response.design(replay, targets.WHOLE)
-    formula = response.response(task, trials.run_all([task], trials.Memory(), 1)[0])
+    formula = response.response(task, found.responses[0].subject, trials.run_all([task], trials.Memory(), 1)[0])
     assert not isinstance(formula, str)
     for request_us in (0.0, 30_000.0):
         setting = (1.7, 0.8, 900.0, 60.0, request_us)
@@ -124,6 +126,24 @@ def test_a_run_is_repeated_with_its_profile(cli: Cli, folder: Path) -> None:
     assert again["mean_ttft_ms"] == first["mean_ttft_ms"] > 20
     Path("p.json").write_text(text.replace("5000", "6000"))
     assert "p.json" in refused(cli("--from-report", "a.json"))
+
+
+def test_a_sweep_takes_profiles(cli: Cli, folder: Path) -> None:
+    """As a value that is searched, and so does a configuration file."""
+    entry = {"level": "engine", "engine": "vllm", "timing": "polynomial"}
+    for name, overhead_us in (("near.json", 5000), ("far.json", 50_000)):
+        text = {
+            "format": "dynosim-calibration/1",
+            "entries": [{**entry, "knobs": {"request_overhead_us": overhead_us}}],
+        }
+        Path(name).write_text(json.dumps(text))
+    run = {"input_tokens": 64, "output_tokens": 2, "request_count": 1}
+    near, far = sweep.run({"run": run, "search": {"engine.calibration": ["near.json", "far.json"]}})
+    first, last = (point["figures"]["mean_ttft_ms"] for point in (near, far))
+    assert last - first == pytest.approx(45)
+    Path("run.json").write_text(json.dumps({**run, "extra_engine_args": {"calibration": "far.json"}}))
+    assert cli("--config", "run.json", "--report-json", "a.json").returncode == 0
+    assert json.loads(Path("a.json").read_text())["mean_ttft_ms"] == last
 
 
 @pytest.mark.parametrize(
@@ -223,17 +243,25 @@ def test_an_interrupted_fit_goes_on(folder: Path, found: Calibration) -> None:
     assert [e.knobs for e in again.fit.estimates.values()] == [e.knobs for e in first.fit.estimates.values()]
 
 
-def test_profiles_of_folds(cli: Cli, folder: Path) -> None:
-    """The profile of a fold has not seen its configurations, and differs from that of all."""
+MEASURED_DURATIONS = {"engine_type": "vllm", "planner_profile_data": TABLE}
+
+
+def two_models(folder: Path) -> list[str]:
+    """Runs of the example as if they were of models "a" and "b"."""
     runs = []
     for name, clients in (("a", "clients-2"), ("b", "clients-48")):
         shutil.copytree(Path(EXAMPLE) / clients, folder / "runs" / name)
         deployment = folder / "runs" / name / "deployment.json"
         deployment.write_text(json.dumps({**json.loads(deployment.read_text()), "model": f"org/{name}"}))
         runs.append(f"runs/{name}")
-    timing = ["--engine", json.dumps({"engine_type": "vllm", "planner_profile_data": TABLE})]
+    return runs
+
+
+def test_profiles_of_folds(cli: Cli, folder: Path) -> None:
+    """The profile of a fold has not seen its configurations, and differs from that of all."""
+    runs = two_models(folder)
     made = ["-o", "p.json", "--fold-profiles", "folds", "--folds", "2", "-j", "1"]
-    done = cli(*runs, *timing, *made, module="dynamo.calibrate")
+    done = cli(*runs, "--engine", json.dumps(MEASURED_DURATIONS), *made, module="dynamo.calibrate")
     assert done.returncode == 0, done.stderr
     places = {m.model: folds.fold_of(m.configuration, 2) for m in sources.read(runs)}
     for place in (0, 1):
@@ -241,6 +269,38 @@ def test_profiles_of_folds(cli: Cli, folder: Path) -> None:
         assert profile["fit"]["without_fold"] == place
         seen = {entry["model"] for entry in profile["entries"] if entry["level"] == "model"}
         assert seen == {model.removeprefix("org/") for model, of in places.items() if of != place}
+
+
+def test_what_is_held_out_is_scored_as_engines_read_it(folder: Path) -> None:
+    """Measured durations say no model: an engine reads the entry of the only one measured, and that is scored."""
+    rules = Rules(engine=MEASURED_DURATIONS)
+    found = calibrate(sources.read(two_models(folder)), Options(rules=rules, folds=2))
+    profiles = found.fold_profiles({})
+    assert len(found.held) == 2
+    for held in found.held:
+        unseen = profiles[folds.fold_of(held.replay.measurement.configuration, 2)]
+        (other,) = [entry for entry in unseen["entries"] if entry["level"] == "model"]
+        assert held.level == "model"
+        assert held.replay.measurement.model != f"org/{other['model']}"
+        assert held.knobs == tuple(other["knobs"][name] for name in NAMES)
+
+
+def test_subjects_are_what_arguments_say() -> None:
+    """Checkpoints of a model are one, and where kernels of another GPU stand in, theirs are what knobs are about."""
+    measured = {"engine": "vllm", "model": "moonshotai/Kimi-K2.5", "precision": "fp4", "system": "b300_sxm"}
+    kimi = Measurement(id="k", source="own", file="k", **measured)
+    load = ClosedLoop(1, 1, 8, 2)
+    aic = {"aic_backend": "vllm", "aic_system": "b200_sxm", "scheduler": "vllm"}
+    replays = [
+        Replay(kimi, {**aic, "aic_model_path": "nvidia/Kimi-K2.5-NVFP4"}, load),
+        Replay(kimi, {**aic, "aic_model_path": "/models/kimi-k2.5"}, load),
+        Replay(kimi, {}, load),
+    ]
+    assert subjects(replays) == [
+        ("vllm", "b200_sxm", "Kimi-K2.5", "fp4"),
+        ("vllm", "b200_sxm", "Kimi-K2.5", "fp4"),
+        ("vllm", "b300_sxm", "Kimi-K2.5", "fp4"),
+    ]
 
 
 def test_folds_keep_configurations_together() -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,10 @@ from typing import Any
 
 import pytest
 from conftest import TINY, WALL_CLOCK, Cli, command, refused, row, write_trace
+
+from dynamo import _core
+
+PROJECT = Path(__file__).parents[1]
 
 NAME = re.compile(r"dynamo_replay_report_\d{8}_\d{6}\.json")
 
@@ -86,7 +91,6 @@ def test_bad_values(cli: Cli, arguments: list[str], named: str) -> None:
     [
         ["--router-policy-config", "policy.yaml"],
         ["--router-config", '{"router_policy_config": "policy.yaml"}'],
-        ["--planner-config", "{}"],
     ],
 )
 def test_what_is_not_built_yet_says_so(cli: Cli, arguments: list[str]) -> None:
@@ -459,6 +463,18 @@ def test_a_missing_core_says_what_to_do(folder: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"error: the compiled core is missing \(.*\); .*outside the source folder\n", done.stderr)
+
+
+def test_an_environment_for_replays_only(tmp_path: Path) -> None:
+    """What `make demo` leaves before `make build`: workers say in one line what is missing, replays run."""
+    shutil.copytree(Path(_core.__file__).parents[1], tmp_path / "dynamo", ignore=shutil.ignore_patterns("_live*.so"))
+    model = PROJECT / "examples/models/tiny"
+    workers = command("--model-path", str(model), "--discovery-backend", "mem", module="dynamo.mocker")
+    done = subprocess.run(workers, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(r"^error: [^\n]*built for replays only[^\n]*run make build[^\n]*\n\Z", done.stderr, re.MULTILINE)
+    assert "Traceback" not in done.stderr
+    assert subprocess.run(command(*TINY), cwd=tmp_path, capture_output=True, timeout=60).returncode == 0
 
 
 def test_an_encoding_without_box_characters(folder: Path) -> None:

@@ -20,6 +20,11 @@ CONFORMANCE = Path(__file__).parent / "conformance"
         ("check", "real", 13),
         ("check", "more", 105),
         ("check_planner", "planner", 164),
+        ("check_parts", "cases", 468),
+        ("check_parts", "hard", 330),
+        ("check_parts", "timing", 63),
+        ("check_parts", "real", 13),
+        ("check_parts", "more", 105),
     ],
 )
 def test_agrees_with_recorded_runs(checker: str, name: str, cases: int, tmp_path: Path) -> None:

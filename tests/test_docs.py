@@ -21,6 +21,8 @@ PAGES = (
     "runs.md",
     "report.md",
     "planner.md",
+    "why.md",
+    "timeline.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}

@@ -400,10 +400,7 @@ MODEL = Path(__file__).resolve().parents[1] / "examples/models/tiny"
 @pytest.mark.parametrize(
     ("module", "unlike_default"),
     [
-        (
-            "dynamo.replay",
-            {"--router-policy-config": "x", "--planner-config": "{}", "--benchmark-granularity": "4"},
-        ),
+        ("dynamo.replay", {"--router-policy-config": "x"}),
         (
             "dynamo.mocker",
             {"--num-g2-blocks": "5", "--offload-batch-size": "3", "--bandwidth-g1-to-g2-gbps": "1"},

@@ -64,9 +64,9 @@ def test_every_json_option_takes_a_file(cli: Cli, trace: str) -> None:
     )  # fmt: skip
     files = ["--prefill-engine-args", "@prefill.yaml", "--decode-engine-args", "@decode.yaml"]
     assert report_of(cli, *TRACE, *pools, *files, "--router-config", "@router.yaml") == written_out
-    Path("planner.yaml").write_text("mode: x\n")
-    message = refused(cli(*TINY, "--planner-config", "@planner.yaml"))
-    assert "planner.yaml" not in message
+    Path("scaler.yaml").write_text("mode: x\n")
+    message = refused(cli(*TINY, "--autoscaler", "@scaler.yaml"))
+    assert "scaler.yaml" not in message
     assert "mode" in message
 
 

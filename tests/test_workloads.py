@@ -196,3 +196,55 @@ def test_a_trace_that_cannot_be_saved_ends_the_run(cli: Cli) -> None:
     done = cli(*TINY, "--save-trace", "/dev/full", "--report-json", "r.json")
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"error: save_trace: .*no space left on device\n", done.stderr)
+
+
+def test_a_rate_that_changes(folder: Path, cli: Cli) -> None:
+    """Requests start where the integral of the rate reaches their number; without a count, until the curve ends."""
+    curve = write_text(folder / "curve.csv", "time_s,rate_rps\n0,1\n2,1\n2,0\n5,0\n5,2\n6,2\n")
+    sizes = ("--input-tokens", "8", "--output-tokens", "1")
+    assert cli("--request-rate-curve", curve, *sizes, "--report-jsonl", "rows.jsonl").returncode == 0
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert [row["arrival_time_ms"] for row in rows] == [0.0, 1000.0, 5000.0, 5500.0]
+    again = run_synthetic_trace_replay(8, 1, 5, request_rate_curve=curve, rows=True)
+    assert list(again.requests["arrival_time_ms"]) == [0.0, 1000.0, 5000.0, 5500.0, 6000.0]
+    drawn = [
+        run_synthetic_trace_replay(8, 1, request_rate_curve=Path(curve), arrival_process="poisson", seed=s, rows=True)
+        for s in (1, 1, 2)
+    ]
+    first, same, other = ([*report.requests["arrival_time_ms"]] for report in drawn)
+    assert first == same != other
+    assert not any(2000 < ms < 5000 for ms in first + other)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--request-rate-curve", "none.csv"), "request_rate_curve: none.csv: "),
+        (("--request-rate-curve", "curve.csv", "--request-rate", "3"), "request_rate: got 3, want it left out with"),
+        (("--request-rate-curve", "curve.csv", "--arrival-interval-ms", "3"), "left out with request_rate_curve"),
+        (("--request-rate-curve", "flat.csv"), "request_rate_curve: flat.csv: the rate is 0 all the time"),
+        ((), "missing: --request-count"),
+    ],
+)
+def test_curves_that_are_refused(folder: Path, cli: Cli, options: Any, message: str) -> None:
+    write_text(folder / "curve.csv", "time_s,rate_rps\n0,1\n2,1\n")
+    write_text(folder / "flat.csv", "time_s,rate_rps\n0,0\n2,0\n")
+    assert message in refused(cli(*options, "--input-tokens", "8", "--output-tokens", "1"))
+
+
+def test_reports_repeat_a_curve(folder: Path, cli: Cli) -> None:
+    curve = write_text(folder / "curve.csv", "time_s,rate_rps\n0,1\n2,1\n")
+    assert (
+        cli(
+            *("--request-rate-curve", curve, "--input-tokens", "8", "--output-tokens", "1", "--report-json", "a.json")
+        ).returncode
+        == 0
+    )
+    assert cli("--from-report", "a.json", "--report-json", "b.json").returncode == 0
+    write_text(folder / "curve.csv", "time_s,rate_rps\n0,2\n2,1\n")
+    assert "has changed since the report" in refused(cli("--from-report", "a.json", "--report-json", "c.json"))
+
+
+def write_text(path: Path, text: str) -> str:
+    path.write_text(text)
+    return path.name

@@ -26,11 +26,12 @@ var knobs = []struct {
 // Apply sets the knobs of engine arguments to those of the entry that fits, but for those that the arguments give. words says
 // which entry that is and what it set: never is anything calibrated in silence.
 func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words string, err error) {
-	k := keyOf(args)
-	e := p.choose(k)
-	if e == nil {
-		return args, "", fmt.Errorf("want a profile for %s with %s durations; it has %s", k.engine, k.timing, p.has())
+	k := KeyOf(args)
+	place := p.Choose(k)
+	if place < 0 {
+		return args, "", fmt.Errorf("want a profile for %s with %s durations; it has %s", k.Engine, k.Timing, p.has())
 	}
+	e := &p.Entries[place]
 	var set []string
 	for _, knob := range knobs {
 		value := knob.fitted(e.Knobs)
@@ -50,14 +51,14 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 }
 
 // words describe the use of an entry.
-func (e *Entry) words(k key, set []string) string {
+func (e *Entry) words(k Key, set []string) string {
 	text := e.name()
-	if (e.Level == "gpu" || e.Level == "engine") && k.model != "" {
-		text += fmt.Sprintf(", as nothing was measured for %s", strings.Join(nonEmpty(k.model, k.system, k.precision), ", "))
+	if (e.Level == "gpu" || e.Level == "engine") && k.Model != "" {
+		text += fmt.Sprintf(", as nothing was measured for %s", strings.Join(nonEmpty(k.Model, k.System, k.Precision), ", "))
 	}
 	text += ": " + strings.Join(set, ", ")
-	if e.Scheduler != "" && e.Scheduler != k.scheduler {
-		text += fmt.Sprintf("; fitted with scheduler %s, not %s", e.Scheduler, k.scheduler)
+	if e.Scheduler != "" && e.Scheduler != k.Scheduler {
+		text += fmt.Sprintf("; fitted with scheduler %s, not %s", e.Scheduler, k.Scheduler)
 	}
 	if e.Note != "" {
 		text += "; " + e.Note

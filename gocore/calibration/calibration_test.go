@@ -61,6 +61,52 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestFamily: an entry fits all checkpoints of its model, in the precision in which they were measured on whatever GPU.
+func TestFamily(t *testing.T) {
+	const common = `"engine": "vllm", "timing": "aic", "system": `
+	profile, err := Parse([]byte(`{"format": "dynosim-calibration/1", "entries": [
+		{"level": "model", ` + common + `"h200_sxm", "model": "Kimi-K2.5", "precision": "int4"},
+		{"level": "model", ` + common + `"b200_sxm", "model": "Kimi-K2.5-NVFP4", "precision": "fp4"},
+		{"level": "model", ` + common + `"b200_sxm", "model": "Llama-3.1-70B-Instruct-FP8", "precision": "fp8"},
+		{"level": "kin", ` + common + `"b200_sxm", "model": "Kimi-K2.5"},
+		{"level": "kin", ` + common + `"b200_sxm", "model": "Llama-3.1-70B"},
+		{"level": "gpu", ` + common + `"b200_sxm"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]int{
+		"nvidia/Kimi-K2.5-NVFP4":                  1,
+		"moonshotai/Kimi-K2.5":                    3, // measured as int4, so not the entry for fp4
+		"/models/kimi-k2.5-fp4":                   1,
+		"meta-llama/Meta-Llama-3.1-70B":           2,
+		"meta-llama/Llama-3.1-70B-Instruct-INT4":  4,
+		"neuralmagic/Llama-3.1-8B-Instruct-FP8":   5,
+		"RedHatAI/Meta-Llama-3.1-70B-FP8-dynamic": 2,
+	} {
+		args := parse(t, `{"aic_backend": "vllm", "num_gpu_blocks": 500, "aic_system": "b200_sxm", "aic_model_path": "`+model+`"}`)
+		if got := profile.Choose(KeyOf(args)); got != want {
+			t.Errorf("%s: got entry %d, want %d", model, got, want)
+		}
+	}
+	for checkpoint, want := range map[string]string{
+		"":                               "",
+		"gpt-oss-120b":                   "gpt-oss-120b",
+		"meta":                           "meta",
+		"FP8":                            "FP8",
+		"Qwen3-30B-A3B-Instruct-2507":    "Qwen3-30B-A3B",
+		"Meta-Llama-3.1-8B":              "Llama-3.1-8B",
+		"DeepSeek-R1-0528-NVFP4":         "DeepSeek-R1",
+		"MiniMax-M2.5":                   "MiniMax-M2.5",
+		"Qwen3-235B-A22B-FP8":            "Qwen3-235B-A22B",
+		"Meta-Llama-3.1-8B-W4A16-awq":    "Llama-3.1-8B",
+		"Llama-3.3-70B-Instruct-bf16-it": "Llama-3.3-70B",
+	} {
+		if got := Family(checkpoint); got != want {
+			t.Errorf("%q: got %q, want %q", checkpoint, got, want)
+		}
+	}
+}
+
 // TestKnobs: knobs of the arguments stay, others are set, and so is a pool that the arguments leave open.
 func TestKnobs(t *testing.T) {
 	profile, _ := Parse([]byte(example))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dynosim/gocore/engineargs"
@@ -12,23 +13,52 @@ import (
 // levels from the most to the least specific.
 var levels = []string{"model", "kin", "gpu", "engine"}
 
-// key is what engine arguments say about an engine; "" where they say nothing.
-type key struct {
-	engine, timing, scheduler, system, model, precision string
+// Key is what the arguments of an engine say about it; "" where they say nothing. Entries are chosen by it, and fits group
+// measurements by it.
+type Key struct {
+	Engine    string `json:"engine"`
+	Timing    string `json:"timing"`
+	Scheduler string `json:"scheduler"`
+	System    string `json:"system"`
+	Model     string `json:"model"` // the checkpoint, without its owner
+	Precision string `json:"precision"`
 }
 
-func keyOf(args engineargs.Args) key {
-	k := key{engine: args.EngineType.String(), timing: args.TimingModel, scheduler: args.Scheduler.String()}
+// KeyOf returns the key of an engine.
+func KeyOf(args engineargs.Args) Key {
+	k := Key{Engine: args.EngineType.String(), Timing: args.TimingModel, Scheduler: args.Scheduler.String()}
 	if args.AIC.Backend != "" {
-		k.system = args.AIC.System
-		k.model = path.Base(strings.TrimRight(args.AIC.Model, "/"))
-		k.precision = precision(args.AIC.Types.GEMM, k.model)
+		k.System = args.AIC.System
+		k.Model = path.Base(strings.TrimRight(args.AIC.Model, "/"))
+		k.Precision = precision(args.AIC.Types.GEMM, k.Model)
 	}
 	return k
 }
 
-// families are the parts of names by which a data type or a model tells its precision, the most telling first.
-var families = []struct{ part, precision string }{
+// Family returns the name of the model that a checkpoint is of: without what tells its data type, tuning and date.
+func Family(checkpoint string) string {
+	parts := strings.Split(checkpoint, "-")
+	if len(parts) > 1 && strings.EqualFold(parts[0], "meta") {
+		parts = parts[1:]
+	}
+	for len(parts) > 1 && isVariant(parts[len(parts)-1]) {
+		parts = parts[:len(parts)-1]
+	}
+	return strings.Join(parts, "-")
+}
+
+var variants = []string{"instruct", "chat", "it", "hf", "base", "thinking", "awq", "gptq", "dynamic", "block"}
+
+// isVariant reports whether a part of a name tells checkpoints of one model apart.
+func isVariant(part string) bool {
+	part = strings.ToLower(part)
+	_, err := strconv.Atoi(part)
+	date := err == nil && len(part) == 4
+	return date || slices.Contains(variants, part) || precision(part, "") != ""
+}
+
+// precisions are the parts of names by which a data type or a model tells its precision, the most telling first.
+var precisions = []struct{ part, precision string }{
 	{"nvfp4", "fp4"}, {"mxfp4", "fp4"}, {"fp4", "fp4"}, {"fp8", "fp8"}, {"int4", "int4"}, {"w4a16", "int4"},
 	{"int8", "int8"}, {"float16", "bf16"}, {"bf16", "bf16"},
 }
@@ -39,7 +69,7 @@ func precision(dataType, model string) string {
 	if name == "" {
 		name = strings.ToLower(model)
 	}
-	for _, f := range families {
+	for _, f := range precisions {
 		if strings.Contains(name, f.part) {
 			return f.precision
 		}
@@ -47,30 +77,49 @@ func precision(dataType, model string) string {
 	return ""
 }
 
-// choose returns the most specific entry that fits, nil if there is none.
-func (p Profile) choose(k key) *Entry {
+// Choose returns the place of the most specific entry that fits, -1 if there is none.
+func (p Profile) Choose(k Key) int {
+	if k.Precision == "" {
+		k.Precision = p.measuredAs(k.Model)
+	}
 	for _, level := range levels {
-		var fit []*Entry
+		var fit []int
 		for i := range p.Entries {
 			if e := &p.Entries[i]; e.Level == level && e.fits(k) {
-				fit = append(fit, e)
+				fit = append(fit, i)
 			}
 		}
 		if len(fit) > 1 { // a name that tells no precision is usually that of the unquantised model
-			fit = slices.DeleteFunc(fit, func(e *Entry) bool { return k.precision == "" && e.Precision != "bf16" })
+			fit = slices.DeleteFunc(fit, func(i int) bool { return k.Precision == "" && p.Entries[i].Precision != "bf16" })
 		}
 		if len(fit) == 1 {
 			return fit[0]
 		}
 	}
-	return nil
+	return -1
+}
+
+// measuredAs returns the precision in which a checkpoint was measured, on whatever GPU; "" if there are none or several.
+func (p Profile) measuredAs(checkpoint string) string {
+	found := ""
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		if e.Level != "model" || checkpoint == "" || !strings.EqualFold(e.Model, checkpoint) || e.Precision == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = e.Precision
+	}
+	return found
 }
 
 // fits reports whether nothing that is known about an engine contradicts an entry.
-func (e *Entry) fits(k key) bool {
+func (e *Entry) fits(k Key) bool {
 	same := func(want, got string) bool { return want == "" || got == "" || strings.EqualFold(want, got) }
-	return e.Engine == k.engine && e.Timing == k.timing &&
-		same(e.System, k.system) && same(e.Model, k.model) && same(e.Precision, k.precision)
+	return e.Engine == k.Engine && e.Timing == k.Timing &&
+		same(e.System, k.System) && same(Family(e.Model), Family(k.Model)) && same(e.Precision, k.Precision)
 }
 
 // name says what an entry is about.

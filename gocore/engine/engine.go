@@ -52,6 +52,8 @@ type Setup struct {
 	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
+	// Explain makes passes say where their time goes (Pass.Parts).
+	Explain bool
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
 	// does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
@@ -105,8 +107,8 @@ type Coaster interface {
 	Engine
 
 	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends and
-	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the pass before
-	// emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
+	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the emitting set
+	// (see Pass) emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
 	// There are none if the next pass is not of this kind or the engine cannot tell. Nothing has happened yet: see Settle.
 	// The slice is valid until the next call.
 	Coast(nowMs, untilMs float64) (endsMs []float64)
@@ -159,6 +161,9 @@ type Pass struct {
 
 	// Preempted is how often a vLLM engine took the blocks of a running request away.
 	Preempted int
+
+	// Parts says where the time of the pass went; nil unless Setup.Explain asked for it.
+	Parts *Parts
 }
 
 // Admission is a request that starts, or after a preemption restarts, to run.

@@ -63,6 +63,8 @@ type Args struct {
 	DraftSeed   uint64
 	// StartupSeconds pass before a live worker serves, or one that a planner has started; Parse leaves them 0.
 	StartupSeconds float64
+	// StartupCV is the coefficient of variation of the latter; only runs with a planner have it.
+	StartupCV float64
 	// Live are the arguments that only live workers use; ParseLive sets them.
 	Live LiveArgs
 	// GPUsPerWorker scales GPU hours in the report. It has no effect on time, and 0 is allowed.
@@ -207,6 +209,9 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in != offline {
 		args.StartupSeconds = o.Float("startup_time")
 	}
+	if in == planned {
+		args.StartupCV = o.Float("startup_time_cv")
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
@@ -241,6 +246,10 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 	switch {
 	case f.use == startUp && in == offline:
 		return "on offline replay"
+	case f.use == plannedOnly && in != planned:
+		return "without a planner"
+	case f.use == plannedOnly && o.Float("startup_time") == 0:
+		return "without startup_time"
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):

@@ -12,6 +12,7 @@
 //	applied   it becomes part of Args
 //	liveOnly  applied on live workers; without effect offline: one warning line names all such fields
 //	startUp   applied on live workers and in runs with a planner; without effect otherwise
+//	plannedOnly  applied in runs with a planner; without effect otherwise
 //	offload   refused on live workers; without effect offline
 //	silent    accepted and ignored, as in the reference
 //

@@ -16,6 +16,7 @@ const (
 	applied use = iota
 	liveOnly
 	startUp
+	plannedOnly
 	offload
 	silent
 )

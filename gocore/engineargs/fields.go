@@ -38,6 +38,8 @@ var table = []field{
 		"Data-parallel ranks of a live worker, an engine each; replay accepts only 1."),
 	row("startup_time", strictjson.Number{}, nil,
 		"Seconds before a live worker serves, or one that a planner has started.").as(startUp).implied(0),
+	row("startup_time_cv", strictjson.Number{Max: 10}, 0.0,
+		"Lets startup_time vary for workers that a planner starts: standard deviation of lognormal times, divided by their mean, which is startup_time.").as(plannedOnly).byKeyword(),
 	row("worker_type", strictjson.Enum{Choices: engine.RoleNames()}, "aggregated",
 		"``\"aggregated\"``, or ``\"prefill\"`` or ``\"decode\"`` in a deployment of two pools.").orNull().settable(),
 	row("is_prefill", strictjson.Bool{}, false,

@@ -66,6 +66,9 @@ func worksWith(f field) string {
 	if f.use == startUp {
 		only = append(only, "live workers, and runs with a planner")
 	}
+	if f.use == plannedOnly {
+		only = append(only, "runs with a planner")
+	}
 	if f.use == offload {
 		only = append(only, "nothing yet (live workers refuse it)")
 	}

@@ -394,7 +394,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		}
 		_, warnings, err := Parse(`{"` + f.Name + `": ` + value + companions + `}`)
 		elsewhere := f.engines != nil && !slices.Contains(f.engines, VLLM)
-		if f.use == liveOnly || f.use == startUp || f.use == offload || f.aic || elsewhere {
+		if f.use == liveOnly || f.use == startUp || f.use == plannedOnly || f.use == offload || f.aic || elsewhere {
 			if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], f.Name) {
 				t.Errorf("%s: want a warning, got %q and error %v", f.Name, warnings, err)
 			}

@@ -135,3 +135,8 @@ func checkPair(prefill, decode engineargs.Args) error {
 	}
 	return nil
 }
+
+// drawsStartUps reports whether start-up times of some pool are drawn.
+func (d deployment) drawsStartUps() bool {
+	return d.anyPool(func(a engineargs.Args) bool { return a.StartupSeconds > 0 && a.StartupCV > 0 })
+}

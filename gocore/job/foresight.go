@@ -13,12 +13,13 @@ import (
 	"dynosim/gocore/job/memory"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
 )
 
 // Foresight is what is known of runs before they begin.
 type Foresight struct {
 	Room *int64   `json:"room_bytes"` // memory that runs may take together, null if nothing bounds it
-	Keys []string `json:"keys"`       // of the reports, those of goodput included
+	Keys []string `json:"keys"`       // of the reports, those of goodput and cost included
 	Runs []Facts  `json:"runs"`
 }
 
@@ -39,7 +40,7 @@ type Facts struct {
 	// ArrivalRPS is how many requests arrive per second with arrival_speedup_ratio 1, null if that is not known.
 	ArrivalRPS *float64 `json:"arrival_rps"`
 	Requests   int      `json:"requests"`
-	// Drawn reports whether the workload depends on the seed.
+	// Drawn reports whether the workload, or how long workers take to start, depends on the seed.
 	Drawn bool `json:"drawn"`
 }
 
@@ -75,7 +76,7 @@ func Foresee(config string, m *Monitor) (string, error) {
 // reportKeys are all keys that a report may have.
 func reportKeys() []string {
 	keys := []string{}
-	for _, value := range report.NewCollector(0, 1).Summarise(report.Resources{}, report.SLA{}) {
+	for _, value := range report.NewCollector(0, 1).Summarise(report.Resources{GPUHourPrice: 1}, report.SLA{}) {
 		keys = append(keys, value.Key)
 	}
 	return keys
@@ -94,7 +95,7 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 	facts := Facts{
 		AIC:        s.routing.session.Backend != "" || d.anyPool(func(a engineargs.Args) bool { return a.AIC.Backend != "" }),
 		DecodeGPUs: d.workers * d.args.GPUsPerWorker,
-		Drawn:      s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()),
+		Drawn:      d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()),
 	}
 	if d.disaggregated {
 		facts.PrefillGPUs = d.prefillWorkers * d.prefill.GPUsPerWorker
@@ -109,6 +110,9 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 		}
 		return hash, err
 	}); err != nil {
+		return Facts{}, err
+	}
+	if err := readCurve(s.generated.Arrivals.Curve); err != nil {
 		return Facts{}, err
 	}
 	facts.Identity = identity(s.origin, facts.Inputs)
@@ -139,7 +143,7 @@ func (f *Facts) describeWorkload(s *Spec, trace *Trace) {
 	each, longest := float64(requestBytes), 0
 	switch {
 	case s.synthetic:
-		f.Requests = s.generated.RequestCount * max(1, s.generated.TurnsPerSession)
+		f.Requests = sessionsOf(s.generated) * max(1, s.generated.TurnsPerSession)
 		if _, fromFile := s.generated.InputLengths.File(); !fromFile {
 			longest = s.generated.InputLengths.Min()
 		}
@@ -165,9 +169,20 @@ func (f *Facts) describeWorkload(s *Spec, trace *Trace) {
 	}
 }
 
+// sessionsOf is how many sessions a generated workload has, or how many are to be expected if only its curve says that.
+func sessionsOf(spec workload.SyntheticSpec) int {
+	if spec.RequestCount == 0 && spec.Arrivals.Curve != nil {
+		return spec.Arrivals.Curve.Expected()
+	}
+	return spec.RequestCount
+}
+
 // arrivalRate is that of a generated workload, nil if requests do not arrive by the clock.
 func arrivalRate(s *Spec) *float64 {
 	rate := s.generated.Arrivals.RequestRate
+	if curve := s.generated.Arrivals.Curve; curve != nil {
+		rate = curve.MeanRPS()
+	}
 	if rate == 0 {
 		rate = 1000 / s.generated.ArrivalIntervalMs
 	}

@@ -40,8 +40,14 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 	}
 	addLengths("input_tokens", s.generated.InputLengths, add)
 	addLengths("output_tokens", s.generated.OutputLengths, add)
+	if curve := s.generated.Arrivals.Curve; curve != nil {
+		add("request_rate_curve", curve.File())
+	}
 	if s.routing.decisions != "" {
 		add("router_decisions", s.routing.decisions)
+	}
+	if s.scaling.stock != nil && isFile(s.scaling.stock.config) {
+		add("planner_config", s.scaling.stock.config)
 	}
 	for _, name := range []string{"extra_engine_args", "prefill_engine_args", "decode_engine_args"} {
 		if args, used := s.deployment.pools()[name]; used {

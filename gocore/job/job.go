@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -74,7 +75,8 @@ type run struct {
 	saved      *savedTrace // nil if the workload is not saved
 }
 
-// load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, and decisions to repeat.
+// load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, decisions to repeat,
+// and ai-dynamo's planner.
 func load(s *Spec, m *Monitor) (*run, error) {
 	r := &run{Spec: s, monitor: m, sdk: newSDK(m)}
 	var err error
@@ -99,19 +101,23 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.origin, err = describe(s, r.deployment, m); err != nil {
 		return nil, err
 	}
+	if err = r.scaling.stock.open(m, r.deployment, r.sdk); err != nil {
+		return nil, err
+	}
 	r.saved, err = schedule(s, r.workload, r.deployment.args.BlockSize, m.poll)
 	return r, err
 }
 
 // check returns the warnings of a run that is about to begin.
 func (r *run) check() []string {
-	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.ineffective())
+	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.scaling.warnings(), r.ineffective())
 }
 
 // ended is the outcome of a simulation.
 type ended struct {
 	replay.Outcome
-	wall time.Duration
+	wall    time.Duration
+	journal *journal.Journal // nil if the run keeps none
 }
 
 // simulate carries out the run and measures how long that takes.
@@ -136,10 +142,19 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla,
+		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 	}, r.deployment, r.routing.mode, r.stages)
-	cfg.Planner = r.scaling.planner(r.monitor)
+	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
+	cfg.Journal = r.journal.open(r)
 	return cfg
+}
+
+// startUpSeed is the seed of start-up times that are drawn.
+func (r *run) startUpSeed() uint64 {
+	if r.synthetic {
+		return r.generated.Seed
+	}
+	return r.seed
 }
 
 // poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.
@@ -185,8 +200,9 @@ func (r *run) ticked() (e ended, err error) {
 
 func (r *run) timed() (ended, error) {
 	started := time.Now()
-	outcome, err := r.replay(r.config())
-	return ended{outcome, time.Since(started)}, err
+	cfg := r.config()
+	outcome, err := r.replay(cfg)
+	return ended{outcome, time.Since(started), cfg.Journal}, err
 }
 
 // report sums up the run and writes the file with its requests.
@@ -197,6 +213,15 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
+	result.explained = e.Collector.Explain()
+	var err error
+	var warning string
+	if result.series, warning, err = r.journal.close(e.journal, e.Scaling, r.monitor.poll); err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		result.warnings = append(result.warnings, warning)
+	}
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}
@@ -220,6 +245,7 @@ func (r *run) resources(e ended) report.Resources {
 		PrefillGPUsPerWorker: r.deployment.prefill.GPUsPerWorker,
 		TimingModel:          r.models.name,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
+		GPUHourPrice:         r.gpuHourPrice,
 	}
 	if !r.online {
 		resources.DecodeGPUsPerWorker = r.deployment.args.GPUsPerWorker

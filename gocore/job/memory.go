@@ -63,6 +63,9 @@ func (b budget) shown() string {
 func loadWithin(m *Monitor, s *Spec, d deployment) (*workload.Workload, error) {
 	b := m.bound()
 	if s.synthetic {
+		if err := readCurve(s.generated.Arrivals.Curve); err != nil {
+			return nil, err
+		}
 		if err := b.admitSynthetic(s.generated, d.args.BlockSize); err != nil {
 			return nil, err
 		}
@@ -76,7 +79,7 @@ func loadWithin(m *Monitor, s *Spec, d deployment) (*workload.Workload, error) {
 
 // admitSynthetic estimates a workload before it is made. Lengths that are drawn count as the shortest.
 func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error {
-	requests := float64(spec.RequestCount) * float64(max(1, spec.TurnsPerSession))
+	requests := float64(sessionsOf(spec)) * float64(max(1, spec.TurnsPerSession))
 	if requests > workload.MaxTurns {
 		return nil // more than any workload may have: the workload itself refuses it
 	}

@@ -24,7 +24,11 @@ func checkOnline(o *strictjson.Object, d deployment) error {
 	}
 	for _, known := range options {
 		if known.offline && !o.AtDefault(known.Name) {
-			return &strictjson.FieldError{Field: known.Name, Got: o.Shown(known.Name), Want: "replay_mode offline with it: an online replay runs to its end"}
+			why := "an online replay runs to its end"
+			if known.group == outputGroup {
+				why = "it shows virtual time"
+			}
+			return &strictjson.FieldError{Field: known.Name, Got: o.Shown(known.Name), Want: "replay_mode offline with it: " + why}
 		}
 	}
 	return nil

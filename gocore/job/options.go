@@ -52,7 +52,7 @@ func checkKind(o *strictjson.Object) error {
 		case known.shell:
 		case known.kind != "" && known.kind != kind && o.Given(known.Name):
 			return fmt.Errorf("%s: got %s, want it left out: it is for %s runs only", known.Name, o.Shown(known.Name), known.kind)
-		case known.kind == kind && known.required && !o.Given(known.Name):
+		case known.kind == kind && known.required && !o.Given(known.Name) && (known.instead == "" || !o.Given(known.instead)):
 			return &strictjson.FieldError{Field: known.Name, Got: "nothing", Want: known.Type.Want()}
 		}
 	}

@@ -13,21 +13,24 @@ import (
 // scaling is what changes the number of workers of a run, if anything does.
 type scaling struct {
 	asks       bool                // a planner of the caller
+	stock      *stockPlanner       // nil without planner_config
 	autoscaler *planner.Autoscaler // nil if there is none
 	log        string              // path of a file for the ticks, "" for none
 	ticks      *tickLog            // while the file is open
 }
 
 // isPlanned reports whether something changes the number of workers.
-func isPlanned(o *strictjson.Object) bool { return o.Bool("planner") || o.Given("autoscaler") }
+func isPlanned(o *strictjson.Object) bool {
+	return o.Bool("planner") || o.Given("planner_config") || o.Given("autoscaler")
+}
 
 func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
-	s := scaling{asks: o.Bool("planner"), log: o.Text("planner_log")}
-	if s.asks && o.Given("autoscaler") {
-		return s, &strictjson.FieldError{Field: "autoscaler", Got: o.Shown("autoscaler"), Want: "it left out with planner"}
+	s := scaling{asks: o.Bool("planner"), stock: parseStock(o), log: o.Text("planner_log")}
+	if err := checkPlanners(o); err != nil {
+		return s, err
 	}
 	if s.log != "" && !isPlanned(o) {
-		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner or autoscaler with it"}
+		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner, planner_config or autoscaler with it"}
 	}
 	if isPlanned(o) && o.Given("router_decisions") {
 		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}
@@ -42,24 +45,35 @@ func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
 	return s, nil
 }
 
+// warnings are those of a planner that is about to begin.
+func (s *scaling) warnings() []string {
+	if s.stock == nil {
+		return nil
+	}
+	return s.stock.warnings
+}
+
 // planner makes the planner of a run, nil if the number of workers stays.
-func (s *scaling) planner(m *Monitor) planner.Planner {
+func (s *scaling) planner(m *Monitor, twoPools bool) planner.Planner {
 	var p planner.Planner
 	switch {
 	case s.asks:
-		p = askedPlanner{m.Ask}
+		p = askedPlanner{m.Ask, `{"planner":"initial_tick_ms"}`}
+	case s.stock != nil:
+		p = askedPlanner{m.Ask, s.stock.first}
 	case s.autoscaler != nil:
 		p = s.autoscaler
 	default:
 		return nil
 	}
 	if s.ticks != nil {
-		return loggedPlanner{p, s.ticks}
+		p = loggedPlanner{p, s.ticks}
 	}
-	return p
+	return toldPlanner{p, &m.scaling, twoPools}
 }
 
-// A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner":
+// A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner"; it comes
+// first, as the caller tells questions for planners from others by it:
 //
 //	{"planner": "initial_tick_ms"}         the answer: {"initial_tick_ms": 5000.0}
 //	{"planner": "on_tick", "tick": {...}}  the answer: {"target_prefill": null, "target_decode": 3, "next_tick_ms": 10000.0}
@@ -72,7 +86,8 @@ var errPlanner = errors.New("the planner failed")
 
 // askedPlanner is a planner that the caller answers for.
 type askedPlanner struct {
-	ask func(question string) (answer string, err error)
+	ask   func(question string) (answer string, err error)
+	first string // the question for the first tick
 }
 
 // Wants implements [planner.Planner].
@@ -80,7 +95,7 @@ func (askedPlanner) Wants() planner.Wants { return planner.Wants{Passes: true} }
 
 // InitialTickMs implements [planner.Planner].
 func (p askedPlanner) InitialTickMs() (float64, error) {
-	o, err := p.question(`{"planner":"initial_tick_ms"}`, strictjson.Field{Name: "initial_tick_ms", Type: anyTime})
+	o, err := p.question(p.first, strictjson.Field{Name: "initial_tick_ms", Type: anyTime})
 	if err != nil {
 		return 0, err
 	}
@@ -114,7 +129,12 @@ func (p askedPlanner) OnTick(t *planner.Tick) (planner.Decision, error) {
 }
 
 func (p askedPlanner) question(text string, fields ...strictjson.Field) (*strictjson.Object, error) {
-	answer, err := p.ask(text)
+	return asked(p.ask, text, fields...)
+}
+
+// asked asks a planner and decodes the answer.
+func asked(ask func(string) (string, error), text string, fields ...strictjson.Field) (*strictjson.Object, error) {
+	answer, err := ask(text)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance,
 			p.Arguments[known.Name] = o.Value(known.Name)
 		}
 	}
-	for _, name := range []string{"input_tokens", "output_tokens", "aic_perf_config"} {
+	for _, name := range []string{"input_tokens", "output_tokens", "aic_perf_config", "planner_config"} {
 		if o.Given(name) {
 			p.Arguments[name] = plain(given[name])
 		}
@@ -84,9 +84,11 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 	case "num_prefill_workers", "num_decode_workers":
 		return d.disaggregated
 	case "arrival_interval_ms":
-		return !o.Given("request_rate")
+		return !o.Given("request_rate") && !o.Given("request_rate_curve")
 	case "trace_block_size":
 		return traceFormat(o) != workload.Dynamo
+	case "benchmark_granularity":
+		return o.Given("planner_config")
 	case "router_decisions_mode":
 		return o.Given("router_decisions")
 	}

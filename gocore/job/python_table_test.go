@@ -33,6 +33,7 @@ type optionRow struct {
 	Takes      taken  `json:"takes,omitempty"`
 	Parameter  bool   `json:"parameter,omitempty"` // of the Python functions
 	Positional bool   `json:"positional,omitempty"`
+	Instead    string `json:"instead,omitempty"`
 	Flag       string `json:"flag,omitempty"`
 	Group      string `json:"group,omitempty"`
 	Metavar    string `json:"metavar,omitempty"`
@@ -44,7 +45,7 @@ type optionRow struct {
 
 func rowOf(o option) optionRow {
 	r := optionRow{
-		Row: fieldtable.Of(o.Field), Kind: o.kind, Takes: o.takes, Parameter: o.doc != "", Positional: o.positional,
+		Row: fieldtable.Of(o.Field), Kind: o.kind, Takes: o.takes, Parameter: o.doc != "", Positional: o.positional, Instead: o.instead,
 		Flag: o.flag, Group: o.group, Metavar: o.metavar, Help: o.help, Strict: o.strict, Reads: o.reads, Writes: o.writes,
 	}
 	if r.Help == "" {
@@ -148,7 +149,7 @@ func parameters(kind string) string {
 }
 
 func parameter(o option) string {
-	if o.positional {
+	if o.positional && o.instead == "" {
 		return fmt.Sprintf("    %s: %s,\n", o.Name, hint(o))
 	}
 	return fmt.Sprintf("    %s: %s | None = None,\n", o.Name, hint(o))

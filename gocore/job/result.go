@@ -3,7 +3,9 @@ package job
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -11,14 +13,16 @@ import (
 
 // Result is the outcome of a run for the user.
 type Result struct {
-	summary  []report.Value
-	warnings []string
-	saved    *savedTrace  // nil if the workload was not saved
-	rows     *report.Rows // nil if the run keeps none
-	origin   provenance
-	scaling  []planner.Event // nil without a planner
-	meetings replay.Meetings
-	writeErr error
+	summary   []report.Value
+	warnings  []string
+	saved     *savedTrace         // nil if the workload was not saved
+	rows      *report.Rows        // nil if the run keeps none
+	explained *report.Explanation // nil unless it was asked for
+	origin    provenance
+	scaling   []planner.Event // nil without a planner
+	meetings  replay.Meetings
+	writeErr  error
+	series    *journal.Table // nil if it was not asked for
 }
 
 // JSON is the report and what goes with it:
@@ -26,15 +30,18 @@ type Result struct {
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
-//	 "held_requests": 0, "cold_worker_requests": 3,
+//	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
+//	 "timeseries": {"step_ms": 1000, "rows": 60, "columns": {...}},
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
-// write_error says why the per-request file could not be written, and is "" otherwise. provenance says what was run.
+// write_error says why the per-request file could not be written, and is "" otherwise. attribution, which is only there if it was
+// asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
+// "timeseries/" below. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := []string{}, []string{}, []string{}
 	if r.rows != nil {
-		floats, ints, texts = report.ColumnNames()
+		floats, ints, texts = report.ColumnNames(r.explained != nil)
 	}
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
@@ -45,6 +52,7 @@ func (r *Result) JSON() string {
 		Scaling    []planner.Event     `json:"scaling_events"`
 		Held       int                 `json:"held_requests"`
 		Cold       int                 `json:"cold_worker_requests"`
+		Series     *seriesShape        `json:"timeseries"`
 		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
@@ -53,6 +61,7 @@ func (r *Result) JSON() string {
 		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
 
 		Scaling:    r.scaling,
+		Series:     shapeOf(r.series),
 		Held:       r.meetings.Held,
 		Cold:       r.meetings.Cold,
 		Provenance: r.origin,
@@ -65,18 +74,54 @@ func (r *Result) JSON() string {
 		panic("job: the result does not marshal: " + err.Error())
 	}
 	text := append([]byte(`{"report":`), report.AppendJSON(nil, r.summary)...)
+	if r.explained != nil {
+		text = r.explained.AppendJSON(append(text, `,"attribution":`...))
+	}
 	text = append(text, ',')
 	return string(append(text, encoded[1:]...))
 }
 
-// Floats is a per-request column in row order, NaN for none; false if there is no such column.
-func (r *Result) Floats(name string) ([]float64, bool) { return r.rows.Floats(name) }
+// seriesShape describes the series of a run.
+type seriesShape struct {
+	StepMs  float64             `json:"step_ms"`
+	Rows    int                 `json:"rows"`
+	Columns map[string][]string `json:"columns"`
+}
 
-// Ints is a per-request column in row order, -1 for none; false if there is no such column.
-func (r *Result) Ints(name string) ([]int64, bool) { return r.rows.Ints(name) }
+func shapeOf(t *journal.Table) *seriesShape {
+	if t == nil {
+		return nil
+	}
+	columns := map[string][]string{"float": journal.FloatColumns(), "int": journal.IntColumns(), "text": journal.TextColumns()}
+	return &seriesShape{StepMs: t.StepMs, Rows: t.Rows, Columns: columns}
+}
 
-// Strings is a per-request column in row order, "" for none; false if there is no such column.
-func (r *Result) Strings(name string) ([]string, bool) { return r.rows.Strings(name) }
+// ofSeries begins the names of columns of the series.
+const ofSeries = "timeseries/"
+
+// Floats is a per-request column in row order, NaN for none, or one of the series; false if there is no such column.
+func (r *Result) Floats(name string) ([]float64, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Floats(of)
+	}
+	return r.rows.Floats(name)
+}
+
+// Ints is a per-request column in row order, -1 for none, or one of the series; false if there is no such column.
+func (r *Result) Ints(name string) ([]int64, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Ints(of)
+	}
+	return r.rows.Ints(name)
+}
+
+// Strings is a per-request column in row order, "" for none, or one of the series; false if there is no such column.
+func (r *Result) Strings(name string) ([]string, bool) {
+	if of, ok := strings.CutPrefix(name, ofSeries); ok {
+		return r.series.Strings(of)
+	}
+	return r.rows.Strings(name)
+}
 
 // pollingWriter stops writing when poll says so.
 type pollingWriter struct {

@@ -25,9 +25,12 @@ type Spec struct {
 
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
+	attribution  bool    // whether it divides latencies among their parts
 	sla          report.SLA
-	scaling      scaling // who decides how many workers there are
+	scaling      scaling // what decides how many workers there are
+	gpuHourPrice float64 // 0 for none
 	outputs      outputs
+	journal      journalSpec
 
 	// origin is the part of the provenance that does not depend on input files.
 	origin provenance
@@ -77,6 +80,9 @@ func Parse(config string) (*Spec, error) {
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
 		return nil, err
 	}
+	if s.journal, err = parseJournal(o); err != nil {
+		return nil, err
+	}
 	if s.generated, err = parseWorkload(o, lengths); err != nil {
 		return nil, err
 	}
@@ -101,7 +107,9 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
+		attribution:  o.Bool("attribution"),
 		sla:          sla(o),
+		gpuHourPrice: o.Float("gpu_hour_price"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},
 	}
 	if !s.synthetic {

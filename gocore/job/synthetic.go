@@ -69,13 +69,27 @@ func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, err
 }
 
 func parseArrivals(o *strictjson.Object) (workload.Arrivals, error) {
-	if o.Given("request_rate") && o.Given("arrival_interval_ms") {
-		return workload.Arrivals{}, &strictjson.FieldError{
-			Field: "arrival_interval_ms", Got: o.Shown("arrival_interval_ms"), Want: "it left out with request_rate",
+	for _, instead := range []string{"request_rate", "request_rate_curve"} {
+		if o.Given(instead) && o.Given("arrival_interval_ms") {
+			return workload.Arrivals{}, &strictjson.FieldError{
+				Field: "arrival_interval_ms", Got: o.Shown("arrival_interval_ms"), Want: "it left out with " + instead,
+			}
 		}
 	}
 	process, err := workload.ParseArrivalProcess(o.Text("arrival_process"))
-	return workload.Arrivals{Process: process, RequestRate: o.Float("request_rate"), CV: o.Float("arrival_cv")}, err
+	a := workload.Arrivals{Process: process, RequestRate: o.Float("request_rate"), CV: o.Float("arrival_cv")}
+	if o.Given("request_rate_curve") {
+		a.Curve = workload.NewRateCurve(o.Text("request_rate_curve"))
+	}
+	return a, err
+}
+
+// readCurve reads the file of a rate curve, if there is one.
+func readCurve(c *workload.RateCurve) error {
+	if c == nil {
+		return nil
+	}
+	return readFile("request_rate_curve", c.File(), c.ReadFile)
 }
 
 // readLengths reads the file of an empirical distribution.
@@ -84,13 +98,18 @@ func readLengths(name string, lengths *workload.Lengths) error {
 	if !needed {
 		return nil
 	}
-	file, err := openFile(name, path)
+	return readFile(name, path, lengths.ReadFile)
+}
+
+// readFile opens the file that an option names and reads it.
+func readFile(option, path string, read func(workload.Source) error) error {
+	file, err := openFile(option, path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := lengths.ReadFile(workload.Source{Name: spelling.Path(path), Reader: file}); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err := read(workload.Source{Name: spelling.Path(path), Reader: file}); err != nil {
+		return fmt.Errorf("%s: %w", option, err)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ type option struct {
 	strictjson.Field
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
-	offline  bool // it works only in virtual time
+	instead  string // an option that may be given instead of a required one, "" if there is none
+	offline  bool   // it works only in virtual time
 	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
 	// works.
 	feature string
@@ -122,10 +123,10 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "request_count", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}},
-		kind:  kindSynthetic, required: true, positional: true,
+		kind:  kindSynthetic, required: true, instead: "request_rate_curve", positional: true,
 		group: workloadGroup,
 		help:  "synthetic: requests, or sessions if they have several turns",
-		doc:   "Requests, or sessions if they have several turns.",
+		doc:   "Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the run then has those of the curve.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0},
@@ -139,7 +140,7 @@ var options = slices.Concat([]option{
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals",
-		doc:   "How the gaps between arrivals vary: ``\"constant\"`` (default), ``\"poisson\"``, ``\"gamma\"`` or ``\"weibull\"``. All but the first need request_rate.",
+		doc:   "How the gaps between arrivals vary: ``\"constant\"`` (default), ``\"poisson\"``, ``\"gamma\"`` or ``\"weibull\"``. All but the first need request_rate or request_rate_curve.",
 	},
 	{
 		Field: strictjson.Field{Name: "request_rate", Type: strictjson.Number{MinOpen: true}},
@@ -147,6 +148,13 @@ var options = slices.Concat([]option{
 		group: workloadGroup,
 		help:  "synthetic: mean arrivals per second, instead of --arrival-interval-ms",
 		doc:   "Mean arrivals per second, instead of arrival_interval_ms.",
+	},
+	{
+		Field: strictjson.Field{Name: "request_rate_curve", Type: strictjson.Text{NonEmpty: true}},
+		kind:  kindSynthetic, takes: takesPath, reads: true,
+		metavar: "FILE", group: workloadGroup,
+		help: "synthetic: CSV file with the columns time_s and rate_rps: arrivals per second that change, lines between rows",
+		doc:  "Arrivals per second that change with time, instead of request_rate: a CSV file with the columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after the last row.",
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
@@ -290,18 +298,30 @@ var options = slices.Concat([]option{
 		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
-		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Any{}},
-		takes: takesObjectOrPath, feature: "the planner",
+		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesObjectOrPath, offline: true,
 		group: deploymentGroup,
-		help:  "not built yet: planner settings, a JSON object, @FILE or a path",
-		doc:   "A planner. Not built yet: refused.",
+		help:  "the planner of ai-dynamo changes the number of workers: its settings, a JSON object, @FILE or a path",
+		doc:   "The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a JSON or YAML file. It needs ``planner_python``. See docs/planner.md.",
 	},
 	{
-		Field:   strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{}, Default: 8},
-		feature: "the planner",
-		group:   deploymentGroup,
-		help:    "not built yet: steps per axis of the planner's benchmark (default: 8)",
-		doc:     "Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.",
+		Field: strictjson.Field{Name: "planner_python", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, takes: takesPath, offline: true,
+		metavar: "PYTHON", group: deploymentGroup,
+		help: "interpreter of an environment with ai-dynamo, for --planner-config (default: DYNOSIM_PLANNER_PYTHON)",
+		doc:  "The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given, the environment variable ``DYNOSIM_PLANNER_PYTHON``.",
+	},
+	{
+		Field: strictjson.Field{Name: "benchmark_granularity", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 8},
+		group: deploymentGroup,
+		help:  "steps per axis of the predictions that --planner-config with target sla begins with (default: 8)",
+		doc:   "Steps per axis of the predictions by AIC that ``planner_config`` with the optimization target ``sla`` begins with; 8 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "gpu_hour_price", Type: strictjson.Number{MinOpen: true}},
+		offline: true, group: deploymentGroup,
+		help: "price of a GPU for an hour; adds gpu_cost to the report",
+		doc:  "The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours times price.",
 	},
 	{
 		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
@@ -376,11 +396,46 @@ var options = slices.Concat([]option{
 		doc:   "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests takes much less memory. True if not given.",
 	},
 	{
+		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},
+		aside: true, offline: true,
+		flag: "--explain", group: outputGroup,
+		help: "print what latencies consist of, and add that to the report and its rows",
+		doc:  "Divide the time to first token and the latency of every request exactly among its parts, such as waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of the rows. See docs/why.md. False if not given.",
+	},
+	{
 		Field: strictjson.Field{Name: "report_jsonl_path", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		flag: "--report-jsonl", metavar: "PATH", group: outputGroup,
 		help: "also write one JSON object per request",
 		doc:  "Also write one JSON object per request to this file.",
+	},
+	{
+		Field: strictjson.Field{Name: "timeline", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true, takes: takesPath, writes: true,
+		metavar: "PATH", group: outputGroup,
+		help: "also write a timeline of cluster, workers and requests for ui.perfetto.dev, FILE.pftrace",
+		doc:  "Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker, what each request waited for, and arrows from the router to its workers. See docs/timeline.md.",
+	},
+	{
+		Field: strictjson.Field{Name: "timeline_window", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true,
+		metavar: "FROM:TO", group: outputGroup,
+		help: "only this part of the timeline, such as 10s:40s",
+		doc:  "Only this part of simulated time in the timeline, such as ``\"10s:40s\"``; either side may be missing.",
+	},
+	{
+		Field: strictjson.Field{Name: "timeseries", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true, takes: takesPath, writes: true,
+		metavar: "PATH", group: outputGroup,
+		help: "also write queues, KV use, hit rate, tokens/s and latencies over time: FILE.csv, .jsonl or .parquet",
+		doc:  "Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.",
+	},
+	{
+		Field: strictjson.Field{Name: "timeseries_step", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true,
+		metavar: "TIME", group: outputGroup,
+		help: "length of its windows, such as 500ms (default: 1s)",
+		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
 	},
 	{
 		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},

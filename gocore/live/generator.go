@@ -13,6 +13,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/rendezvous"
@@ -27,10 +28,10 @@ type generator struct {
 	outputs  *outputs
 	tokens   tokens
 	ranks    []*rank
-	metrics  []*requestMetrics // of each rank
-	seed     uint64            // of this worker
-	drawn    atomic.Uint64     // answers so far
-	turn     atomic.Uint64     // of requests that are for no particular rank
+	metrics  []*enginemetrics.RequestMetrics // of each rank
+	seed     uint64                          // of this worker
+	drawn    atomic.Uint64                   // answers so far
+	turn     atomic.Uint64                   // of requests that are for no particular rank
 }
 
 // Serve implements [plane.Handler].
@@ -157,7 +158,7 @@ type sending struct {
 	request  *request
 	reply    plane.Reply
 	rank     *rank
-	metrics  *requestMetrics
+	metrics  *enginemetrics.RequestMetrics
 	received time.Time
 	last     time.Time // when the last tokens were sent
 	sent     int
@@ -190,7 +191,7 @@ func (s *sending) run(ctx context.Context) bool {
 				return false
 			}
 			s.reply.Output(wire.Output{Finish: wire.Finish{Reason: q.output.finish}})
-			s.metrics.finished(s.received)
+			s.metrics.Finished(s.received)
 			return s.reply.Finish() == nil
 		case failure != nil && failure.elsewhere:
 			return true // without an end, so that the frontend tries another worker
@@ -203,7 +204,7 @@ func (s *sending) run(ctx context.Context) bool {
 		if s.reply.Flush() != nil {
 			return false
 		}
-		s.metrics.sent(s.rank.nowMs() - math.Float64frombits(q.dueMs.Load()))
+		s.metrics.Sent(s.rank.nowMs() - math.Float64frombits(q.dueMs.Load()))
 	}
 }
 
@@ -240,7 +241,7 @@ func (s *sending) send(tokens []uint32) {
 	for i := range tokens {
 		s.reply.Output(wire.Output{TokenIDs: tokens[i : i+1], DisaggregatedParams: s.params})
 	}
-	s.metrics.tokens(s.sent, len(tokens), s.received, s.last, now)
+	s.metrics.Tokens(s.sent, len(tokens), s.received, s.last, now)
 	s.sent += len(tokens)
 	s.last = now
 }

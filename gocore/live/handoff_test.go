@@ -137,7 +137,7 @@ func (d *deployment) checkEmpty(t *testing.T) {
 		if _, _, blocks := r.engine.Load(); blocks != 0 && r.args.EngineType == engineargs.VLLM {
 			t.Errorf("%s: %d blocks are in use", side, blocks)
 		}
-		if len(r.requests) != 0 || r.awaiting != 0 || len(r.emitting) != 0 {
+		if len(r.requests) != 0 || r.awaiting != 0 || r.emitting.Len() != 0 {
 			t.Errorf("%s: %d requests, %d hand-offs are left", side, len(r.requests), r.awaiting)
 		}
 		if r.names.Len() > r.args.NumGPUBlocks {

@@ -56,7 +56,7 @@ func (r *rank) handOff(n *command) {
 		if q.over { // the hand-off knows already that the request has failed
 			return
 		}
-		r.destination.Activate(q.id)
+		r.destination.Activate(q.state.ID)
 		r.actionDone(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.Activated})
 		r.tryReserve()
@@ -85,7 +85,7 @@ func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 	if q.over {
 		return
 	}
-	events := verb(q.id)
+	events := verb(q.state.ID)
 	r.end(q)
 	r.publish(events)
 }

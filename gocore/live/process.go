@@ -15,6 +15,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/card"
@@ -86,7 +87,7 @@ type Process struct {
 	stream  *bus.Stream // nil if KV events are not kept
 	outputs outputs
 	tokens  tokens
-	metrics *metrics
+	metrics *enginemetrics.Metrics
 	events  *eventMetrics
 	log     *slog.Logger
 	failed  chan error // of a worker that could not start; holds one
@@ -104,7 +105,7 @@ func New(c Config) (*Process, error) {
 		plane:   plane.New(c.Plane),
 		outputs: outputs{standardLength: c.StandardOutput, reasoning: c.Args.Live.Reasoning, recorded: c.Recorded, engine: c.Args},
 		tokens:  newTokens(maxTokens),
-		metrics: newMetrics(c.Registry, c.Args, c.Plane.Metrics.Detail()),
+		metrics: enginemetrics.New(c.Registry, c.Args, c.Plane.Metrics.Detail() == plane.PerWorker),
 		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/emission"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/pace"
 	"dynosim/gocore/protocol/bootstrap"
 	"dynosim/gocore/worker"
@@ -30,14 +32,7 @@ type Observer interface {
 }
 
 // Load is the load of an engine.
-type Load struct {
-	Waiting, Running int // requests
-	UsedBlocks       int // of the cache
-	Preemptions      int // so far
-	// CacheHitRate is the fraction of prompt tokens, of all requests so far, that were found in the cache.
-	CacheHitRate float64
-	Tokens       TokenCounts
-}
+type Load = enginemetrics.Load
 
 // rank is one engine, and the goroutine that owns it.
 type rank struct {
@@ -62,17 +57,16 @@ type rank struct {
 	// What follows belongs to the engine goroutine.
 	requests         map[engine.RequestID]*request
 	lastID           engine.RequestID
-	emitting         []*request // those that get a token in each pass that emits
+	emitting         emission.Set[*request]
 	released         []release
 	computed         []*request // their prompts have been computed by the pass
 	leaving          []*request // their blocks are released with the next events
 	endMs            float64    // of the last pass
 	busy             bool       // the engine had work after it
 	awaiting         int        // requests in a hand-off, with blocks that come free, or into use, without a pass
-	generated        map[engine.RequestID]int
-	preemptions      int // so far
-	prompted, reused int // tokens of prompts so far, and those found in the cache
-	tokens           TokenCounts
+	preemptions      int        // so far
+	prompted, reused int        // tokens of prompts so far, and those found in the cache
+	tokens           enginemetrics.TokenCounts
 }
 
 // release is n tokens that a pass has made for a request.
@@ -279,9 +273,9 @@ func (r *rank) tellLoad() {
 
 // enter gives a request its id and the ids of its blocks.
 func (r *rank) enter(q *request) engine.Request {
-	q.id = r.freshID()
-	r.requests[q.id] = q
-	e := engine.Request{ID: q.id, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
+	q.state.ID, q.state.Outputs = r.freshID(), len(q.output.tokens)
+	r.requests[q.state.ID] = q
+	e := engine.Request{ID: q.state.ID, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
 	if r.traits.CachesPrefixes {
 		tokens := q.prompt
 		if r.source == nil { // the token of a prefill worker is not part of any answer
@@ -315,11 +309,11 @@ func (r *rank) drop(q *request) {
 	case r.source != nil:
 		r.forget(q, r.source.CancelSource)
 	case r.destination != nil:
-		r.destination.CancelDestination(q.id)
+		r.destination.CancelDestination(q.state.ID)
 		r.end(q)
 		r.tryReserve()
 	default:
-		r.engine.Cancel(q.id)
+		r.engine.Cancel(q.state.ID)
 		r.end(q)
 	}
 }
@@ -328,20 +322,9 @@ func (r *rank) drop(q *request) {
 func (r *rank) end(q *request) {
 	q.over = true
 	r.actionDone(q)
-	delete(r.requests, q.id)
+	delete(r.requests, q.state.ID)
 	r.leaving = append(r.leaving, q)
-	r.fallSilent(q)
-}
-
-// fallSilent takes a request out of those that emit.
-func (r *rank) fallSilent(q *request) {
-	if q.place != notEmitting {
-		last := len(r.emitting) - 1
-		r.emitting[q.place] = r.emitting[last]
-		r.emitting[q.place].place = q.place
-		r.emitting = r.emitting[:last]
-		q.place = notEmitting
-	}
+	r.emitting.Drop(q)
 }
 
 // publish reports cache events to the observers, and releases the names of the blocks of requests that have ended.

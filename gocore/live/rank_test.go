@@ -117,8 +117,8 @@ func TestRank(t *testing.T) {
 		if r.names.Len() > r.args.NumGPUBlocks {
 			t.Errorf("%s: %d blocks are named, %d cached at most", name, r.names.Len(), r.args.NumGPUBlocks)
 		}
-		if len(r.requests) != 0 || len(r.emitting) != 0 {
-			t.Errorf("%s: left are %d requests, %d emitting", name, len(r.requests), len(r.emitting))
+		if len(r.requests) != 0 || r.emitting.Len() != 0 {
+			t.Errorf("%s: left are %d requests, %d emitting", name, len(r.requests), r.emitting.Len())
 		}
 	}
 }

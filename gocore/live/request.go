@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/emission"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/protocol/bootstrap"
 )
@@ -21,10 +21,8 @@ type request struct {
 	wake     chan struct{}           // released or failure has changed; has room for one
 
 	// What follows belongs to the engine goroutine.
-	id           engine.RequestID
+	state        emission.State // its last tokens are not released before the pass has ended
 	blocks       kvcache.Prompt
-	emitted      int // tokens; the last ones are not released before the pass has ended
-	place        int // in rank.emitting, or notEmitting
 	admitted     bool
 	over         bool
 	held         bool                 // its KV stays after the last token, for the transfer
@@ -32,7 +30,8 @@ type request struct {
 	tell         func(bootstrap.Fact) // its hand-off, nil if there is none
 }
 
-const notEmitting = -1
+// Emission implements [emission.Request].
+func (r *request) Emission() *emission.State { return &r.state }
 
 // failure is the end of a request without all its tokens.
 type failure struct {
@@ -42,7 +41,7 @@ type failure struct {
 }
 
 func newRequest(prompt []uint32, o output) *request {
-	return &request{prompt: prompt, promptTokens: len(prompt), output: o, wake: make(chan struct{}, 1), place: notEmitting}
+	return &request{prompt: prompt, promptTokens: len(prompt), output: o, wake: make(chan struct{}, 1)}
 }
 
 // release makes n more tokens available to the client, which were emitted at a simulated time.

@@ -12,6 +12,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
@@ -57,10 +58,10 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 		if w.publisherConfig().NativePort != 0 {
 			r.names.KeepTokens()
 		}
-		load, requests := p.metrics.rank(c.ModelName, discovery.Hex(w.id), i, &w.args)
+		load, requests := p.metrics.Rank(c.ModelName, discovery.Hex(w.id), i, &w.args)
 		w.ranks = append(w.ranks, r)
 		events := p.events.rank(c.Endpoint, discovery.Hex(w.id), w.publisherConfig().NativePort != 0)
-		w.observers = append(w.observers, []Observer{load, events})
+		w.observers = append(w.observers, []Observer{loadObserver{load}, events})
 		if w.args.Role == engine.Prefill {
 			requests = nil // its requests end with their first token
 		}
@@ -234,3 +235,15 @@ func (a *announcer) PassEnded(w engine.Work, ms float64) { a.publisher.Pass(a.dp
 
 // LoadChanged implements [Observer].
 func (a *announcer) LoadChanged(l Load) { a.publisher.Load(a.dpRank, l.UsedBlocks) }
+
+// loadObserver shows the load of one rank in metrics; it implements [Observer].
+type loadObserver struct{ metrics *enginemetrics.LoadMetrics }
+
+// CacheChanged implements [Observer].
+func (loadObserver) CacheChanged([]blocks.Change) {}
+
+// PassEnded implements [Observer].
+func (loadObserver) PassEnded(engine.Work, float64) {}
+
+// LoadChanged implements [Observer].
+func (o loadObserver) LoadChanged(l Load) { o.metrics.LoadChanged(l) }

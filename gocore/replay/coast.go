@@ -49,7 +49,7 @@ func (c *cluster) haltCoast(i int) {
 // settle carries out the first passes passes through which a worker coasts, and puts their tokens on record.
 func (c *cluster) settle(i, passes int) {
 	endsMs := c.workers[i].Settle(passes)
-	c.collector.Coast(i, endsMs)
+	c.coasted(i, &c.workers[i], endsMs)
 	c.pool.coasted(i, c.workers[i].Engine, endsMs, c.nowMs)
 }
 

@@ -256,7 +256,7 @@ func (d *disagg) endTransfers() (changed bool, err error) {
 		}
 		d.events.Pop()
 		changed = true
-		d.tell(engine.RequestID(e.index), handoff.Transferred)
+		d.transferred(engine.RequestID(e.index))
 	}
 }
 
@@ -266,7 +266,7 @@ func (d *disagg) releaseArrivals() (changed bool, err error) {
 		if !ok {
 			return changed, nil
 		}
-		d.collector.Arrival(d.request(engine.RequestID(turn)), arrivalMs)
+		d.arrive(turn, arrivalMs)
 		d.begin(engine.RequestID(turn))
 		changed = true
 	}
@@ -295,7 +295,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 			continue
 		}
 		pass, alive := w.Engine.RunPass(d.nowMs)
-		d.passStarted(kind, i, pass)
+		d.passStarted(kind, i, w.Engine, pass)
 		if !alive || pass.Idle() {
 			i, ok = s.ready.next(i + 1)
 			continue
@@ -320,12 +320,14 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 }
 
 // passStarted records what is visible at the start of a pass.
-func (d *disagg) passStarted(kind eventKind, i int, pass *engine.Pass) {
+func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engine.Pass) {
 	if kind == decodePass {
 		d.collector.Pass(i, pass)
+		d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
 		return
 	}
-	d.collector.PrefillPass(pass)
+	d.collector.PrefillPass(i, pass)
+	d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
 	if pass.KVEventsAtMs <= pass.StartMs {
 		d.prefill.router.Apply(i, pass.KVEvents)
 	}

@@ -98,7 +98,7 @@ func (d *disagg) settleCoast(i int) *engine.Pass {
 	w := &d.decode.workers[i]
 	d.coasting = slices.DeleteFunc(d.coasting, func(worker int) bool { return worker == i })
 	endsMs := w.Settle(len(w.Coast))
-	d.collector.Coast(i, endsMs)
+	d.coasted(i, &w.Worker, endsMs)
 	d.decode.pool.coasted(i, w.Engine, endsMs, d.nowMs)
 	return &engine.Pass{}
 }

@@ -19,7 +19,7 @@ func (c *cluster) scaled() error {
 	if err != nil {
 		return err
 	}
-	c.pool = newPool("agg", c.Workers, 1000*c.Args.StartupSeconds, e, c)
+	c.pool = newPool("agg", c.Workers, startUpsOf(c.Args, c.Seed, decodeStartUps), e, c)
 	c.scale = newScaler(c.Planner, c.pool)
 	for i := range c.workers {
 		c.scale.observe(c.workers[i].Engine)

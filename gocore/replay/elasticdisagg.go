@@ -63,7 +63,11 @@ func (d *disagg) newPool(name string, s *stage, args engineargs.Args, role engin
 		return nil, err
 	}
 	c := stageCrew{d: d, s: s, args: args, role: role, give: give}
-	s.pool = newPool(name, len(s.workers), 1000*args.StartupSeconds, e, c)
+	stream := uint64(prefillStartUps)
+	if role == engine.Decode {
+		stream = decodeStartUps
+	}
+	s.pool = newPool(name, len(s.workers), startUpsOf(args, d.Seed, stream), e, c)
 	return s.pool, nil
 }
 

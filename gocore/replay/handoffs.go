@@ -102,8 +102,10 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
+		d.collector.Spends(id, report.WorkerWait, d.nowMs)
 		prompt := d.prompt(id)
 		prompt.SentMs = d.nowMs
+		d.Journal.Joined(engine.Prefill, a.Worker, id, d.nowMs)
 		d.prefill.workers[a.Worker].Engine.Add(prompt)
 		d.prefill.updateReady(a.Worker)
 	}
@@ -122,6 +124,8 @@ func (d *disagg) reserve(admitted []router.Admission, err error) error {
 		}
 		d.handoffs[id].decode = int32(a.Worker)
 		d.collector.Worker(id, a.Worker)
+		d.collector.Spends(id, report.KVWait, d.nowMs)
+		d.Journal.Joined(engine.Decode, a.Worker, id, d.nowMs)
 		if w.Busy() {
 			d.haltCoast(a.Worker)
 		} else {
@@ -141,16 +145,26 @@ func (d *disagg) tryReserve(i int) {
 func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
 	d.collector.Step(r.ID, report.DestinationReserved, d.nowMs)
+	d.collector.Spends(r.ID, report.RouterWait, d.nowMs)
+	d.Journal.Reserved(r.ID, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
+	d.collector.Spends(id, report.KVTransfer, d.nowMs)
 	promptTokens := d.driver.Turn(int32(id)).InputTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if delayMs > 0 {
+		d.Journal.Transfer(id, d.nowMs)
 		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
 		return
 	}
+	d.transferred(id)
+}
+
+// transferred ends a transfer. The decode worker takes the KV over when it is idle.
+func (d *disagg) transferred(id engine.RequestID) {
+	d.collector.Spends(id, report.KVWait, d.nowMs)
 	d.tell(id, handoff.Transferred)
 }
 
@@ -158,6 +172,8 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
 	d.decode.updateReady(i)
 	d.collector.Step(id, report.DestinationActivated, d.nowMs)
+	d.collector.Spends(id, report.WorkerWait, d.nowMs)
+	d.Journal.Activated(id, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
 }
@@ -165,6 +181,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 func (d *disagg) release(id engine.RequestID, i int) {
 	d.prefill.router.Apply(i, d.prefill.workers[i].source.ReleaseSource(id))
 	d.collector.Step(id, report.SourceReleased, d.nowMs)
+	d.Journal.Left(engine.Prefill, id, d.nowMs)
 	d.tell(id, handoff.SourceReleased)
 }
 
@@ -173,6 +190,7 @@ func (d *disagg) release(id engine.RequestID, i int) {
 func (d *disagg) cancelSource(a nextAction) error {
 	i := d.handoffs[a.id].prefill
 	if i == unassigned {
+		d.Journal.Unsent(a.id, d.nowMs)
 		d.prefill.kept = withoutRequest(d.prefill.kept, a.id)
 		d.tell(a.id, handoff.SourceCanceled)
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
@@ -183,6 +201,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return nil
 	}
 	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
+	d.Journal.Left(engine.Prefill, a.id, d.nowMs)
 	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
 	return nil
@@ -203,6 +222,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return nil
 	}
 	w.destination.CancelDestination(a.id)
+	d.Journal.Left(engine.Decode, a.id, d.nowMs)
 	d.decode.updateReady(int(i))
 	d.tell(a.id, handoff.DestinationCanceled)
 	d.tryReserve(int(i))

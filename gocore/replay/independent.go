@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/journal"
 	"dynosim/gocore/report"
 	"dynosim/gocore/timing"
 	"dynosim/gocore/worker"
@@ -29,11 +30,11 @@ func (cfg *Config) independent(setups []engine.Setup) bool {
 // independently runs the workers by themselves, each as a cluster of one, and joins their results in the order of workers.
 func (r *run) independently(setups []engine.Setup) error {
 	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
-	collectors := make([]*report.Collector, r.Workers)
+	collectors, journals := make([]*report.Collector, r.Workers), make([]*journal.Journal, r.Workers)
 	for i := range parts {
-		collectors[i] = r.collector.Part(i)
+		collectors[i], journals[i] = r.collector.Part(i), r.Journal.Part(i)
 		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
-		parts[i].Workers, parts[i].Router = 1, nil
+		parts[i].Workers, parts[i].Router, parts[i].Journal = 1, nil, journals[i]
 	}
 	each := r.Each
 	if each == nil {
@@ -46,6 +47,7 @@ func (r *run) independently(setups []engine.Setup) error {
 		r.nowMs = max(r.nowMs, part.nowMs)
 	}
 	r.collector.Merge(collectors)
+	r.Journal.Merge(journals)
 	return joinDeadEnds(errs)
 }
 

@@ -18,11 +18,11 @@ import (
 //
 // A run without a planner has no pool: what loops tell a nil pool has no effect.
 type pool struct {
-	name      string // "agg", "prefill" or "decode"
-	startupMs float64
-	router    router.Elastic
-	crew      crew
-	tally     tally
+	name     string // "agg", "prefill" or "decode"
+	startUps startUps
+	router   router.Elastic
+	crew     crew
+	tally    tally
 
 	active, starting, draining []int        // ids, ascending
 	next                       int          // the id of the next worker that is added
@@ -53,8 +53,8 @@ type crew interface {
 }
 
 // newPool makes a pool whose first workers are active from the start. The crew has them.
-func newPool(name string, workers int, startupMs float64, elastic router.Elastic, c crew) *pool {
-	p := &pool{name: name, startupMs: startupMs, router: elastic, crew: c, next: workers, cold: map[int]bool{}}
+func newPool(name string, workers int, s startUps, elastic router.Elastic, c crew) *pool {
+	p := &pool{name: name, startUps: s, router: elastic, crew: c, next: workers, cold: map[int]bool{}}
 	for id := range workers {
 		p.active = append(p.active, id)
 	}

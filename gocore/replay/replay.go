@@ -5,6 +5,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
@@ -35,9 +36,15 @@ type Config struct {
 	// given SLA.
 	NoRows bool
 	SLA    report.SLA
+	// Attribution has the collector divide latencies among their parts.
+	Attribution bool
+	// Journal is told of everything that happens, for timelines and series; nil for no journal.
+	Journal *journal.Journal
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Seed is that of start-up times which are drawn.
+	Seed uint64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }
@@ -77,6 +84,7 @@ func newRun(cfg Config) (*run, []engine.Setup) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: cfg.collector(),
 	}
+	r.attribute(cfg.Args)
 	setups := make([]engine.Setup, cfg.Workers)
 	for i := range setups {
 		setups[i] = cfg.setup(engine.Aggregated, i)
@@ -122,6 +130,7 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
 		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
 	}
+	r.attribute(cfg.Disagg.Prefill)
 	d, err := r.newDisagg()
 	if err != nil {
 		return Outcome{}, err
@@ -151,7 +160,15 @@ func (cfg *Config) setup(role engine.Role, worker int) engine.Setup {
 		s = cfg.Setup(role, worker)
 	}
 	s.Role = role
+	s.Explain = cfg.Attribution || cfg.Journal != nil
 	return s
+}
+
+// attribute has the collector divide latencies, if that is wanted. Requests come to workers with first as their arguments first.
+func (r *run) attribute(first engineargs.Args) {
+	if r.Attribution {
+		r.collector.Attribute(r.Workload.Len(), worker.RequestDelayMs(first), !math.IsInf(r.MaxSimTimeMs, 1))
+	}
 }
 
 // run is the state shared by all loops.
@@ -173,6 +190,7 @@ const pollEvery = 16
 func (r *run) arrive(turn int32, arrivalMs float64) engine.Request {
 	req := r.request(engine.RequestID(turn))
 	r.collector.Arrival(req, arrivalMs)
+	r.Journal.Arrived(req, arrivalMs)
 	return req
 }
 
@@ -182,6 +200,8 @@ func (r *run) assign(turn int32, to int, sentMs float64) {
 	req.SentMs = sentMs
 	r.workers[to].Engine.Add(req)
 	r.collector.Worker(engine.RequestID(turn), to)
+	r.collector.Spends(engine.RequestID(turn), report.WorkerWait, sentMs)
+	r.Journal.Joined(engine.Aggregated, to, engine.RequestID(turn), sentMs)
 }
 
 func (r *run) request(id engine.RequestID) engine.Request {
@@ -199,12 +219,26 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	}
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	r.collector.Pass(i, pass)
+	r.Journal.Pass(engine.Aggregated, i, r.workers[i].Engine, pass, r.collector.BeforeRun)
 	return pass, alive, nil
 }
 
 // settle carries out the first passes passes of a coast, and records their tokens.
 func (r *run) settle(i, passes int) {
-	r.collector.Coast(i, r.workers[i].Settle(passes))
+	r.coasted(i, &r.workers[i], r.workers[i].Settle(passes))
+}
+
+// coasted records the tokens of passes through which a worker coasted.
+func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
+	r.collector.Coast(i, endsMs)
+	role := engine.Aggregated
+	if r.Disagg != nil {
+		role = engine.Decode
+	}
+	r.Journal.Coast(role, i, w.Engine, endsMs)
+	if r.Attribution {
+		r.collector.CoastParts(i, endsMs, w.CoastHostMs())
+	}
 }
 
 // afterLimit is the first time at which no pass may start any more.

@@ -247,11 +247,12 @@ func (s *scaler) scale(p *pool, target int, reason string, nowMs float64) error 
 		s.events = append(s.events, planner.Event{AtMs: nowMs, Pool: p.name, From: from, To: target, Reason: reason})
 	}
 	for _, id := range p.scaleTo(target) {
-		if p.startupMs == 0 {
+		takesMs := p.startUps.ms(id)
+		if takesMs == 0 {
 			p.activate(id)
 			continue
 		}
-		s.ready.Push(nowMs+p.startupMs, s.started, startUp{p, id})
+		s.ready.Push(nowMs+takesMs, s.started, startUp{p, id})
 		s.started++
 	}
 	return p.announce(nowMs)

@@ -19,6 +19,9 @@ type Collector struct {
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
 	handoffs []handoff // by request, nil in an aggregated run
+	// attribution divides latencies among their parts; nil if that was not asked for.
+	attribution *attribution
+	again       []again // of the last pass
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
 	earlier map[engine.RequestID][]run
 }
@@ -103,6 +106,7 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := c.record(req.ID)
 	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
+	c.attribution.arrived(req.ID, ms)
 	c.arrived++
 }
 
@@ -119,6 +123,8 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
 	}
+	c.attribution.emittingPass(worker, p)
+	c.again = c.again[:0]
 	for _, t := range p.Singles {
 		c.single(t, p.EndMs)
 	}
@@ -139,8 +145,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	}
 }
 
-// Coast records passes of a worker, ending at endsMs, in which each request that emitted a token in the pass before emits
-// another.
+// Coast records passes of a worker, ending at endsMs, in which each request of the emitting set emits a token.
 func (c *Collector) Coast(worker int, endsMs []float64) {
 	for _, endMs := range endsMs {
 		c.workers[worker].add(endMs)
@@ -167,12 +172,28 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 }
 
+// BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
+// request has emitted its last token.
+func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
+	for _, a := range c.again {
+		if a.id == id {
+			return a.beforeMs, true
+		}
+	}
+	earlier := c.earlier[id]
+	if r := c.record(id); len(earlier) == 0 {
+		return r.lastMs, r.state == openRun && !math.IsNaN(r.lastMs)
+	}
+	return c.workers[int(c.record(id).worker)-c.first].endMs(earlier[len(earlier)-1].last), true
+}
+
 // Cut records that the run ended while a worker still had a request. Only the first worker's count of tokens counts.
 func (c *Collector) Cut(left engine.RequestState) {
 	r := c.record(left.ID)
 	r.close(int32(left.Generated))
 	r.preempted = r.preempted || left.Preempted()
 	c.countRuns(left.ID)
+	c.attribution.cut(left.ID, r, int(r.worker)-c.first)
 }
 
 // Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
@@ -182,15 +203,21 @@ func (c *Collector) Part(worker int) *Collector {
 		return c.passingPart(worker)
 	}
 	return &Collector{
-		records: c.records,
-		workers: c.workers[worker : worker+1],
-		first:   worker,
-		earlier: map[engine.RequestID][]run{},
+		records:     c.records,
+		workers:     c.workers[worker : worker+1],
+		first:       worker,
+		earlier:     map[engine.RequestID][]run{},
+		attribution: c.attribution.part(worker),
 	}
 }
 
 // AddWorker makes room for one more worker.
-func (c *Collector) AddWorker() { c.workers = append(c.workers, timeline{}) }
+func (c *Collector) AddWorker() {
+	c.workers = append(c.workers, timeline{})
+	if a := c.attribution; a != nil {
+		a.workers = append(a.workers, progress{})
+	}
+}
 
 // Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
 // its last token and is not over yet. The latter is NaN for one token.
@@ -254,9 +281,20 @@ func (c *Collector) single(t engine.TokenRun, ms float64) {
 	}
 	if t.Index > 0 {
 		c.gaps = append(c.gaps, gap(r.lastMs, ms))
+		c.again = append(c.again, again{t.ID, r.lastMs})
 	}
 	r.lastMs, r.tokens = ms, int32(t.Index)+1
+	r.run = run{index: int32(t.Index), last: byItself}
 }
+
+// again is a request that emitted a token by itself after others, and when it emitted the one before.
+type again struct {
+	id       engine.RequestID
+	beforeMs float64
+}
+
+// byItself is the last pass of a request whose last token is in none of its runs.
+const byItself = -1
 
 // burst records that the open run got tokens tokens in a pass that ends at ms.
 func (r *record) burst(tokens, pass int32, ms float64) {

@@ -68,7 +68,8 @@ func (c *Collector) DecodeRoute(id engine.RequestID, overlapTokens int) {
 }
 
 // PrefillPass records a pass of a prefill worker.
-func (c *Collector) PrefillPass(p *engine.Pass) {
+func (c *Collector) PrefillPass(worker int, p *engine.Pass) {
+	c.attribution.prefillPass(worker, p)
 	for _, a := range p.Admitted {
 		c.records[a.ID].admit(p.StartMs, a.ReusedTokens)
 		c.handoffs[a.ID].prefill.admit(p.StartMs, a.ReusedTokens)

@@ -25,13 +25,13 @@ func handoffs(t *testing.T) (*Collector, *workload.Workload) {
 			c.PrefillRoute(id, int(id)%2, 4)
 		}
 	}
-	c.PrefillPass(&engine.Pass{
+	c.PrefillPass(0, &engine.Pass{
 		StartMs: 1, EndMs: 9,
 		Tokens:   2, // of no request
 		Admitted: []engine.Admission{{ID: 0, ReusedTokens: 0}, {ID: 2}},
 		Rejected: []engine.Rejection{{ID: 1, Reason: "too large"}},
 	})
-	c.PrefillPass(&engine.Pass{StartMs: 2, Admitted: []engine.Admission{{ID: 0, ReusedTokens: 4}}})
+	c.PrefillPass(0, &engine.Pass{StartMs: 2, Admitted: []engine.Admission{{ID: 0, ReusedTokens: 4}}})
 	c.Terminal(1, Rejected, "too large")
 	c.Terminal(1, Canceled, "")
 	c.Step(0, SourceHeld, 9)

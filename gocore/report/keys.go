@@ -18,6 +18,7 @@ func (s *sums) perDuration(n int) float64 { return float64(n) / Seconds(s.durati
 type key struct {
 	name, unit, doc string // docs/reference/report.md is generated from these
 	goodput         bool   // only there if bounds were given
+	priced          bool   // only there if a price was given
 	int             func(*sums) int
 	float           func(*sums) float64
 	text            func(*sums) string
@@ -59,6 +60,8 @@ var keys = []key{
 		int: func(s *sums) int { return s.used.DecodeGPUsPerWorker }},
 	{name: "gpu_hours", unit: "h", doc: "Worker seconds times GPUs per worker.",
 		float: func(s *sums) float64 { return s.used.gpuHours() }},
+	{name: "gpu_cost", unit: "as the price", doc: "GPU hours times `--gpu-hour-price`; only with it.", priced: true,
+		float: func(s *sums) float64 { return float64(s.used.gpuHours() * s.used.GPUHourPrice) }},
 	{name: "timing_model", doc: "Where durations come from, see [timing](../timing.md).",
 		text: func(s *sums) string { return s.used.TimingModel }},
 	{name: "goodput_completed_requests", unit: "requests", doc: "Completed requests within every bound given with `--sla-ttft-ms`, `--sla-itl-ms` and `--sla-e2e-ms`.", goodput: true,

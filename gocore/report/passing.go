@@ -52,10 +52,11 @@ func missing(n int) []float64 {
 func (c *Collector) passingPart(worker int) *Collector {
 	p := c.passing
 	return &Collector{
-		workers: c.workers[worker : worker+1],
-		first:   worker,
-		earlier: map[engine.RequestID][]run{},
-		passing: &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
+		workers:     c.workers[worker : worker+1],
+		first:       worker,
+		earlier:     map[engine.RequestID][]run{},
+		attribution: c.attribution.part(worker),
+		passing:     &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
 	}
 }
 
@@ -83,6 +84,9 @@ func (c *Collector) closeRecord(id engine.RequestID) {
 	if r.counts() {
 		p.lastMs = max(p.lastMs, r.lastMs)
 		p.ttftMs[id], p.e2eMs[id] = r.ttftMs(), r.e2eMs()
+		if c.attribution != nil {
+			c.attribution.divide(id, r.ttftMs(), r.e2eMs())
+		}
 		if r.tokens >= 2 {
 			p.ttstMs[id], p.tpotMs[id] = r.ttstMs(), r.tpotMs()
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -153,9 +154,10 @@ func requestUUID(turn int32) string {
 	return string(text)
 }
 
-// ColumnNames lists the columns of numbers with and without fraction, and of text.
-func ColumnNames() (floats, ints, texts []string) {
-	for _, c := range columns {
+// ColumnNames lists the columns of numbers with and without fraction, and of text; attributed tells whether latencies were
+// divided.
+func ColumnNames(attributed bool) (floats, ints, texts []string) {
+	for _, c := range columnsOf(attributed) {
 		switch {
 		case c.float != nil:
 			floats = append(floats, c.name)
@@ -170,7 +172,7 @@ func ColumnNames() (floats, ints, texts []string) {
 
 // Floats is a column in row order, NaN for none; false if there is no such column.
 func (rows *Rows) Floats(name string) ([]float64, bool) {
-	c := find(name)
+	c := rows.find(name)
 	if c == nil || c.float == nil {
 		return nil, false
 	}
@@ -183,7 +185,7 @@ func (rows *Rows) Floats(name string) ([]float64, bool) {
 
 // Ints is a column in row order, -1 for none; false if there is no such column.
 func (rows *Rows) Ints(name string) ([]int64, bool) {
-	c := find(name)
+	c := rows.find(name)
 	if c == nil || c.int == nil {
 		return nil, false
 	}
@@ -196,7 +198,7 @@ func (rows *Rows) Ints(name string) ([]int64, bool) {
 
 // Strings is a column in row order, "" for none; false if there is no such column.
 func (rows *Rows) Strings(name string) ([]string, bool) {
-	c := find(name)
+	c := rows.find(name)
 	if c == nil || c.text == nil {
 		return nil, false
 	}
@@ -207,11 +209,18 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 	return values, true
 }
 
-func find(name string) *column {
-	for i := range columns {
-		if columns[i].name == name {
-			return &columns[i]
-		}
+// columnsOf are the columns of rows whose latencies were divided, or were not.
+func columnsOf(attributed bool) []column {
+	if attributed {
+		return slices.Concat(columns, partColumns)
+	}
+	return columns
+}
+
+func (rows *Rows) find(name string) *column {
+	all := columnsOf(rows.c.Attributes())
+	if i := slices.IndexFunc(all, func(c column) bool { return c.name == name }); i >= 0 {
+		return &all[i]
 	}
 	return nil
 }
@@ -220,8 +229,9 @@ func find(name string) *column {
 func (rows *Rows) WriteJSONL(out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var line []byte
+	all := columnsOf(rows.c.Attributes())
 	for _, turn := range rows.turns {
-		line = rows.appendJSON(line[:0], turn)
+		line = rows.appendJSON(line[:0], turn, all)
 		if _, err := w.Write(line); err != nil {
 			return err
 		}
@@ -229,9 +239,9 @@ func (rows *Rows) WriteJSONL(out io.Writer) error {
 	return w.Flush()
 }
 
-func (rows *Rows) appendJSON(line []byte, turn int32) []byte {
+func (rows *Rows) appendJSON(line []byte, turn int32, all []column) []byte {
 	r := &rows.c.records[turn]
-	for i, c := range columns {
+	for i, c := range all {
 		separator := byte(',')
 		if i == 0 {
 			separator = '{'

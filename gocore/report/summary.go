@@ -14,7 +14,8 @@ type SLA struct {
 // NoSLA sets no bound.
 func NoSLA() SLA { return SLA{TTFTMs: math.NaN(), ITLMs: math.NaN(), E2EMs: math.NaN()} }
 
-func (s SLA) isSet() bool {
+// IsSet reports whether any bound is set.
+func (s SLA) IsSet() bool {
 	return !math.IsNaN(s.TTFTMs) || !math.IsNaN(s.ITLMs) || !math.IsNaN(s.E2EMs)
 }
 
@@ -23,12 +24,14 @@ func within(value, bound float64) bool { return math.IsNaN(bound) || value <= bo
 
 // met reports whether a request is good. The bound on inter-token latency is on the mean gap over the requested output,
 // and holds for requests of one token.
-func (s SLA) met(r *record) bool {
-	ttft, e2e := r.ttftMs(), r.e2eMs()
-	if r.outputTokens > 1 && !within((e2e-ttft)/float64(r.outputTokens-1), s.ITLMs) {
+func (s SLA) met(r *record) bool { return s.Met(r.ttftMs(), r.e2eMs(), int(r.outputTokens)) }
+
+// Met is met for latencies of a request of outputTokens tokens.
+func (s SLA) Met(ttftMs, e2eMs float64, outputTokens int) bool {
+	if outputTokens > 1 && !within((e2eMs-ttftMs)/float64(outputTokens-1), s.ITLMs) {
 		return false
 	}
-	return within(ttft, s.TTFTMs) && within(e2e, s.E2EMs)
+	return within(ttftMs, s.TTFTMs) && within(e2eMs, s.E2EMs)
 }
 
 // Resources is what the run used, for the report. Aggregated workers count as decode workers.
@@ -37,6 +40,7 @@ type Resources struct {
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
 	TimingModel                               string // name of the model that said how long passes take
 	WallMs                                    float64
+	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
 
 func (u Resources) gpuHours() float64 {
@@ -64,11 +68,12 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	if c.passing != nil {
 		c.leave()
 	}
+	c.divideAll()
 	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.isSet():
+		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

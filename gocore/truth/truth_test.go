@@ -53,6 +53,25 @@ func TestRecordedSGLang(t *testing.T) {
 	}
 }
 
+// TestRecordedIntervals compares runs in which SGLang looked for new requests every few batches only: random workloads of
+// tests/truth in which that admits requests at other times.
+func TestRecordedIntervals(t *testing.T) {
+	cases := 0
+	readCases(t, "../../tests/truth/sglang-intervals.jsonl.gz", func(c *Case) {
+		cases++
+		if err := check(c, "sglang-0.5"); err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+		}
+		c.Engine["sglang"].(map[string]any)["scheduler_recv_interval"] = 1
+		if check(c, "sglang-0.5") == nil {
+			t.Errorf("%s: no difference without the interval", c.ID)
+		}
+	})
+	if cases != 14 {
+		t.Errorf("got %d cases, want 14", cases)
+	}
+}
+
 // TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did.
 func TestRecordedVLLM(t *testing.T) {
 	cases := 0

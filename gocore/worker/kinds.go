@@ -75,6 +75,14 @@ func New(args engineargs.Args, setup engine.Setup) Worker {
 	if knobs.RequestOverheadUs == 0 || setup.Role == engine.Decode {
 		return Worker{Engine: made}
 	}
+	return Worker{Engine: intake.New(made, RequestDelayMs(args), args.BlockSize)}
+}
+
+// RequestDelayMs is how long a request is on its way to the scheduler of a worker that is the first to get it.
+func RequestDelayMs(args engineargs.Args) float64 {
+	if args.Knobs.RequestOverheadUs == 0 {
+		return 0
+	}
 	clock := timing.Clock{Speedup: args.SpeedupRatio}
-	return Worker{Engine: intake.New(made, clock.Ms(knobs.RequestOverheadUs/1000), args.BlockSize)}
+	return clock.Ms(args.Knobs.RequestOverheadUs / 1000)
 }

@@ -24,6 +24,14 @@ func (w *Worker) TryCoast(nowMs, untilMs float64) bool {
 	return len(w.Coast) > 0
 }
 
+// CoastHostMs is the host time of each pass of the coast that was settled last, as far as the engine can tell.
+func (w *Worker) CoastHostMs() float64 {
+	if explainer, ok := w.Engine.(engine.CoastExplainer); ok {
+		return explainer.CoastHostMs()
+	}
+	return 0
+}
+
 // Settle ends the coasting of a worker after the first passes passes and returns their ends.
 func (w *Worker) Settle(passes int) (endsMs []float64) {
 	w.Engine.(engine.Coaster).Settle(passes)

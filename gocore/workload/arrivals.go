@@ -33,12 +33,13 @@ func ParseArrivalProcess(name string) (ArrivalProcess, error) {
 	return ArrivalProcess(at), nil
 }
 
-// Arrivals is when sessions start: RequestRate a second on average. The coefficient of variation of the gaps, standard
-// deviation by mean, is 0 for Constant, 1 for Poisson and CV for the others; above 1 sessions come in bursts.
+// Arrivals is when sessions start: RequestRate a second on average, or as a curve says. The coefficient of variation of the
+// gaps, standard deviation by mean, is 0 for Constant, 1 for Poisson and CV for the others; above 1 sessions come in bursts.
 type Arrivals struct {
 	Process     ArrivalProcess
-	RequestRate float64 // 0 = not given
-	CV          float64 // 0 = not given
+	RequestRate float64    // 0 = not given
+	Curve       *RateCurve // nil = not given
+	CV          float64    // 0 = not given
 }
 
 // Draws reports whether the starts depend on the seed.
@@ -49,9 +50,11 @@ const MinCV, MaxCV = 0.01, 100
 
 func (a Arrivals) check() error {
 	switch bursty := a.Process == Gamma || a.Process == Weibull; {
-	case a.RequestRate == 0 && a.Process != Constant:
+	case a.Curve != nil && a.RequestRate != 0:
+		return fmt.Errorf("request_rate: got %v, want it left out with request_rate_curve", a.RequestRate)
+	case a.RequestRate == 0 && a.Curve == nil && a.Process != Constant:
 		return fmt.Errorf("request_rate: missing, want a number > 0: arrival_process is %v", a.Process)
-	case a.RequestRate == 0 && a.CV != 0:
+	case a.RequestRate == 0 && a.Curve == nil && a.CV != 0:
 		return fmt.Errorf("arrival_cv: got %v, want it left out: it is for arrival_process gamma and weibull", a.CV)
 	case a.RequestRate != 0 && !(isDuration(a.RequestRate) && isDuration(1000/a.RequestRate)):
 		return fmt.Errorf("request_rate: got %v, want a finite number > 0", a.RequestRate)
@@ -77,6 +80,18 @@ func (a Arrivals) starts(count int, src rand.Source) []float64 {
 		} else {
 			starts[i] = starts[i-1] + gap()
 		}
+	}
+	return starts
+}
+
+// along draws the starts of count sessions on the curve, in milliseconds; if count is 0, of all that start while it is gone
+// through once, or of most+1.
+func (a Arrivals) along(count, most int, src rand.Source) []float64 {
+	var starts []float64
+	due, gap := 0.0, a.gaps(1, src)
+	for i := 0; i < count || count == 0 && due < a.Curve.due() && i <= most; i++ {
+		starts = append(starts, a.Curve.atMs(due))
+		due += gap()
 	}
 	return starts
 }

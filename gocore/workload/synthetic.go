@@ -14,7 +14,7 @@ import (
 type SyntheticSpec struct {
 	InputTokens       int
 	OutputTokens      int
-	RequestCount      int // sessions, when TurnsPerSession is above 1
+	RequestCount      int // sessions, when TurnsPerSession is above 1; 0 with a rate curve: those of the curve
 	ArrivalIntervalMs float64
 	TurnsPerSession   int
 	SharedPrefixRatio float64 // of the prompt's blocks
@@ -24,7 +24,7 @@ type SyntheticSpec struct {
 
 	InputLengths  *Lengths // instead of InputTokens, if not nil; drawn for each turn
 	OutputLengths *Lengths // instead of OutputTokens
-	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate
+	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate or a curve
 	Seed          uint64   // of everything that is drawn; each kind of draw has a stream of its own
 
 	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload then
@@ -58,7 +58,14 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 		return nil, fmt.Errorf("request_count: got %d with turns_per_session %d, want at most %d requests in all",
 			spec.RequestCount, spec.TurnsPerSession, MaxTurns)
 	}
-	g, err := newGenerator(spec)
+	starts, err := spec.starts()
+	if err != nil {
+		return nil, err
+	}
+	if starts != nil {
+		spec.RequestCount = len(starts)
+	}
+	g, err := newGenerator(spec, starts)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +105,33 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 	return w, spec.checkArrivals(w.Sessions[len(w.Sessions)-1].StartMs)
 }
 
+// starts draws when sessions start, nil if their starts are multiples of an interval.
+func (spec SyntheticSpec) starts() ([]float64, error) {
+	a := spec.Arrivals
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	source := rand.NewPCG(spec.Seed, arrivalStream)
+	switch {
+	case a.RequestRate > 0:
+		return a.starts(spec.RequestCount, source), nil
+	case a.Curve == nil:
+		return nil, nil
+	}
+	most := MaxTurns / max(1, spec.TurnsPerSession)
+	starts := a.along(spec.RequestCount, most, source)
+	if len(starts) > most {
+		return nil, fmt.Errorf("request_rate_curve: gives more than %d sessions of %d turns, want at most %d requests in all: give a request_count",
+			most, max(1, spec.TurnsPerSession), MaxTurns)
+	}
+	return starts, nil
+}
+
 // checkArrivals refuses a last arrival that is not finite.
 func (spec SyntheticSpec) checkArrivals(last float64) error {
-	if !isDuration(last) && spec.Arrivals.RequestRate != 0 {
+	if !isDuration(last) && spec.Arrivals.Curve != nil {
+		return fmt.Errorf("request_rate_curve: the arrivals of %d requests are not finite, want higher rates", spec.RequestCount)
+	} else if !isDuration(last) && spec.Arrivals.RequestRate != 0 {
 		return fmt.Errorf("request_rate: got %v, want a number that leaves the arrivals of %d requests finite",
 			spec.Arrivals.RequestRate, spec.RequestCount)
 	} else if !isDuration(last) {
@@ -148,9 +179,10 @@ type generator struct {
 	startMs, gapMs float64
 }
 
-func newGenerator(spec SyntheticSpec) (*generator, error) {
+func newGenerator(spec SyntheticSpec, starts []float64) (*generator, error) {
 	g := &generator{
 		spec:     spec,
+		starts:   starts,
 		sessions: !spec.Independent(),
 		groups:   rand.New(rand.NewPCG(prefixGroupSeed^spec.Seed, groupStream)),
 	}
@@ -178,7 +210,7 @@ func newGenerator(spec SyntheticSpec) (*generator, error) {
 	return g, nil
 }
 
-// draw draws the values that come from distributions.
+// draw draws lengths that come from distributions.
 func (g *generator) draw() (err error) {
 	source := func(stream uint64) rand.Source { return rand.NewPCG(g.spec.Seed, stream) }
 	turns := g.spec.RequestCount * g.spec.TurnsPerSession
@@ -191,12 +223,6 @@ func (g *generator) draw() (err error) {
 		if g.outputs, err = d.draw(turns, source(outputStream)); err != nil {
 			return fmt.Errorf("output_tokens: %w", err)
 		}
-	}
-	if err := g.spec.Arrivals.check(); err != nil {
-		return err
-	}
-	if g.spec.Arrivals.RequestRate > 0 {
-		g.starts = g.spec.Arrivals.starts(g.spec.RequestCount, source(arrivalStream))
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
         nested["max_prefill_tokens"] = rng.choice([1, 40, 64, 600, rng.randint(1, 2000)])
     if rng.random() < 0.15:
         nested["clip_max_new_tokens"] = rng.choice([1, 5, 30])
+    if rng.random() < 0.25:
+        nested["scheduler_recv_interval"] = rng.choice([2, 3, 5, 10, 30])
     engine = {
         "engine_type": "sglang",
         "block_size": block,

@@ -151,6 +151,14 @@ func (e *Engine) ReportWork() {
 	e.inner.(engine.Reporter).ReportWork()
 }
 
+// CoastHostMs implements [engine.CoastExplainer].
+func (e *Engine) CoastHostMs() float64 {
+	if explainer, ok := e.inner.(engine.CoastExplainer); ok {
+		return explainer.CoastHostMs()
+	}
+	return 0
+}
+
 // CoastWork implements [engine.CoastReporter].
 func (e *Engine) CoastWork() engine.Phases { return e.inner.(engine.CoastReporter).CoastWork() }
 

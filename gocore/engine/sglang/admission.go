@@ -106,6 +106,8 @@ func (s *Scheduler) prefill(r *sequence, tokens int) {
 		s.scheduledWork.AddPrefill(r.promptTokens, tokens, reused)
 	}
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: reused})
+	s.parts.Join(r.id)
+	s.parts.Compute(r.id, reused, end-reused)
 }
 
 // run makes r, all of whose tokens are computed, a running request.

@@ -68,6 +68,9 @@ func (s *Scheduler) merelyDecodes() bool {
 	return len(s.running) >= s.args.MaxNumSeqs && s.args.SGLang.Policy == engineargs.FCFS
 }
 
+// CoastHostMs implements [engine.CoastExplainer].
+func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(len(s.running)) }
+
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
 	for range passes {

@@ -17,7 +17,11 @@ func (s *Scheduler) decode() {
 		return
 	}
 	active := min(s.load.tokens, s.pool.Total())
-	s.out.EndMs += float64(s.clock.DecodeSeconds(len(s.running), s.load.tokens, active, s.pool.Total()) * 1000)
+	decodeMs := float64(s.clock.DecodeSeconds(len(s.running), s.load.tokens, active, s.pool.Total()) * 1000)
+	s.out.EndMs += decodeMs
+	if s.parts != nil {
+		s.parts.DecodeMs = decodeMs
+	}
 	s.out.Tokens = len(s.running)
 	s.out.Scheduled += len(s.running)
 	s.emissions++

@@ -118,6 +118,7 @@ func (s *Scheduler) promote() {
 	for d.prebuilt.Len() > 0 && len(s.running) < s.args.MaxNumSeqs {
 		r := d.prebuilt.PopFront()
 		s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id})
+		s.parts.Join(r.id)
 		s.run(r)
 	}
 }

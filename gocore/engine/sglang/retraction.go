@@ -43,7 +43,13 @@ func (s *Scheduler) victim() int {
 // retract makes a running request give its slots back. Its tokens stay, and so does what the tree has of them, until it
 // is evicted.
 func (s *Scheduler) retract(i int) {
+	admittedNow := i >= s.joined
 	r := s.stop(i)
+	if admittedNow { // its prompt is part of this pass
+		s.parts.LoseAtEnd(r.id)
+	} else {
+		s.parts.LoseAtStart(r.id)
+	}
 	s.pool.Retract(&r.holding)
 	r.status = retracted
 	s.retracted = append(s.retracted, r)

@@ -49,6 +49,7 @@ type Scheduler struct {
 	reporting                                bool
 	scheduledWork                            engine.Phases // if reporting
 	out                                      engine.Pass
+	parts                                    *engine.Parts // nil unless passes are to be explained
 	observed                                 bool
 
 	coastEnds []float64 // scratch
@@ -64,6 +65,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		clock:    args.Clock(setup.Model),
 		drafts:   setup.Drafts,
 		stepwise: setup.Stepwise,
+		parts:    engine.NewParts(setup.Explain),
 		pool:     radix.New(args.NumGPUBlocks*args.BlockSize, args.BlockSize, args.SGLang.ReferenceQuirks),
 		ratio:    newRatio(args.SGLang.Conservativeness),
 		load:     newLoad(args.BlockSize, setup.Drafts != nil),
@@ -144,9 +146,14 @@ func (s *Scheduler) pass(nowMs float64) {
 	if s.reporting {
 		s.countRunning()
 	}
-	s.out.EndMs = nowMs + s.prefillMs()
+	promptMs := s.prefillMs()
+	s.out.EndMs = nowMs + promptMs
 	s.decode()
-	s.out.EndMs += s.clock.HostMs(s.out.Scheduled)
+	hostMs := s.clock.HostMs(s.out.Scheduled)
+	s.out.EndMs += hostMs
+	if s.parts != nil {
+		s.parts.PromptMs, s.parts.HostMs = promptMs, hostMs
+	}
 	s.requeueRetracted()
 	if s.stepwise {
 		s.catchUpAll()
@@ -168,7 +175,9 @@ func (s *Scheduler) begin(nowMs float64) {
 		Held:     s.out.Held[:0],
 		Rejected: s.out.Rejected[:0],
 		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
 	}
+	s.parts.Reset()
 }
 
 // prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again

@@ -25,6 +25,7 @@ type batch struct {
 	retracted         int
 	ms                float64
 	work              engine.Phases
+	joined, lost      []engine.RequestID // admitted, retracted; empty unless passes are to be explained
 }
 
 // prefill is the share of a request in a prefill batch.
@@ -38,7 +39,7 @@ func (b *batch) empty() bool { return len(b.prefills) == 0 && b.decodes == 0 }
 
 func (s *Scheduler) newBatch() *batch {
 	b := s.spares.Take()
-	*b = batch{prefills: b.prefills[:0], fresh: b.fresh[:0], ends: b.ends[:0]}
+	*b = batch{prefills: b.prefills[:0], fresh: b.fresh[:0], ends: b.ends[:0], joined: b.joined[:0], lost: b.lost[:0]}
 	return b
 }
 
@@ -87,6 +88,7 @@ func (s *Scheduler) deliver(b *batch) {
 	s.out.EndMs = s.out.StartMs + b.ms
 	s.out.Scheduled = len(b.prefills) + b.decodes
 	s.work = b.work
+	s.explain(b)
 	for _, p := range b.prefills {
 		if !p.partial && p.request.status == running {
 			s.emit(p.request)
@@ -137,7 +139,7 @@ func (s *Scheduler) deliverDecode(b *batch) {
 	for _, r := range b.fresh {
 		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: s.generated(r)})
 	}
-	s.delivered = b.number
+	s.delivered, s.going = b.number, b.tokens-len(b.ends)
 	s.roll.owed -= b.tokens
 	for _, r := range b.ends {
 		s.catchUp(r)

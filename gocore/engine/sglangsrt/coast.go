@@ -63,6 +63,8 @@ func (s *Scheduler) mereDecodes() int {
 		return 0
 	case s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0:
 		return 0
+	case s.going != len(s.running): // one has left the emitting set, and only its next pass shows it
+		return 0
 	}
 	passes := min(mostCoasted, s.roll.nextEnd-s.composed)
 	if b := s.flying; !s.rules.Overlap {

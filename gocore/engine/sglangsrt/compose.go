@@ -134,6 +134,9 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: min(cached, r.promptTokens)})
 	s.charge(left, tokens, output)
 	b.add(r, tokens)
+	if s.parts != nil {
+		b.joined = append(b.joined, r.id)
+	}
 	return s.verdict(left)
 }
 

@@ -56,7 +56,7 @@ func (s *Scheduler) retract(b *batch) {
 	})
 	for len(s.running) > 1 && (b.retracted == 0 || !s.pool.MakeRoom(s.opening())) {
 		last := len(s.running) - 1
-		s.retractOne(s.running[last])
+		s.retractOne(b, s.running[last])
 		s.running = s.running[:last]
 		b.retracted++
 		s.pool.MakeRoom(perSurvivor * last)
@@ -69,9 +69,9 @@ func (s *Scheduler) retract(b *batch) {
 
 // retractOne puts a request at the end of the waiting queue. Its tokens stay, but for one that is in flight, which it will
 // have to make again.
-func (s *Scheduler) retractOne(r *sequence) {
-	if b := s.flying; b.takesPart(r) {
-		b.without(r)
+func (s *Scheduler) retractOne(b *batch, r *sequence) {
+	if f := s.flying; f.takesPart(r) {
+		f.without(r)
 	}
 	s.detach(r)
 	s.stop(r)
@@ -81,6 +81,9 @@ func (s *Scheduler) retractOne(r *sequence) {
 	r.listed = false
 	s.waiting.PushBack(r)
 	s.out.Preempted++
+	if s.parts != nil {
+		b.lost = append(b.lost, r.id)
+	}
 }
 
 // expect sets the new-token ratio after a retraction.

@@ -43,12 +43,14 @@ type Scheduler struct {
 	roll      roll
 	composed  int     // the decodes so far; batches that decode are numbered from 1
 	delivered int     // the number of the last one whose tokens were delivered
+	going     int     // requests that got a token from it, and not their last one
 	lastEndMs float64 // of the last pass
 
 	added    int // requests so far
 	namer    kvcache.Namer
 	rejected []engine.Rejection
 	out      engine.Pass
+	parts    *engine.Parts // nil unless passes are to be explained
 	observed bool
 
 	reporting bool
@@ -68,6 +70,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
 		stepwise: setup.Stepwise,
+		parts:    engine.NewParts(setup.Explain),
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
 		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
@@ -147,7 +150,9 @@ func (s *Scheduler) begin(nowMs float64) {
 		Finished: s.out.Finished[:0],
 		Rejected: append(s.out.Rejected[:0], s.rejected...),
 		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
 	}
+	s.parts.Reset()
 	s.rejected = s.rejected[:0]
 }
 

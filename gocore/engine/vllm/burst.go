@@ -15,7 +15,7 @@ func (s *Scheduler) emitBursts(decodeStartMs float64) {
 		s.findReady()
 	}
 	if len(s.ready) > 0 {
-		s.out.EndMs = decodeStartMs + float64(s.decodeSeconds()*1000)
+		s.endAfter(decodeStartMs, float64(s.decodeSeconds()*1000))
 		for _, r := range s.ready {
 			s.emitBurst(r)
 		}

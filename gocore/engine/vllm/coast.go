@@ -80,6 +80,9 @@ func (s *Scheduler) merelyDecodes() bool {
 	return timing.Pure(s.clock.Model) && (s.waiting.Len() == 0 || s.headLacksBlocks || len(s.running) >= s.args.MaxNumSeqs)
 }
 
+// CoastHostMs implements [engine.CoastExplainer].
+func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(s.steady.size) }
+
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
 	s.ready = s.ready[:0]

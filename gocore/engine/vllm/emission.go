@@ -35,9 +35,17 @@ func (s *Scheduler) emit(decodeStartMs float64) {
 		s.removeGone()
 	}
 	if s.out.Tokens > 0 {
-		s.out.EndMs = decodeStartMs + float64(decode*1000)
+		s.endAfter(decodeStartMs, float64(decode*1000))
 		s.emittingPasses++
 		s.steady.advance()
+	}
+}
+
+// endAfter ends the pass with its decode part.
+func (s *Scheduler) endAfter(decodeStartMs, decodeMs float64) {
+	s.out.EndMs = decodeStartMs + decodeMs
+	if s.parts != nil {
+		s.parts.DecodeMs = decodeMs
 	}
 }
 

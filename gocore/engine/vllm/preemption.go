@@ -30,6 +30,7 @@ func (s *Scheduler) preemptWhileServing() *sequence {
 		r.share.pass = -1
 	}
 	s.preempted = true
+	s.parts.LoseAtStart(r.id)
 	s.preempt(r)
 	return r
 }
@@ -38,6 +39,7 @@ func (s *Scheduler) preemptWhileServing() *sequence {
 func (s *Scheduler) preemptWhileEmitting() *sequence {
 	_, r := s.victim()
 	s.leaving = append(s.leaving, r)
+	s.parts.LoseAtEnd(r.id)
 	s.preempt(r)
 	return r
 }

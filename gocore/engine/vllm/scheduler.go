@@ -50,6 +50,7 @@ type Scheduler struct {
 	prefillStart int
 	leaving      []*sequence // those that finished or were preempted during emission
 	out          engine.Pass
+	parts        *engine.Parts // nil unless passes are to be explained
 	observed     bool
 
 	reporting     bool
@@ -77,6 +78,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		clock:      args.Clock(setup.Model),
 		drafts:     setup.Drafts,
 		trace:      setup.Trace,
+		parts:      engine.NewParts(setup.Explain),
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
@@ -153,7 +155,11 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if s.reporting {
 		s.countScheduled()
 	}
-	s.emit(nowMs + (s.prefillMs() + s.clock.HostMs(s.out.Scheduled)))
+	promptMs, hostMs := s.prefillMs(), s.clock.HostMs(s.out.Scheduled)
+	if s.parts != nil {
+		s.parts.PromptMs, s.parts.HostMs = promptMs, hostMs
+	}
+	s.emit(nowMs + (promptMs + hostMs))
 	if s.observed || s.trace != nil {
 		s.takeEvents()
 	}
@@ -175,7 +181,9 @@ func (s *Scheduler) begin(nowMs float64) {
 		Rejected: s.out.Rejected[:0],
 		KVEvents: s.out.KVEvents[:0],
 		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
 	}
+	s.parts.Reset()
 }
 
 // prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after

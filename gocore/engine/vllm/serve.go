@@ -52,6 +52,7 @@ func (s *Scheduler) serve(r *sequence, hit int) outcome {
 		promptBefore: promptBefore,
 	}
 	s.count(r, +1)
+	s.parts.Compute(r.id, r.share.promptBefore, r.share.promptTokens)
 	if r.status != running {
 		if r.status == activated {
 			s.destinations.activated--
@@ -61,6 +62,7 @@ func (s *Scheduler) serve(r *sequence, hit int) outcome {
 		s.admissions++
 		s.running = append(s.running, r)
 		s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: hit})
+		s.parts.Join(r.id)
 	}
 	return scheduled
 }

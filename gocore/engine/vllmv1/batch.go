@@ -22,6 +22,7 @@ type batch struct {
 	preempted int // requests
 	durations durations
 	work      engine.Phases
+	explained *engine.Parts // nil unless passes are to be explained
 }
 
 // durations is the shape of a batch, see package timing.
@@ -30,6 +31,7 @@ type durations struct {
 	context                                int // tokens of the sequences that get one
 	inUse                                  int // blocks
 	prefillMs, decodeMs                    float64
+	promptMs, hostMs                       float64 // parts of these two
 }
 
 func (b *batch) empty() bool { return b.scheduled == 0 }
@@ -51,6 +53,7 @@ func (s *Scheduler) compose() *batch {
 	}
 	s.steady.enter(b)
 	s.measure(b)
+	s.explainLost(b)
 	s.composing = nil
 	return b
 }
@@ -58,7 +61,12 @@ func (s *Scheduler) compose() *batch {
 func (s *Scheduler) newBatch() *batch {
 	s.composed++
 	b := s.spares.Take()
-	*b = batch{number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0]}
+	explained := b.explained
+	if explained == nil {
+		explained = engine.NewParts(s.parts != nil)
+	}
+	explained.Reset()
+	*b = batch{number: s.composed, ends: b.ends[:0], emitting: b.emitting[:0], explained: explained}
 	return b
 }
 
@@ -69,6 +77,7 @@ func (s *Scheduler) measure(b *batch) {
 	d.prefillMs = float64(s.clock.PrefillSeconds(d.prefillCount, d.prefillISL, d.prefillStart) * 1000)
 	d.inUse = s.pool.InUse()
 	hostMs := s.clock.HostMs(b.scheduled)
+	d.promptMs, d.hostMs = d.prefillMs, hostMs
 	if b.tokens() > 0 {
 		d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse) + hostMs
 	} else {
@@ -99,6 +108,7 @@ func (s *Scheduler) deliver(b *batch) {
 		s.emittingPasses++
 	}
 	s.delivered = b.number
+	s.explain(b)
 	s.tell(b)
 }
 

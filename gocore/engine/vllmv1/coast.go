@@ -108,7 +108,10 @@ func (s *Scheduler) Settle(passes int) {
 	}
 	if s.rules.Async && passes > 0 {
 		b := s.flying
-		*b = batch{number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0]}
+		b.explained.Reset()
+		*b = batch{
+			number: s.composed, steady: t.size, scheduled: t.size, ends: b.ends[:0], emitting: b.emitting[:0], explained: b.explained,
+		}
 		b.durations.context = t.context
 		s.measure(b)
 		if s.reporting {

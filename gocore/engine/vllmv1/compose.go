@@ -56,6 +56,7 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 		d.prefillCount++
 		d.prefillISL += min(r.computed, r.promptTokens)
 		d.prefillStart += r.share.start
+		b.explained.Compute(r.id, r.share.start, min(r.computed, r.promptTokens)-r.share.start)
 	}
 	if r.computed == r.tokens()+r.inFlight() {
 		b.durations.context += r.computed
@@ -75,6 +76,9 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 	s.release(r)
 	r.status, r.computed = preempted, 0
 	s.waiting.PushFront(r)
+	if s.parts != nil {
+		s.lost = append(s.lost, r)
+	}
 	b.preempted++
 	s.out.Preempted++
 	return r
@@ -159,4 +163,5 @@ func (s *Scheduler) admit(r *sequence, hits int) {
 	s.running = append(s.running, r)
 	reused := min(r.computed, r.promptTokens)
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: reused})
+	s.composing.explained.Join(r.id)
 }

@@ -44,6 +44,8 @@ type Scheduler struct {
 
 	emittingPasses int
 	out            engine.Pass
+	parts          *engine.Parts // nil unless passes are to be explained
+	lost           []*sequence   // preempted since the last batch that was kept, if passes are to be explained
 	observed       bool
 	reporting      bool
 	work           engine.Phases // of the last pass, if reporting
@@ -63,6 +65,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		clock:      args.Clock(setup.Model),
 		trace:      setup.Trace,
 		shapes:     setup.Shapes,
+		parts:      engine.NewParts(setup.Explain),
 		pool:       paged.NewLRU(args.NumGPUBlocks),
 		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
@@ -130,7 +133,9 @@ func (s *Scheduler) begin(nowMs float64) {
 		Rejected: s.out.Rejected[:0],
 		KVEvents: s.out.KVEvents[:0],
 		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
 	}
+	s.parts.Reset()
 }
 
 // next is the pass that starts now. One in which the only running request had to preempt itself is empty and takes no

@@ -73,6 +73,9 @@ func Run(text string, stop *Stop, ask Ask) error {
 }
 
 func run(text string, stop *Stop, ask Ask) error {
+	if isServer(text) {
+		return runServer(text, stop, ask)
+	}
 	spec, err := Parse(text)
 	if err != nil {
 		return err

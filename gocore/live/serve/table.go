@@ -20,6 +20,8 @@ type option struct {
 	text, group string // of --help
 	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers start.
 	standIn string
+	// server marks what only a process with --standalone looks at.
+	server bool
 	// off marks a switch that is on by default and has a --no- form.
 	off bool
 }
@@ -32,6 +34,7 @@ const (
 	planesGroup         = "planes"
 	disaggregationGroup = "disaggregation"
 	switchesGroup       = "switches"
+	serverGroup         = "server"
 )
 
 // options is in the order of --help.
@@ -183,6 +186,53 @@ var options = []option{
 		help(switchesGroup, "deprecated: use --disaggregation-mode"),
 	own("durable_kv_events", strictjson.Bool{}, false).
 		help(switchesGroup, "deprecated: KV events go to a stream of NATS JetStream"),
+
+	own("standalone", strictjson.Bool{}, false).
+		help(serverGroup, "be an OpenAI-compatible server with engines and a router of its own, see docs/serve.md"),
+	own("http_host", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
+	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).serving().
+		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
+	own("models", strictjson.Text{}, nil).serving().
+		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
+	own("router_mode", strictjson.Enum{Choices: []string{"round-robin", "random", "kv"}}, "round-robin").serving().
+		help(serverGroup, "how requests are spread over workers: round-robin, random or kv (default: round-robin)"),
+	own("router_config", strictjson.Text{}, "{}").serving().
+		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
+	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
+		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
+	own("num_decode_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
+		help(serverGroup, "workers that make the answers to those prompts").told("none"),
+	own("prefill_engine_args", strictjson.Text{}, "{}").serving().
+		help(serverGroup, "JSON or @FILE: what is different in the engine arguments of prefill workers").told("{}"),
+	own("decode_engine_args", strictjson.Text{}, "{}").serving().
+		help(serverGroup, "JSON or @FILE: the same of decode workers").told("{}"),
+	own("max_model_len", strictjson.Integer{Min: 1, Max: math.MaxInt32}, nil).serving().
+		help(serverGroup, "tokens of a prompt and its answer together").told("what the KV pool holds"),
+	own("lora_modules", strictjson.Text{}, "").serving().
+		help(serverGroup, "names of LoRA adapters that are loaded, with commas").told("none"),
+	own("response_mode", strictjson.Enum{Choices: []string{"random", "echo", "recorded"}}, "random").serving().
+		help(serverGroup, "what answers say: random, echo or recorded (default: random)"),
+	own("response_file", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "JSONL file with prompt and response, for --response-mode recorded").told("none"),
+	own("inject_errors", strictjson.Text{}, "").serving().
+		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").told("none"),
+	own("api_key", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "keys of clients, with commas").told("none is needed"),
+	own("api_key_file", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "file with a key in each line").told("none"),
+	own("tls_cert", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "file with the certificate chain, for HTTPS").told("none"),
+	own("tls_key", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "file with its private key").told("none"),
+	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).serving().
+		help(serverGroup, "requests of a model that may wait; more get 429, 0 for no limit (default: 0)"),
+	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).serving().
+		help(serverGroup, "largest body of a request (default: 33554432)"),
+	own("max_connections", strictjson.Integer{Min: 1, Max: 1 << 20}, 8192).serving().
+		help(serverGroup, "connections at the same time (default: 8192)"),
+	own("request_timeout", strictjson.Number{Max: 86400}, 0.0).serving().
+		help(serverGroup, "seconds that an answer may take, 0 for no limit (default: 0)"),
 }
 
 func own(name string, t strictjson.Type, standard any) option {
@@ -212,6 +262,11 @@ func (o option) taking(t strictjson.Type) option {
 
 func (o option) forAIC() option {
 	o.aic = true
+	return o
+}
+
+func (o option) serving() option {
+	o.server = true
 	return o
 }
 

@@ -11,6 +11,7 @@ import _thread
 import atexit
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -47,6 +48,8 @@ class Progress(NamedTuple):
     """Requests that have ended."""
     total: int
     """Requests in the workload; 0 while that is unknown."""
+    scaling_events: tuple[dict[str, Any], ...] = ()
+    """What a planner has changed since the last call, as in the report."""
 
 
 class SavedTrace(NamedTuple):
@@ -69,6 +72,8 @@ class RunResult:
         if outcome["scaling_events"] is not None:
             for key in ("held_requests", "cold_worker_requests", "scaling_events"):
                 self.report[key] = outcome[key]
+        if "attribution" in outcome:
+            self.report["attribution"] = outcome["attribution"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.
@@ -78,6 +83,7 @@ class RunResult:
         self.int_columns: Sequence[str] = tuple(columns["int"])
         self.text_columns: Sequence[str] = tuple(columns["text"])
         self._run_id = run_id
+        self.timeseries = None if outcome["timeseries"] is None else SeriesSource(self, outcome["timeseries"])
         weakref.finalize(self, _close, run_id).atexit = False  # at exit the memory is freed with the process
 
     def show_end(self, on_progress: Callable[[Progress], object]) -> None:
@@ -110,6 +116,25 @@ class RunResult:
             return text[1:].split(_SEPARATOR)
         strings: list[str] = json.loads(text)
         return strings
+
+
+class SeriesSource:
+    """The columns of the series of a run, which keeps them."""
+
+    def __init__(self, run: RunResult, shape: Mapping[str, Any]) -> None:
+        self._run = run
+        self.step_ms: float = shape["step_ms"]
+        self.float_columns: Sequence[str] = tuple(shape["columns"]["float"])
+        self.int_columns: Sequence[str] = tuple(shape["columns"]["int"])
+        self.text_columns: Sequence[str] = tuple(shape["columns"]["text"])
+
+    def column_bytes(self, name: str) -> bytes:
+        """As that of the run."""
+        return self._run.column_bytes("timeseries/" + name)
+
+    def column_strings(self, name: str) -> list[str]:
+        """As that of the run."""
+        return self._run.column_strings("timeseries/" + name)
 
 
 class LoadedTrace:
@@ -175,6 +200,16 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
     config = {"planner_profile_data": planner_profile_data}
     arrays: dict[str, list[float]] = json.loads(_carry_out("Profile", config, None, _text))
     return arrays
+
+
+def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> list[dict[str, Any]]:
+    """What calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
+
+    ``profile`` is the text of a calibration profile. Raises as ``run`` does.
+    """
+    config = {"engines": list(map(dict, engines)), "profile": profile}
+    found: list[dict[str, Any]] = json.loads(_carry_out("Calibrations", config, None, _text))
+    return found
 
 
 def serve(config: Mapping[str, Any], on_signal: Callable[[], bool]) -> None:
@@ -320,7 +355,7 @@ def _show(core: ModuleType, run_id: int, on_progress: Callable[[Progress], objec
     text = core.core_Progress(run_id)
     if text:
         now = json.loads(text)
-        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"]))
+        on_progress(Progress(now["phase"], now["sim_ms"], now["done"], now["total"], tuple(now["scaling_events"])))
 
 
 def map_error(error: RuntimeError) -> BaseException:
@@ -382,6 +417,11 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(f"dynamo._core.{name}")
     except ImportError as error:
         _Extension.process = None
+        if name == "_live" and importlib.util.find_spec("dynamo._core._core") is not None:
+            raise RuntimeError(
+                "this environment was built for replays only, without live workers (by make demo, or with"
+                " DYNOSIM_PARTS=replay): run make build, or install dynosim with pip"
+            ) from None
         raise RuntimeError(
             f"the compiled core is missing ({error}); install the package with pip or run make build, and "
             "start outside the source folder"

@@ -37,6 +37,11 @@ class Bar:
         (task,) = self._bar.task_ids
         self._bar.update(task, description=phase, completed=done, total=total or None, text=text, refresh=True)
 
+    def print(self, line: str) -> None:
+        """Writes a line above the bar, which stays."""
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
     def _start(self, *, with_phase: bool) -> Progress:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn

@@ -43,6 +43,8 @@ class MockEngineArgs(FieldSet):
         dp_size: Data-parallel ranks of a live worker, an engine each; replay accepts only 1.
         startup_time: Seconds before a live worker serves, or one that a planner has started. Default: 0. Works with
             live workers, and runs with a planner.
+        startup_time_cv: Lets startup_time vary for workers that a planner starts: standard deviation of lognormal
+            times, divided by their mean, which is startup_time. Works with runs with a planner.
         worker_type: ``"aggregated"``, or ``"prefill"`` or ``"decode"`` in a deployment of two pools.
         planner_profile_data: Measured durations: the path of an NPZ file or of a folder that a profiler wrote. Works
             with no ``aic_backend``.

@@ -178,6 +178,7 @@ class EngineFields(TypedDict, total=False):
     decode_speedup_ratio: float
     dp_size: int
     startup_time: float | None
+    startup_time_cv: float
     worker_type: WorkerType | None
     planner_profile_data: str | os.PathLike[str] | None
     aic_backend: str | None

@@ -29,6 +29,8 @@ class Option(NamedTuple):
     parameter: bool = False
     """Whether the Python functions have it."""
     positional: bool = False
+    instead: str = ""
+    """An option that may be given instead of this one."""
     strict: bool = False
     """Whether the other kind of run refuses even its default on the command line."""
     reads: bool = False

@@ -13,6 +13,7 @@ from dynamo.calibrate.fit import Estimate, Fit, fit
 from dynamo.calibrate.folds import tells
 from dynamo.calibrate.knobs import NEUTRAL
 from dynamo.calibrate.response import Response, design, is_closed, response
+from dynamo.calibrate.subject import subjects
 from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Memory, OnTrial, Task, Trial, run_all
 from dynamo.validate.mapping import Rules, replay_of
@@ -50,7 +51,7 @@ class Calibration:
 
     Attributes:
         fit: The knobs of all groups.
-        replays: Those that were fitted.
+        responses: How figures of each replay follow from the knobs.
         before: Trials without any knob.
         after: Trials with the knobs of a fit that had not seen their configuration; empty without folds.
         held: How these knobs were found, in the order of ``after``.
@@ -59,25 +60,30 @@ class Calibration:
     """
 
     fit: Fit
-    replays: Sequence[Replay]
+    responses: Sequence[Response]
     before: Sequence[Trial]
     after: Sequence[Trial] = ()
     held: Sequence[folds.Held] = ()
     without: Sequence[folds.Fold] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
 
-    def estimate(self, measurement: Measurement) -> Estimate | None:
-        """The most specific estimate for a measurement; None if its engine was not measured."""
-        return self.fit.best(measurement)
+    @property
+    def replays(self) -> list[Replay]:
+        """All that were replayed; not all of them are fitted (``folds.tells``)."""
+        return [r.replay for r in self.responses]
+
+    def estimate(self, replay: Replay) -> Estimate | None:
+        """The estimate that the engine of a replay reads from the profile; None if nothing in it is for that."""
+        return profile.chosen(self.fit, tells(self.responses), [replay])[0]
 
     def profile(self, about: Mapping[str, Any], kv_tokens: int = 0) -> dict[str, Any]:
         """The profile, as ``profile.write`` takes it."""
-        return profile.build(self.fit, self.replays, about, kv_tokens)
+        return profile.build(self.fit, tells(self.responses), about, kv_tokens)
 
     def fold_profiles(self, about: Mapping[str, Any], kv_tokens: int = 0) -> list[dict[str, Any]]:
         """For each fold, the profile that has not seen its configurations (``folds.fold_of`` tells which they are)."""
         return [
-            profile.build(fold.fit, fold.replays, {**about, "without_fold": place}, kv_tokens)
+            profile.build(fold.fit, fold.responses, {**about, "without_fold": place}, kv_tokens)
             for place, fold in enumerate(self.without)
         ]
 
@@ -94,8 +100,8 @@ def calibrate(measurements: Sequence[Measurement], options: Options = Options())
     options.on_step(f"replaying {len(replays)} measurements with different knobs")
     tasks = [design(replay, options.part) for replay in replays]
     responses: list[Response] = []
-    for task, trials in zip(tasks, run(tasks), strict=True):
-        made = response(task, trials)
+    for task, subject, trials in zip(tasks, subjects(replays), run(tasks), strict=True):
+        made = response(task, subject, trials)
         if isinstance(made, str):
             refused[made] = refused.get(made, 0) + 1
         else:
@@ -105,15 +111,14 @@ def calibrate(measurements: Sequence[Measurement], options: Options = Options())
     options.on_step("fitting")
     before = [r.value(NEUTRAL) for r in responses]  # closed loops: exactly that
     responses, fitted = _settled(responses, run)
-    replays = [r.replay for r in responses]
     if not options.folds:
-        return Calibration(fitted, replays, before, refused=refused)
+        return Calibration(fitted, responses, before, refused=refused)
     options.on_step(f"holding out configurations in {options.folds} folds")
     without = folds.fits(responses, options.folds)
     held = folds.held_out(responses, without)
     options.on_step("replaying what was held out")
     after = [trials[0] for trials in run(folds.tasks_of(held))]
-    return Calibration(fitted, replays, before, after, held, without, refused)
+    return Calibration(fitted, responses, before, after, held, without, refused)
 
 
 def _replays(measurements: Sequence[Measurement], rules: Rules, refused: dict[str, int]) -> list[Replay]:
@@ -142,7 +147,7 @@ def _settled(
         around = list(responses)
         tasks = [_around(found, responses[i]) for i in moving]
         for i, task, trials in zip(moving, tasks, run(tasks), strict=True):
-            made = response(task, trials)
+            made = response(task, responses[i].subject, trials)
             if not isinstance(made, str):
                 around[i] = made
         settled.append((found.misfit(tells(around)), around, found))
@@ -152,6 +157,6 @@ def _settled(
 
 
 def _around(found: Fit, old: Response) -> Task:
-    estimate = found.best(old.replay.measurement)
+    estimate = found.best(old.subject)
     assert estimate is not None, "every response has been fitted"
     return design(old.replay, old.part, np.exp(estimate.values))

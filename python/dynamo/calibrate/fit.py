@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 
 from dynamo.calibrate.knobs import EXPECTED, HIGH, KNOBS, LOW, SPREADS, Vector, rounded
 from dynamo.calibrate.response import Response
-from dynamo.validate.measurement import Measurement
+from dynamo.calibrate.subject import Subject
 from dynamo.validate.scores import METRICS
 
 Key: TypeAlias = tuple[str, ...]
@@ -29,22 +29,21 @@ class Level(NamedTuple):
     """A way to group measurements; ``name`` is what profiles call it."""
 
     name: str
-    key: Callable[[Measurement], Key]
+    key: Callable[[Subject], Key]
 
 
-# From the least to the most specific. "kin" is for a GPU on which the model was not measured, while it was on others.
+# From the least to the most specific. "kin" is for a model that was measured on other GPUs or in other precisions.
 LEVELS = (
-    Level("engine", lambda m: (m.engine,)),
-    Level("gpu", lambda m: (m.engine, m.system)),
-    Level("kin", lambda m: (m.engine, m.system, m.group[1])),
-    Level("model", lambda m: (m.engine, m.system, m.group[1], m.group[3])),
+    Level("engine", lambda s: (s.engine,)),
+    Level("gpu", lambda s: (s.engine, s.system)),
+    Level("kin", lambda s: (s.engine, s.system, s.model)),
+    Level("model", lambda s: tuple(s)),
 )
-KEYS = {level.name: level.key for level in LEVELS}
 # What adds to a knob: the engine, the GPU, the model wherever it runs, and the model as it runs there.
-_PARTS: tuple[Callable[[Measurement], Key], ...] = (
+_PARTS: tuple[Callable[[Subject], Key], ...] = (
     LEVELS[0].key,
     LEVELS[1].key,
-    lambda m: (m.engine, m.group[1]),
+    lambda s: (s.engine, s.model),
     LEVELS[3].key,
 )
 # How far two measurements of the same thing are apart, as a standard deviation of the logarithm: another container
@@ -64,6 +63,7 @@ class Estimate:
     level: str
     key: Key
     values: Vector
+    # Those of its group, or for "kin" those of its model on all GPUs.
     measurements: int
     # Of each knob: the standard deviation that the measurements leave, as a share of what was expected beforehand.
     freedom: Vector
@@ -83,10 +83,10 @@ class Fit:
     estimates: Mapping[tuple[str, Key], Estimate]
     departure: float
 
-    def best(self, measurement: Measurement) -> Estimate | None:
-        """The most specific estimate for a measurement; None if its engine was not measured."""
+    def best(self, subject: Subject) -> Estimate | None:
+        """The most specific estimate for a subject that was fitted; None if its engine was not measured."""
         for level in reversed(LEVELS):
-            found = self.estimates.get((level.name, level.key(measurement)))
+            found = self.estimates.get((level.name, level.key(subject)))
             if found is not None:
                 return found
         return None
@@ -95,7 +95,7 @@ class Fit:
         """What a fit minimises, with other formulas: those made around it have the errors of real replays."""
         total = self.departure
         for response in responses:
-            found = self.best(response.replay.measurement)
+            found = self.best(response.subject)
             assert found is not None, "every response has been fitted"
             total += float(np.sum(_softened(_errors(response, np.exp(found.values))) ** 2))
         return total
@@ -105,8 +105,8 @@ def fit(responses: Sequence[Response]) -> Fit:
     """Fits the knobs to measurements."""
     estimates: dict[tuple[str, Key], Estimate] = {}
     departure = 0.0
-    for engine in sorted({r.replay.measurement.engine for r in responses}):
-        found, far = _Problem([r for r in responses if r.replay.measurement.engine == engine]).solved()
+    for engine in sorted({r.subject.engine for r in responses}):
+        found, far = _Problem([r for r in responses if r.subject.engine == engine]).solved()
         estimates |= found
         departure += far
     return Fit(estimates, departure)
@@ -120,10 +120,11 @@ class _Problem:
 
     def __init__(self, responses: Sequence[Response]) -> None:
         self._responses = responses
-        self._measurements = [r.replay.measurement for r in responses]
-        rows = Counter(m.configuration for m in self._measurements)
-        self._weights = [min(1.0, _TELLING_ROWS / rows[m.configuration]) ** 0.5 for m in self._measurements]
-        chains = [[(at, key(m)) for at, key in enumerate(_PARTS)] for m in self._measurements]
+        configurations = [r.replay.measurement.configuration for r in responses]
+        rows = Counter(configurations)
+        self._weights = [min(1.0, _TELLING_ROWS / rows[name]) ** 0.5 for name in configurations]
+        chains = [[(at, key(r.subject)) for at, key in enumerate(_PARTS)] for r in responses]
+        self._rows = Counter(group for chain in chains for group in chain)
         self._groups: list[_Group] = sorted({group for chain in chains for group in chain})
         self._place = {group: i for i, group in enumerate(self._groups)}
         self._chains = [[self._place[group] for group in chain] for chain in chains]
@@ -188,7 +189,7 @@ class _Problem:
         left = sum(covariance[self._columns(a), self._columns(b)] for a in chain for b in chain)
         deviation = np.sqrt(np.diag(left))
         expected = np.sqrt(np.sum(np.square([SPREADS[self._groups[i][0]] for i in chain]), axis=0))
-        rows = sum(KEYS[level](m) == key for m in self._measurements)
+        rows = self._rows[self._groups[chain[-1]]]
         correlation = left / np.outer(deviation, deviation)
         return Estimate(level, key, self._sum(x, chain), rows, deviation / expected, correlation)
 

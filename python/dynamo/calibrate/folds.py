@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamo.calibrate import targets
+from dynamo.calibrate import profile, targets
 from dynamo.calibrate.fit import Fit, fit
 from dynamo.calibrate.response import Response
 from dynamo.calibrate.targets import Part, is_comparable
@@ -21,7 +21,10 @@ _RESAMPLES = 500
 
 
 class Held(NamedTuple):
-    """A replay that a fit has not seen, and the knobs that the fit says; None if it says nothing about that engine."""
+    """A replay that a fit has not seen, and the knobs that its engine reads from the profile of that fit.
+
+    None and "" if the profile has nothing for that engine.
+    """
 
     replay: Replay
     part: Part
@@ -35,10 +38,10 @@ def fold_of(configuration: str, folds: int) -> int:
 
 
 class Fold(NamedTuple):
-    """A fit without the configurations of a fold, and the replays that it was made from."""
+    """A fit without the configurations of a fold, and the responses that it was made from."""
 
     fit: Fit
-    replays: Sequence[Replay]
+    responses: Sequence[Response]
 
 
 def fits(responses: Sequence[Response], folds: int) -> list[Fold]:
@@ -47,16 +50,17 @@ def fits(responses: Sequence[Response], folds: int) -> list[Fold]:
     found = []
     for fold in range(folds):
         others = [r for r in telling if fold_of(r.replay.measurement.configuration, folds) != fold]
-        found.append(Fold(fit(others), [r.replay for r in others]))
+        found.append(Fold(fit(others), others))
     return found
 
 
 def held_out(responses: Sequence[Response], without: Sequence[Fold]) -> list[Held]:
     """For each response the knobs of the fit that has not seen its configuration."""
+    replays = [r.replay for r in responses]
+    choices = [profile.chosen(fold.fit, fold.responses, replays) for fold in without]
     found = []
-    for r in responses:
-        fold = without[fold_of(r.replay.measurement.configuration, len(without))]
-        estimate = fold.fit.best(r.replay.measurement)
+    for place, r in enumerate(responses):
+        estimate = choices[fold_of(r.replay.measurement.configuration, len(without))][place]
         known = (estimate.knobs, estimate.level) if estimate else (None, "")
         found.append(Held(r.replay, r.part, *known))
     return found

@@ -79,7 +79,7 @@ def rest(found: Calibration, part: Part) -> Iterator[tuple[Replay, str, list[lis
     """
     unseen = Part(part.end, 1.0)
     for replay in found.replays:
-        estimate = found.estimate(replay.measurement)
+        estimate = found.estimate(replay)
         if replay.measurement.requests is None or estimate is None:
             continue
         for word, knobs in (("before", {}), ("after", engine_arguments(estimate.knobs))):

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynamo.calibrate import targets
 from dynamo.calibrate.knobs import EXPECTED, REQUEST, Vector
+from dynamo.calibrate.subject import Subject
 from dynamo.calibrate.targets import Part
 from dynamo.calibrate.trials import Task, Trial
 from dynamo.validate.measurement import ClosedLoop, Recorded, Replay
@@ -30,12 +31,13 @@ _NEARBY = 1.15
 
 @dataclass(frozen=True)
 class Response:
-    """A measurement, and what its figures would be.
+    """A measurement, what its fit is about, and what its figures would be.
 
     ``value(knobs)`` is the simulated figures by metric for values of the knobs.
     """
 
     replay: Replay
+    subject: Subject
     part: Part
     measured: dict[str, Vector]
     base: Vector
@@ -108,7 +110,7 @@ def _request_places(replay: Replay, base: Vector) -> tuple[float, ...]:
     return _REQUEST_US.get(replay.measurement.engine, _OTHER_REQUEST_US)
 
 
-def response(task: Task, found: list[Trial]) -> Response | str:
+def response(task: Task, subject: Subject, found: list[Trial]) -> Response | str:
     """The response to a design, or why a replay was refused."""
     trials: list[dict[str, Vector]] = []
     for trial in found:
@@ -128,6 +130,7 @@ def response(task: Task, found: list[Trial]) -> Response | str:
     assert settings, "a design has a place with another request overhead"
     return Response(
         task.replay,
+        subject,
         task.part,
         targets.measured(task.replay.measurement, task.part),
         base,

@@ -67,8 +67,12 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", args)
     elif objectfile.is_yaml(args):
         options["extra_engine_args"] = objectfile.expand("--extra-engine-args", f"@{args}")
-    if "reasoning" in options:
-        options["reasoning"] = objectfile.expand("--reasoning", options["reasoning"])
+    for name in ("reasoning", "router_config", "prefill_engine_args", "decode_engine_args"):
+        if name in options:
+            options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name])
+    for name in ("models", "inject_errors"):
+        if name in options:
+            options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name], lists=True)
     return options
 
 
@@ -115,8 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         product="Dynamo Mocker",
         prog="python -m dynamo.mocker",
-        usage="%(prog)s --model-path DIR [options]",
-        description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones.",
+        usage="%(prog)s --model-path DIR [options]\n       %(prog)s --standalone [options]",
+        description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones; or, with "
+        "--standalone, be an OpenAI-compatible server with engines and a router of its own.",
         argument_default=argparse.SUPPRESS,
     )
     add_options(parser, map(described, options_of("live_options").values()))

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from dynamo import _core
 from dynamo._core import Progress, values
 from dynamo._shell.aic import AicPerfConfig
 from dynamo._shell.aic_fields import AicFields
@@ -22,10 +21,11 @@ from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
-from dynamo.replay import files
+from dynamo.replay import artifacts, files, planned
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
@@ -101,7 +101,9 @@ def run_trace_replay(
     autoscaler: Autoscaler | None = None,
     planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
+    planner_python: Path | None = None,
     benchmark_granularity: int | None = None,
+    gpu_hour_price: float | None = None,
     replay_mode: ReplayMode | None = None,
     replay_concurrency: int | None = None,
     arrival_speedup_ratio: float | None = None,
@@ -112,7 +114,12 @@ def run_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
+    timeline: Path | None = None,
+    timeline_window: str | None = None,
+    timeseries: Path | None = None,
+    timeseries_step: str | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -154,8 +161,14 @@ def run_trace_replay(
             (``"hpa"``, ``"keda"``, ``"queue"`` or ``"schedule"``), or a list of dicts for two pools. See
             docs/planner.md.
         planner_log: Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.
-        planner_config: A planner. Not built yet: refused.
-        benchmark_granularity: Steps per axis of the planner's benchmark; 8 if not given. Not built yet: refused.
+        planner_config: The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a
+            JSON or YAML file. It needs ``planner_python``. See docs/planner.md.
+        planner_python: The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given,
+            the environment variable ``DYNOSIM_PLANNER_PYTHON``.
+        benchmark_granularity: Steps per axis of the predictions by AIC that ``planner_config`` with the optimization
+            target ``sla`` begins with; 8 if not given.
+        gpu_hour_price: The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours
+            times price.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
@@ -170,7 +183,17 @@ def run_trace_replay(
             take: an AicPerfConfig or a dict of its fields.
         rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests
             takes much less memory. True if not given.
+        attribution: Divide the time to first token and the latency of every request exactly among its parts, such as
+            waiting for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the
+            rows. See docs/why.md. False if not given.
         report_jsonl_path: Also write one JSON object per request to this file.
+        timeline: Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker,
+            what each request waited for, and arrows from the router to its workers. See docs/timeline.md.
+        timeline_window: Only this part of simulated time in the timeline, such as ``"10s:40s"``; either side may be
+            missing.
+        timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
+        timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
+            only the file is given.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
@@ -195,11 +218,12 @@ def run_trace_replay(
 def run_synthetic_trace_replay(
     input_tokens: int | str,
     output_tokens: int | str,
-    request_count: int,
+    request_count: int | None = None,
     *,
     arrival_interval_ms: float | None = None,
     arrival_process: ArrivalProcess | None = None,
     request_rate: float | None = None,
+    request_rate_curve: Path | None = None,
     arrival_cv: float | None = None,
     turns_per_session: int | None = None,
     shared_prefix_ratio: float | None = None,
@@ -222,7 +246,9 @@ def run_synthetic_trace_replay(
     autoscaler: Autoscaler | None = None,
     planner_log: Path | None = None,
     planner_config: Mapping[str, Any] | Path | None = None,
+    planner_python: Path | None = None,
     benchmark_granularity: int | None = None,
+    gpu_hour_price: float | None = None,
     replay_mode: ReplayMode | None = None,
     replay_concurrency: int | None = None,
     arrival_speedup_ratio: float | None = None,
@@ -233,7 +259,12 @@ def run_synthetic_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
+    timeline: Path | None = None,
+    timeline_window: str | None = None,
+    timeseries: Path | None = None,
+    timeseries_step: str | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -242,20 +273,25 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner, autoscaler, planner_log, planner_config, benchmark_granularity, replay_mode, replay_concurrency,
-    arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows,
-    report_jsonl_path, save_trace and on_progress.
+    planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price,
+    replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
+    aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window, timeseries, timeseries_step,
+    save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
             ``"uniform(100,4000)"``, ``"normal(mean=2000,std=500)"``, ``"lognormal(mean=2000,cv=0.8,max=32000)"``, or
             ``"empirical(FILE)"`` for a file with one number per line. The middle two take ``min`` and ``max``.
         output_tokens: Tokens that each request asks for, likewise.
-        request_count: Requests, or sessions if they have several turns.
+        request_count: Requests, or sessions if they have several turns. With request_rate_curve it may be left out: the
+            run then has those of the curve.
         arrival_interval_ms: Time between arrivals, in milliseconds; 1.0 if not given.
         arrival_process: How the gaps between arrivals vary: ``"constant"`` (default), ``"poisson"``, ``"gamma"`` or
-            ``"weibull"``. All but the first need request_rate.
+            ``"weibull"``. All but the first need request_rate or request_rate_curve.
         request_rate: Mean arrivals per second, instead of arrival_interval_ms.
+        request_rate_curve: Arrivals per second that change with time, instead of request_rate: a CSV file with the
+            columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after
+            the last row.
         arrival_cv: Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.
         turns_per_session: Turns that follow each other in one session; 1 if not given.
         shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 (default) to 1.
@@ -307,15 +343,11 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         trace = loaded(workload)
     config: dict[str, Any] = {"kind": kind}
     for name, value in given.items():
-        if value is not None or run_options()[name].positional:
+        option = run_options()[name]
+        if value is not None or (option.positional and not option.instead):
             config[name] = plain(name, value)
     files.check_outputs(config)
-    try:
-        result = _core.run(config, on_progress, trace, None if hook is None else hook.answer)
-    except RuntimeError:
-        if hook is None or hook.failure is None:
-            raise
-        raise hook.failure from None
+    result = planned.run(config, on_progress, trace, hook)
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -325,7 +357,9 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=3)
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
-    return Report(result.report, Requests(result))
+    report = Report(result.report, Requests(result), Timeseries(result.timeseries))
+    artifacts.write(config, report)
+    return report
 
 
 def plain(name: str, value: object) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._shell.options import run_options
+from dynamo.replay import seriesfile
 
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
 
@@ -58,6 +59,8 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
         written.insert(0, ("--report-json", report_json))
     for name, path in written:
         check_writable(name, path)
+    if "timeseries" in config:
+        seriesfile.check("--timeseries" if by_option else "timeseries", config["timeseries"])
     if written:
         read = {name: option.flag for name, option in run_options().items() if option.reads}
         traces = (("trace_files", path) for path in config.get("trace_files", ()))

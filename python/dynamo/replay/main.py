@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo import _core
 from dynamo._core import values
 from dynamo._shell.console import (
     BAD_INPUT,
@@ -28,7 +27,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import files, reportfile, runfile, summary
+from dynamo.replay import artifacts, files, planned, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -70,7 +69,7 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
     try:
         with _progress() as show:
             # Rows are only written to a file.
-            result = _core.run({"rows": "report_jsonl_path" in config, **config}, show)
+            result = planned.run({"rows": "report_jsonl_path" in config, **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -83,6 +82,10 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
             f" --trace-block-size {saved.trace_block_size}"
         )
     status = _present(result.report, report_path)
+    try:
+        artifacts.write_of(config, result)
+    except OSError as error:
+        return fail(f"cannot write {error.filename!r}: {error.strerror}", FAILED)
     if result.write_error:
         return fail(f"--report-jsonl: {result.write_error}", FAILED)
     if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
@@ -108,10 +111,19 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         failure = error
     if events := report.get("scaling_events"):
         print_text(summary.format_scaling_events(events))
-    print_text(summary.format_report_table(report, width=output_width(), ascii_only=not draws_boxes()))
+    drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
+    print_text(summary.format_report_table(report, **drawn))
+    if attribution := report.get("attribution"):
+        from dynamo.replay import explain
+
+        print_text(explain.format_explanation(attribution, **drawn))
     if failure is not None:
         return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
     print_text(f"Saved full report to: {path}")
+    if planner := report.get("planner"):
+        print_text(f"Planner ticks: {planner['ticks']}")
+        if planner["html"]:
+            print_text(f"Planner diagnostics report: {planner['html']}")
     return 0
 
 
@@ -153,7 +165,8 @@ def _repeated(report: str, options: dict[str, Any]) -> dict[str, Any]:
     from dynamo.replay.repeat import repeated_config
 
     trace_files = options.pop("trace_files")
-    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in files.outputs()]
+    chosen = {*files.outputs(), "attribution", *artifacts.SHAPES}
+    others = ["a trace file"] if trace_files else [_flags([name]) for name in options if name not in chosen]
     if others:
         raise UsageError(f"--from-report repeats a run as it was: {', '.join(others)} cannot be combined with it")
     config = repeated_config(report, options)
@@ -188,7 +201,7 @@ def _check_texts(options: Mapping[str, Any]) -> None:
 
 def _check_synthetic(options: Mapping[str, Any]) -> None:
     sizes = [name for name, option in run_options().items() if option.kind == "synthetic" and option.positional]
-    missing = [name for name in sizes if name not in options]
+    missing = [name for name in sizes if name not in options and run_options()[name].instead not in options]
     if len(missing) == len(sizes) and not list(_effective(options, "synthetic")):
         raise UsageError(f"give a trace file, or all of {_flags(sizes)}")
     if missing:

@@ -35,17 +35,27 @@ def report_html(report: Mapping[str, Any]) -> str:
 
 def requests_html(requests: Mapping[str, Column]) -> str:
     """The first and last requests, by the columns that matter most, and the names of all others."""
-    count = len(requests[next(iter(requests))]) if requests else 0
-    shown = [name for name in _COLUMNS if name in requests and _says_something(requests[name])]
+    return _ends_html("Requests", "requests", requests, [name for name in _COLUMNS if name in requests])
+
+
+def timeseries_html(series: Mapping[str, Column]) -> str:
+    """The first and last rows of a series."""
+    return _ends_html("Series", "rows", series, list(series))
+
+
+def _ends_html(title: str, what: str, columns: Mapping[str, Column], wanted: Iterable[str]) -> str:
+    """The first and last rows of a table, by those wanted columns in which any has a value."""
+    count = len(columns[next(iter(columns))]) if columns else 0
+    shown = [name for name in wanted if _says_something(columns[name])]
     rows = [*range(min(count, _ENDS)), *range(max(_ENDS, count - _ENDS), count)]
-    cells = [[str(row), *(_cell(requests[name], row) for name in shown)] for row in rows]
+    cells = [[str(row), *(_cell(columns[name], row) for name in shown)] for row in rows]
     if count > 2 * _ENDS:
         cells.insert(_ENDS, ["…"] * (1 + len(shown)))
-    others = [escape(name) for name in requests if name not in shown]
-    closing = [f"{count:,} requests, {len(requests)} columns"]
+    others = [escape(name) for name in columns if name not in shown]
+    closing = [f"{count:,} {what}, {len(columns)} columns"]
     if others:
         closing.append(f"also: {', '.join(others)}")
-    return _page("Requests", _table(["", *shown], cells), closing)
+    return _page(title, _table(["", *shown], cells), closing)
 
 
 def _says_something(column: Column) -> bool:

@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dynamo._core import values
 
-# The values of a pass, in the order in which they come from Go.
-_PASS = (
+PASS_FIELDS = (
     "worker_id",
     "wall_time",
     "num_prefill_requests",
@@ -27,6 +26,7 @@ _PASS = (
     "sum_queued_decode_kv_tokens",
     "var_queued_decode_kv_tokens",
 )
+"""The values of a pass, in the order in which they come from Go."""
 _DECISION = ("target_prefill", "target_decode", "next_tick_ms")
 
 
@@ -65,47 +65,56 @@ class Hook:
 
     def answer(self, question: str) -> str:
         """The answer as JSON text. What the planner raises is kept, and the run is told to end."""
+        asked = json.loads(question)
+        where = ""
         try:
-            asked = json.loads(question)
             if asked["planner"] == "initial_tick_ms":
                 first = self._planner.initial_tick_ms()
-                return json.dumps({"initial_tick_ms": _time("initial_tick_ms", first)})
-            return json.dumps(_decision(self._planner.on_tick(_metrics(asked["tick"]))))
+                return json.dumps({"initial_tick_ms": _time("planner: initial_tick_ms", first)})
+            where = f"planner: at {asked['tick']['now_ms']:g} ms"
+            given = self._planner.on_tick(_metrics(asked["tick"]))
+            return json.dumps(_decision(where, given))
         except BaseException as error:  # KeyboardInterrupt of the planner, too, reaches the caller of the run
             self.failure = error
+            if where and not str(error).startswith(where):
+                _add_note(error, where)
             return '{"failed": true}'
+
+
+def _add_note(error: BaseException, note: str) -> None:
+    """Adds a line to the traceback of an error (Python 3.11 or later)."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
 
 
 def _metrics(tick: dict[str, Any]) -> dict[str, Any]:
     """The dict that planners see."""
     for pool in ("prefill_fpm_snapshots", "decode_fpm_snapshots"):
-        tick[pool] = [dict(zip(_PASS, row, strict=True)) for row in tick[pool]]
+        tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in tick[pool]]
     return tick
 
 
-def _decision(given: object) -> dict[str, Any]:
+def _decision(where: str, given: object) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise TypeError(f"planner: on_tick returned {values.show(given)}, want a dict with {', '.join(_DECISION)}")
+        raise TypeError(f"{where} on_tick returned {values.show(given)}, want a dict with {', '.join(_DECISION)}")
     known = (*_DECISION, "reason")
     if unknown := [key for key in given if key not in known]:
-        raise ValueError(
-            f"planner: on_tick returned the unknown key {values.show(unknown[0])}, want {', '.join(known)}"
-        )
+        raise ValueError(f"{where} on_tick returned the unknown key {values.show(unknown[0])}, want {', '.join(known)}")
     missing = [key for key in _DECISION if key not in given]
     if missing:
-        raise TypeError(f"planner: on_tick returned {values.show(given)}, want {', '.join(missing)} in it, too")
+        raise TypeError(f"{where} on_tick returned {values.show(given)}, want {', '.join(missing)} in it, too")
     decision: dict[str, Any] = {"next_tick_ms": None}
     if given["next_tick_ms"] is not None:
-        decision["next_tick_ms"] = _time("next_tick_ms", given["next_tick_ms"])
+        decision["next_tick_ms"] = _time(f"{where} next_tick_ms", given["next_tick_ms"])
     for key in _DECISION[:2]:
         if given[key] is not None:
-            decision[key] = values.integer(f"planner: {key}", given[key])
+            decision[key] = values.integer(f"{where} {key}", given[key])
     if given.get("reason") is not None:
-        decision["reason"] = values.text("planner: reason", given["reason"])
+        decision["reason"] = values.text(f"{where} reason", given["reason"])
     return decision
 
 
 def _time(name: str, given: object) -> float | None:
     """A time as Go takes it: None if it never comes."""
-    ms = values.number(f"planner: {name}", given)
+    ms = values.number(name, given)
     return float(ms) if math.isfinite(ms) else None

@@ -6,13 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 from dynamo._shell.bar import Bar
+from dynamo.replay.summary import format_scaling_event
 
 if TYPE_CHECKING:
     from dynamo._core import Progress
 
 
 class ProgressBar(Bar):
-    """The bar of a run, to be called with each new progress."""
+    """The bar of a run, to be called with each new progress. What a planner changes is written above it."""
 
     def __init__(self) -> None:
         super().__init__(width=40)
@@ -20,6 +21,8 @@ class ProgressBar(Bar):
 
     def __call__(self, now: Progress) -> None:
         self.show(now.done, now.total, self._describe(now) if now.total else "", now.phase)
+        for event in now.scaling_events:
+            self.print(format_scaling_event(event))
 
     def _describe(self, now: Progress) -> str:
         simulated = now.simulated_ms / 1000

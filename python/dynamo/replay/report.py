@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from dynamo.replay.requests import Requests, unknown
+from dynamo.replay.timeseries import Timeseries
 
 
 class Report(dict[str, Any]):
@@ -17,16 +18,20 @@ class Report(dict[str, Any]):
     requests: Requests
     """Per-request columns: ``report.requests["ttft_ms"]``."""
 
-    def __init__(self, metrics: Mapping[str, Any], requests: Requests) -> None:
+    timeseries: Timeseries
+    """Figures over time, if the run was given ``timeseries_step``: ``report.timeseries["waiting"]``."""
+
+    def __init__(self, metrics: Mapping[str, Any], requests: Requests, timeseries: Timeseries | None = None) -> None:
         super().__init__(metrics)
         self.requests = requests
+        self.timeseries = Timeseries(None) if timeseries is None else timeseries
 
     def __missing__(self, key: object) -> NoReturn:
         raise unknown("metric", key, self)
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
-        return Report(self, self.requests)
+        return Report(self, self.requests, self.timeseries)
 
     __copy__ = copy
 
@@ -40,4 +45,4 @@ class Report(dict[str, Any]):
         return list(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (dict(self), self.requests)
+        return Report, (dict(self), self.requests, self.timeseries)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from dynamo._core import RunResult
+    from dynamo._core import RunResult, SeriesSource
     from dynamo.replay.columns import Column
 
     TextColumn: TypeAlias = Literal["session_id", "uuid", "terminal_status", "rejection_reason", "state"]
@@ -60,7 +60,9 @@ class Requests(ReadOnlyDict[str, "Column"]):
         prefill_route_overlap_tokens, decode_route_overlap_tokens: Cached tokens that each router counted on.
     """
 
-    def __init__(self, source: RunResult | None, fetched: dict[str, Column] | None = None) -> None:
+    _MISSING = "the run has kept no rows, as it was asked to (rows=False)"
+
+    def __init__(self, source: RunResult | SeriesSource | None, fetched: dict[str, Column] | None = None) -> None:
         super().__init__()
         self._source = source
         self._fetched: dict[str, Column] = {} if fetched is None else fetched
@@ -142,12 +144,12 @@ class Requests(ReadOnlyDict[str, "Column"]):
         return frames.to_csv(self, path)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Requests, (None, dict(self))
+        return type(self), (None, dict(self))
 
     def _fetch(self, name: str) -> Column:
         source = self._source
         if source is not None and not self._names:
-            raise KeyError(f"{name}: the run has kept no rows, as it was asked to (rows=False)")
+            raise KeyError(f"{name}: {self._MISSING}")
         if source is None or name not in self._names:
             raise unknown("column", name, self._names)
         if name in source.text_columns:

@@ -32,6 +32,7 @@ _OPTIONAL: Mapping[str, Callable[[object], bool]] = {
     "rejected_requests": bool,
 }
 _FOOTER = {
+    "GPU Cost": "gpu_cost",
     "Wall Time (ms)": "wall_time_ms",
     "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
     "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
@@ -57,14 +58,14 @@ def format_report_table(report: Mapping[str, Any], *, width: int | None = None, 
 
 def format_scaling_events(events: Iterable[Mapping[str, Any]]) -> str:
     """One line for each change of the number of workers, below a heading."""
-    lines = ["", "Scaling events:"]
-    for event in events:
-        direction = "scale_up" if event["to"] > event["from"] else "scale_down"
-        reason = f"{direction}, {event['reason']}" if event["reason"] else direction
-        lines.append(
-            f"  t={event['at_ms'] / 1000:.1f}s [{event['pool']}]: {event['from']} -> {event['to']} workers ({reason})"
-        )
-    return "\n".join(lines)
+    return "\n".join(["", "Scaling events:", *map(format_scaling_event, events)])
+
+
+def format_scaling_event(event: Mapping[str, Any]) -> str:
+    """The line of a change of the number of workers."""
+    direction = "scale_up" if event["to"] > event["from"] else "scale_down"
+    reason = f"{direction}, {event['reason']}" if event["reason"] else direction
+    return f"  t={event['at_ms'] / 1000:.1f}s [{event['pool']}]: {event['from']} -> {event['to']} workers ({reason})"
 
 
 def table_cells(report: Mapping[str, Any]) -> list[list[str]]:

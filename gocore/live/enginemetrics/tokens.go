@@ -1,4 +1,4 @@
-package live
+package enginemetrics
 
 import (
 	"strconv"
@@ -16,22 +16,6 @@ type TokenCounts struct {
 	LookedUp, Cached int
 	// Prompt are the tokens of prompts whose computation has ended with a first token, Generated those of answers.
 	Prompt, Generated int
-}
-
-// countLookup counts a prompt that has been admitted for the first time.
-func (r *rank) countLookup(q *request, cached int) {
-	if r.traits.CachesPrefixes {
-		r.tokens.LookedUp += q.promptTokens
-		r.tokens.Cached += cached
-	}
-}
-
-// countTokens counts n tokens that a request gets.
-func (r *rank) countTokens(q *request, n int) {
-	if q.emitted == 0 {
-		r.tokens.Prompt += q.promptTokens
-	}
-	r.tokens.Generated += n
 }
 
 // tokenMetrics are the counters of tokens and the size of the cache, under the names that the engines use.

@@ -1,4 +1,6 @@
-package live
+// Package enginemetrics has the metrics of simulated engines under the names that the engines themselves use, for live workers and for
+// the OpenAI-compatible server.
+package enginemetrics
 
 import (
 	"strconv"
@@ -8,13 +10,11 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/plane"
 	"dynosim/gocore/worker"
 )
 
-// metrics are the metrics that the simulated engines have, under the names that they use.
-type metrics struct {
+// Metrics are those of all engines of a process that have the same arguments.
+type Metrics struct {
 	sglang               bool
 	running, waiting     *prometheus.GaugeVec
 	usage, oldUsage      *prometheus.GaugeVec
@@ -22,7 +22,7 @@ type metrics struct {
 	preemptions          *prometheus.CounterVec
 	hitRate              *prometheus.GaugeVec
 	tokens               *tokenMetrics
-	detail               plane.Detail
+	perWorker            bool // histograms
 	firstToken, gap, e2e *prometheus.HistogramVec
 	delay                prometheus.Histogram
 }
@@ -33,9 +33,10 @@ var (
 	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 )
 
-func newMetrics(r prometheus.Registerer, args engineargs.Args, detail plane.Detail) *metrics {
+// New registers the metrics. Histograms are those of each worker if perWorker is set, else those of each model.
+func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics {
 	names := worker.Traits(args).Metrics
-	m := &metrics{sglang: names == engine.SGLangMetrics, detail: detail}
+	m := &Metrics{sglang: names == engine.SGLangMetrics, perWorker: perWorker}
 	prefix, labels := args.EngineType.String()+":", []string{"model_name", "worker_id", "engine"}
 	if m.sglang {
 		labels = []string{"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
@@ -78,7 +79,7 @@ func newMetrics(r prometheus.Registerer, args engineargs.Args, detail plane.Deta
 }
 
 // values are the labels of one rank.
-func (m *metrics) values(model, workerID string, dpRank int) []string {
+func (m *Metrics) values(model, workerID string, dpRank int) []string {
 	rank := strconv.Itoa(dpRank)
 	if m.sglang {
 		return []string{model, workerID, rank, "sglang", "0", "0", "0"}
@@ -87,9 +88,9 @@ func (m *metrics) values(model, workerID string, dpRank int) []string {
 }
 
 // ofHistograms selects from the labels of a rank, or their values, those that its histograms have.
-func (m *metrics) ofHistograms(labels []string) []string {
+func (m *Metrics) ofHistograms(labels []string) []string {
 	switch {
-	case m.detail == plane.PerWorker:
+	case m.perWorker:
 		return labels
 	case m.sglang:
 		return append(labels[:1:1], labels[3:]...) // without worker_id and dp_rank
@@ -98,17 +99,17 @@ func (m *metrics) ofHistograms(labels []string) []string {
 	}
 }
 
-// rank returns the observer of one rank, and the metrics of its requests.
-func (m *metrics) rank(model, workerID string, dpRank int, args *engineargs.Args) (Observer, *requestMetrics) {
+// Rank returns what follows the load of one rank, and what measures its requests.
+func (m *Metrics) Rank(model, workerID string, dpRank int, args *engineargs.Args) (*LoadMetrics, *RequestMetrics) {
 	v := m.values(model, workerID, dpRank)
-	load := &loadMetrics{
+	load := &LoadMetrics{
 		blocks:  float64(args.NumGPUBlocks),
 		tokens:  m.tokens.rank(v, args),
 		running: m.running.WithLabelValues(v...), waiting: m.waiting.WithLabelValues(v...),
 		usage: []prometheus.Gauge{m.usage.WithLabelValues(v...)},
 	}
 	h := m.ofHistograms(v)
-	requests := &requestMetrics{
+	requests := &RequestMetrics{
 		firstToken: m.firstToken.WithLabelValues(h...), gap: m.gap.WithLabelValues(h...), e2e: m.e2e.WithLabelValues(h...),
 		delay: m.delay,
 	}
@@ -122,8 +123,18 @@ func (m *metrics) rank(model, workerID string, dpRank int, args *engineargs.Args
 	return load, requests
 }
 
-// loadMetrics show how busy an engine is; they implement [Observer].
-type loadMetrics struct {
+// Load is the load of an engine.
+type Load struct {
+	Waiting, Running int // requests
+	UsedBlocks       int // of the cache
+	Preemptions      int // so far
+	// CacheHitRate is the fraction of prompt tokens, of all requests so far, that were found in the cache.
+	CacheHitRate float64
+	Tokens       TokenCounts
+}
+
+// LoadMetrics show how busy an engine is.
+type LoadMetrics struct {
 	blocks           float64
 	running, waiting prometheus.Gauge
 	usage            []prometheus.Gauge
@@ -133,14 +144,8 @@ type loadMetrics struct {
 	tokens           *tokenCounters
 }
 
-// CacheChanged implements [Observer].
-func (*loadMetrics) CacheChanged([]blocks.Change) {}
-
-// PassEnded implements [Observer].
-func (*loadMetrics) PassEnded(engine.Work, float64) {}
-
-// LoadChanged implements [Observer].
-func (m *loadMetrics) LoadChanged(l Load) {
+// LoadChanged shows the load after a pass, or after requests were cancelled. It must not be called from two goroutines at once.
+func (m *LoadMetrics) LoadChanged(l Load) {
 	m.running.Set(float64(l.Running))
 	m.waiting.Set(float64(l.Waiting))
 	if m.preemptions != nil {
@@ -156,15 +161,15 @@ func (m *loadMetrics) LoadChanged(l Load) {
 	}
 }
 
-// requestMetrics measure the times of the tokens of requests. A nil one does nothing.
-type requestMetrics struct {
+// RequestMetrics measure the times of the tokens of requests. A nil one does nothing.
+type RequestMetrics struct {
 	firstToken, gap, e2e prometheus.Observer
 	delay                prometheus.Observer // between the simulation and the socket
 	done                 prometheus.Counter  // nil on vLLM
 }
 
-// tokens counts n tokens that are sent together after sent others.
-func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
+// Tokens counts n tokens that are sent together after sent others.
+func (m *RequestMetrics) Tokens(sent, n int, received, last, now time.Time) {
 	if m == nil {
 		return
 	}
@@ -180,14 +185,15 @@ func (m *requestMetrics) tokens(sent, n int, received, last, now time.Time) {
 	}
 }
 
-// sent records how long after their simulated time tokens were sent.
-func (m *requestMetrics) sent(lateMs float64) {
+// Sent records how long after their simulated time tokens were sent.
+func (m *RequestMetrics) Sent(lateMs float64) {
 	if m != nil {
 		m.delay.Observe(lateMs / 1000)
 	}
 }
 
-func (m *requestMetrics) finished(received time.Time) {
+// Finished counts a request whose answer is complete.
+func (m *RequestMetrics) Finished(received time.Time) {
 	if m == nil {
 		return
 	}

@@ -1,0 +1,85 @@
+// Command dynosim-serve is python -m dynamo.mocker --standalone as one binary that needs no Python: an OpenAI-compatible server with
+// simulated engines. It has the same options.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"dynosim/gocore/live/serve"
+)
+
+// Exit codes.
+const (
+	failed      = 1
+	badInput    = 2
+	interrupted = 130
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	text, err := serve.FromCommandLine(append([]string{"--standalone"}, args...), os.Environ())
+	if errors.Is(err, serve.ErrHelp) {
+		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, see docs/serve.md.\n", serve.ServerHelp())
+		return 0
+	}
+	if err != nil {
+		return report(err, badInput)
+	}
+	stop := serve.NewStop()
+	interrupt := make(chan bool, 1)
+	listen(stop, interrupt)
+	if err := serve.Run(text, stop, noSDK); err != nil {
+		if serve.Kind(err) == "failed" {
+			return report(err, failed)
+		}
+		return report(err, badInput)
+	}
+	select {
+	case <-interrupt:
+		return interrupted
+	default:
+		return 0
+	}
+}
+
+// listen lets the first signal drain the server and the second one end it.
+func listen(stop *serve.Stop, interrupt chan<- bool) {
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) { // a shell starts the background jobs of a script so: Ctrl-C is not for them
+			signal.Notify(signals, s)
+		}
+	}
+	go func() {
+		for n := 0; ; n++ {
+			if <-signals == os.Interrupt {
+				select {
+				case interrupt <- true:
+				default:
+				}
+			}
+			if n > 0 {
+				stop.Kill()
+				continue
+			}
+			fmt.Fprintln(os.Stderr, "shutting down after the requests in flight; a second signal ends them at once")
+			stop.Drain()
+		}
+	}()
+}
+
+// noSDK answers questions for the AIC SDK, which is a Python package.
+func noSDK(string) (string, error) {
+	return "", errors.New("predictions of the AIC SDK need Python: use python -m dynamo.mocker --standalone")
+}
+
+func report(err error, code int) int {
+	fmt.Fprintln(os.Stderr, "dynosim-serve: error: "+strings.TrimSpace(err.Error()))
+	return code
+}

@@ -1,0 +1,116 @@
+package journal
+
+// series is figures over time, in windows of equal length from 0 on.
+type series struct {
+	stepMs  float64
+	most    int // windows; when there are more, they get twice as long
+	windows []window
+}
+
+// window is what happened between two instants. Integrals are over milliseconds.
+type window struct {
+	waitingMs, runningMs, busyMs, blocksMs float64 // requests, requests, 0 or 1, blocks in use
+	promptTokens, reusedTokens             int64   // of first admissions
+	tokens, preemptions                    int64
+	arrivals, completions, good            int64
+	ttftMs                                 []float64
+	itl                                    histogram
+}
+
+// A series that chooses the length of its windows begins with firstStepMs and has up to mostChosen windows. One that was given
+// a length has up to mostGiven, which bounds its memory.
+const (
+	firstStepMs = 125
+	mostChosen  = 512
+	mostGiven   = 1 << 18
+)
+
+func newSeries(stepMs float64) *series {
+	if stepMs > 0 {
+		return &series{stepMs: stepMs, most: mostGiven}
+	}
+	return &series{stepMs: firstStepMs, most: mostChosen}
+}
+
+// at is the window of an instant.
+func (s *series) at(ms float64) *window {
+	for {
+		at := ms / s.stepMs
+		if at < float64(s.most) {
+			for len(s.windows) <= int(at) {
+				s.windows = append(s.windows, window{})
+			}
+			return &s.windows[int(at)]
+		}
+		s.widen()
+	}
+}
+
+// widen makes windows twice as long.
+func (s *series) widen() {
+	half := (len(s.windows) + 1) / 2
+	for i := range half {
+		joined := s.windows[2*i]
+		if 2*i+1 < len(s.windows) {
+			joined.add(&s.windows[2*i+1])
+		}
+		s.windows[i] = joined
+	}
+	clear(s.windows[half:])
+	s.windows = s.windows[:half]
+	s.stepMs *= 2
+}
+
+// add takes in what happened in another window.
+func (in *window) add(other *window) {
+	in.waitingMs += other.waitingMs
+	in.runningMs += other.runningMs
+	in.busyMs += other.busyMs
+	in.blocksMs += other.blocksMs
+	in.promptTokens += other.promptTokens
+	in.reusedTokens += other.reusedTokens
+	in.tokens += other.tokens
+	in.preemptions += other.preemptions
+	in.arrivals += other.arrivals
+	in.completions += other.completions
+	in.good += other.good
+	in.ttftMs = append(in.ttftMs, other.ttftMs...)
+	in.itl.merge(&other.itl)
+}
+
+// over calls do for each window that a time reaches into: with the length of the part that lies there, and where that part
+// begins and ends as fractions of the whole.
+func (s *series) over(fromMs, toMs float64, do func(in *window, partMs, from, to float64)) {
+	whole := toMs - fromMs
+	if whole <= 0 {
+		return
+	}
+	s.at(toMs) // so that windows keep their length below
+	for i := int(fromMs / s.stepMs); i < len(s.windows); i++ {
+		startMs := max(fromMs, float64(float64(i)*s.stepMs))
+		endMs := min(toMs, float64(float64(i+1)*s.stepMs))
+		if startMs >= toMs {
+			return
+		}
+		if endMs > startMs {
+			do(&s.windows[i], endMs-startMs, (startMs-fromMs)/whole, (endMs-fromMs)/whole)
+		}
+	}
+}
+
+// use adds a time in which a worker is busy. The number of blocks in use is taken to grow evenly.
+func (s *series) use(fromMs, toMs, before, after float64) {
+	s.over(fromMs, toMs, func(in *window, partMs, from, to float64) {
+		in.busyMs += partMs
+		middle := float64(float64(from+to) / 2)
+		in.blocksMs += float64((before + float64((after-before)*middle)) * partMs)
+	})
+}
+
+// keep adds a time in which a worker is idle and its blocks stay as they are.
+func (s *series) keep(fromMs, toMs, blocks float64) {
+	if blocks == 0 {
+		return
+	}
+	s.over(fromMs, toMs, func(in *window, partMs, _, _ float64) { in.blocksMs += float64(blocks * partMs) })
+}

@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"math"
+
+	"dynosim/gocore/engine"
+)
+
+// Table is the series as columns. For each window it has a row for the whole cluster, and then one for each worker.
+type Table struct {
+	StepMs  float64
+	Rows    int
+	columns []column
+}
+
+type column struct {
+	name   string
+	floats []float64
+	ints   []int64
+	texts  []string
+}
+
+// percents are the percentiles of latencies, and percentNames what columns call them.
+var (
+	percents     = []float64{50, 90, 99}
+	percentNames = []string{"p50", "p90", "p99"}
+)
+
+// FloatColumns, IntColumns and TextColumns are the names of columns, in the order in which they are shown: texts, whole numbers,
+// then the others.
+func FloatColumns() []string {
+	names := []string{"start_ms"}
+	for _, f := range figures {
+		names = append(names, f.name)
+	}
+	for _, latency := range []string{"ttft_", "itl_"} {
+		for _, p := range percentNames {
+			names = append(names, latency+p+"_ms")
+		}
+	}
+	return names
+}
+
+// IntColumns: see FloatColumns.
+func IntColumns() []string { return []string{"worker", "preemptions"} }
+
+// TextColumns: see FloatColumns.
+func TextColumns() []string { return []string{"pool"} }
+
+// place is what a row is about: a worker, or the cluster.
+type place struct {
+	pool   string
+	number int // -1 for the cluster
+	window
+	routerMs float64 // requests that wait in front of all workers; NaN for a worker
+	workers  int     // 1 for a worker
+	blocks   int
+	ms       float64 // length of the window
+	emits    bool
+	goods    bool // there is a service level
+}
+
+func (p *place) perSecond(n int64) float64 { return float64(n) / (p.ms / 1000) }
+
+// figures are the columns that are figures of a row. NaN stands for none.
+var figures = []struct {
+	name string
+	of   func(p *place) float64
+}{
+	{"waiting", func(p *place) float64 { return p.waitingMs / p.ms }},
+	{"router_waiting", func(p *place) float64 { return p.routerMs / p.ms }},
+	{"running", func(p *place) float64 { return p.runningMs / p.ms }},
+	{"busy", func(p *place) float64 { return p.busyMs / p.ms / float64(p.workers) }},
+	{"kv_use", func(p *place) float64 { return p.blocksMs / p.ms / float64(p.blocks) }},
+	{"hit_rate", func(p *place) float64 { return float64(p.reusedTokens) / float64(p.promptTokens) }},
+	{"prompt_tokens_per_s", func(p *place) float64 { return p.perSecond(p.promptTokens) }},
+	{"output_tokens_per_s", func(p *place) float64 { return p.ifEmits(p.perSecond(p.tokens)) }},
+	{"arrivals_per_s", func(p *place) float64 { return p.ifCluster(p.perSecond(p.arrivals)) }},
+	{"completions_per_s", func(p *place) float64 { return p.ifCluster(p.perSecond(p.completions)) }},
+	{"goodput_per_s", func(p *place) float64 {
+		if !p.goods {
+			return math.NaN()
+		}
+		return p.ifCluster(p.perSecond(p.good))
+	}},
+}
+
+func (p *place) ifCluster(x float64) float64 {
+	if p.number >= 0 {
+		return math.NaN()
+	}
+	return x
+}
+
+func (p *place) ifEmits(x float64) float64 {
+	if !p.emits {
+		return math.NaN()
+	}
+	return x
+}
+
+var poolNames = map[engine.Role]string{engine.Aggregated: "agg", engine.Prefill: "prefill", engine.Decode: "decode"}
+
+// Table returns the series of a journal that is closed, nil if it has none.
+func (j *Journal) Table() *Table {
+	if j == nil || !j.cfg.Series {
+		return nil
+	}
+	workers, totals := j.all(), j.sumOfTotals()
+	stepMs := totals.stepMs
+	for _, w := range workers {
+		stepMs = max(stepMs, w.series.stepMs)
+	}
+	totals.widenTo(stepMs)
+	for _, w := range workers {
+		w.series.widenTo(stepMs)
+	}
+	t := newTable(stepMs)
+	for i := 0; ; i++ {
+		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))
+		if lengthMs <= 0 {
+			return t
+		}
+		places := []place{{pool: "cluster", number: -1, ms: lengthMs, emits: true, goods: j.cfg.Good != nil}}
+		for _, w := range workers {
+			p := place{
+				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks, ms: lengthMs,
+				routerMs: math.NaN(), emits: w.role != engine.Prefill,
+			}
+			places = append(places, p)
+		}
+		places[0].sum(places[1:], totals.window(i))
+		for k := range places {
+			t.add(float64(float64(i)*stepMs), &places[k])
+		}
+	}
+}
+
+// sum makes the row of a cluster from those of its workers and what happens in front of them.
+func (p *place) sum(workers []place, front window) {
+	p.window, p.routerMs = front, front.waitingMs
+	p.ttftMs, p.itl = nil, histogram{}
+	for i := range workers {
+		p.window.add(&workers[i].window)
+		p.workers++
+		p.blocks += workers[i].blocks
+	}
+}
+
+// window is a window by number, which may lie behind the last one.
+func (s *series) window(i int) window {
+	if i < len(s.windows) {
+		return s.windows[i]
+	}
+	return window{}
+}
+
+func (s *series) widenTo(stepMs float64) {
+	for s.stepMs < stepMs {
+		s.widen()
+	}
+}
+
+// sumOfTotals joins what parts have counted in front of the workers.
+func (j *Journal) sumOfTotals() *series {
+	stepMs := 0.0
+	for _, part := range j.withParts() {
+		stepMs = max(stepMs, part.totals.stepMs)
+	}
+	sum := &series{stepMs: stepMs, most: j.totals.most}
+	for _, part := range j.withParts() {
+		part.totals.widenTo(stepMs)
+		for i := range part.totals.windows {
+			sum.at(float64((float64(i) + 0.5) * stepMs)).add(&part.totals.windows[i])
+		}
+	}
+	return sum
+}
+
+func newTable(stepMs float64) *Table {
+	t := &Table{StepMs: stepMs}
+	for _, name := range FloatColumns() {
+		t.columns = append(t.columns, column{name: name, floats: []float64{}})
+	}
+	for _, name := range IntColumns() {
+		t.columns = append(t.columns, column{name: name, ints: []int64{}})
+	}
+	for _, name := range TextColumns() {
+		t.columns = append(t.columns, column{name: name, texts: []string{}})
+	}
+	return t
+}
+
+// add appends a row.
+func (t *Table) add(startMs float64, p *place) {
+	floats := []float64{startMs}
+	for _, f := range figures {
+		floats = append(floats, f.of(p))
+	}
+	floats = append(floats, exactPercentiles(p.ttftMs, percents)...)
+	floats = append(floats, p.itl.percentiles(percents)...)
+	for i, x := range floats {
+		if math.IsInf(x, 0) { // no blocks
+			x = math.NaN()
+		}
+		t.columns[i].floats = append(t.columns[i].floats, x)
+	}
+	rest := t.columns[len(floats):]
+	rest[0].ints = append(rest[0].ints, int64(p.number))
+	rest[1].ints = append(rest[1].ints, p.preemptions)
+	rest[2].texts = append(rest[2].texts, p.pool)
+	t.Rows++
+}
+
+// Floats is a column of numbers, NaN for none; false if there is no such column.
+func (t *Table) Floats(name string) ([]float64, bool) {
+	c := t.find(name)
+	return c.floats, c.floats != nil
+}
+
+// Ints is a column of whole numbers, -1 for none; false if there is no such column.
+func (t *Table) Ints(name string) ([]int64, bool) {
+	c := t.find(name)
+	return c.ints, c.ints != nil
+}
+
+// Strings is a column of texts; false if there is no such column.
+func (t *Table) Strings(name string) ([]string, bool) {
+	c := t.find(name)
+	return c.texts, c.texts != nil
+}
+
+func (t *Table) find(name string) column {
+	if t != nil {
+		for _, c := range t.columns {
+			if c.name == name {
+				return c
+			}
+		}
+	}
+	return column{}
+}

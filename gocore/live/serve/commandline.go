@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dynosim/gocore/strictjson"
+)
+
+// ErrHelp is the error of a command line that asks for --help.
+var ErrHelp = errors.New("help")
+
+// FromCommandLine makes a description of command-line arguments, which have the options of python -m dynamo.mocker, and of environment
+// variables. @FILE stands for the JSON text in a file.
+func FromCommandLine(args, environment []string) (string, error) {
+	description := map[string]any{"environment": environment}
+	for len(args) > 0 {
+		name, value, given := strings.Cut(args[0], "=")
+		args = args[1:]
+		if name == "--help" || name == "-h" {
+			return "", ErrHelp
+		}
+		opt, on, err := findOption(name)
+		if err != nil {
+			return "", err
+		}
+		if _, isSwitch := opt.Type.(strictjson.Bool); isSwitch {
+			if given {
+				return "", fmt.Errorf("%s: takes no value", name)
+			}
+			description[opt.Name] = on
+			continue
+		}
+		if !given {
+			if len(args) == 0 || strings.HasPrefix(args[0], "--") {
+				return "", fmt.Errorf("%s: wants a value", name)
+			}
+			value, args = args[0], args[1:]
+		}
+		if description[opt.Name], err = opt.value(value); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(description)
+	return string(text), err
+}
+
+// findOption finds the option for a word of the command line, and for a switch whether it is turned on.
+func findOption(word string) (opt option, on bool, err error) {
+	name, found := strings.CutPrefix(word, "--")
+	if !found {
+		return opt, false, fmt.Errorf("unrecognized argument: %s", word)
+	}
+	for _, opt := range options {
+		flag := strings.ReplaceAll(opt.Name, "_", "-")
+		switch {
+		case name == flag:
+			return opt, true, nil
+		case opt.off && name == "no-"+flag:
+			return opt, false, nil
+		}
+	}
+	return opt, false, fmt.Errorf("unrecognized option: %s; --help lists all", word)
+}
+
+// value reads the value of an option.
+func (o option) value(text string) (any, error) {
+	switch o.Type.(type) {
+	case strictjson.Integer:
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, &strictjson.FieldError{Field: o.Name, Got: strconv.Quote(text), Want: o.Type.Want()}
+		}
+		return n, nil
+	case strictjson.Number, strictjson.Any:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, &strictjson.FieldError{Field: o.Name, Got: strconv.Quote(text), Want: "a number"}
+		}
+		return f, nil
+	}
+	path, isFile := strings.CutPrefix(text, "@")
+	if !isFile {
+		return text, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Name, err)
+	}
+	if !json.Valid(content) {
+		return nil, fmt.Errorf("%s: %s: no JSON; the command of the Python package reads YAML, too", o.Name, path)
+	}
+	return string(content), nil
+}
+
+// ServerHelp lists the options that a server looks at, by group.
+func ServerHelp() string {
+	var text strings.Builder
+	group := ""
+	for _, o := range options {
+		if o.Name == "standalone" || slices.Contains(vainForServer(), o.Name) {
+			continue
+		}
+		if o.group != group {
+			group = o.group
+			fmt.Fprintf(&text, "\n%s:\n", group)
+		}
+		flag := "--" + strings.ReplaceAll(o.Name, "_", "-")
+		if _, isSwitch := o.Type.(strictjson.Bool); !isSwitch {
+			flag += " VALUE"
+		}
+		help := o.text
+		if o.standIn != "" && !strings.Contains(help, "default") {
+			help += " (default: " + o.standIn + ")"
+		}
+		fmt.Fprintf(&text, "  %-36s %s\n", flag, help)
+	}
+	return text.String()
+}

@@ -1,0 +1,188 @@
+package serve
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"dynosim/gocore/server/openai"
+	"dynosim/gocore/strictjson"
+)
+
+// serverSpec describes a process with --standalone: an OpenAI-compatible server with engines of its own.
+type serverSpec struct {
+	models   []servedModel
+	address  openai.Address
+	keys     []string
+	maxQueue int
+	maxBody  int64
+	timeout  time.Duration
+	faults   *openai.Faults
+	drain    time.Duration // how long requests may take after the process was asked to end
+	log      logSpec
+	warnings []string
+}
+
+// isServer reports whether a description asks for a server.
+func isServer(text string) bool {
+	var d struct {
+		Standalone bool `json:"standalone"`
+	}
+	return json.Unmarshal([]byte(text), &d) == nil && d.Standalone
+}
+
+// parseServer reads the description of a server.
+func parseServer(text string) (*serverSpec, error) {
+	o, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	_, env, err := withDefaults(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &serverSpec{
+		log: env.logging(), maxQueue: o.Int("max_queue"), maxBody: int64(o.Int("max_body_bytes")),
+		timeout: time.Duration(o.Float("request_timeout") * 1e9), warnings: vainWithServer(o),
+	}
+	if s.drain, err = env.drainTimeout(); err != nil {
+		return nil, err
+	}
+	if err := s.parseAddress(o); err != nil {
+		return nil, err
+	}
+	if s.keys, err = parseKeys(o); err != nil {
+		return nil, err
+	}
+	if given := o.Text("inject_errors"); given != "" {
+		if s.faults, err = openai.ParseFaults(given, o.Uint("seed")); err != nil {
+			return nil, fmt.Errorf("inject_errors: %w", err)
+		}
+	}
+	s.models, err = parseModels(text, o, env)
+	for i := range s.models {
+		s.warnings = append(s.warnings, s.models[i].warnings...)
+	}
+	return s, err
+}
+
+func (s *serverSpec) parseAddress(o *strictjson.Object) error {
+	listen, err := listenHost(o)
+	if err != nil {
+		return err
+	}
+	host := cmp.Or(o.Text("http_host"), listen, loopback)
+	s.address = openai.Address{
+		Listen:      net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(o.Int("http_port"))),
+		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), MaxConnections: o.Int("max_connections"),
+	}
+	if o.Given("tls_cert") != o.Given("tls_key") {
+		return fmt.Errorf("tls_cert, tls_key: got one of them, want both or none")
+	}
+	for _, name := range []string{"tls_cert", "tls_key"} {
+		if o.Given(name) {
+			if _, err := os.Stat(o.Text(name)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parseKeys collects the keys of clients.
+func parseKeys(o *strictjson.Object) ([]string, error) {
+	keys := words(o.Text("api_key"))
+	if path := o.Text("api_key_file"); path != "" {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("api_key_file: %w", err)
+		}
+		for line := range strings.Lines(string(content)) {
+			if key := strings.TrimSpace(line); key != "" && !strings.HasPrefix(key, "#") {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(keys) == 0 && (o.Given("api_key") || o.Given("api_key_file")) {
+		return nil, fmt.Errorf("api_key, api_key_file: got no key, want at least one")
+	}
+	return keys, nil
+}
+
+// words are the items of a list with commas.
+func words(text string) (list []string) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// workersOnly are options beside those of planes that a server does not look at.
+var workersOnly = []string{
+	"endpoint", "stagger_delay", "response_replay_trace_path", "disaggregation_mode", "bootstrap_ports", "is_prefill_worker", "is_decode_worker",
+	"durable_kv_events",
+}
+
+// vainForServer are the options that have no effect on a server.
+func vainForServer() []string {
+	vain := workersOnly
+	for _, opt := range options {
+		if opt.group == planesGroup && opt.Name != "listen_host" {
+			vain = append(vain[:len(vain):len(vain)], opt.Name)
+		}
+	}
+	return vain
+}
+
+// vainWithServer warns of those that are given.
+func vainWithServer(o *strictjson.Object) (warnings []string) {
+	for _, name := range vainForServer() {
+		if o.Given(name) {
+			warnings = append(warnings, name+" has no effect with standalone")
+		}
+	}
+	return warnings
+}
+
+// vainWithoutServer warns of options that only a server looks at.
+func vainWithoutServer(o *strictjson.Object) (warnings []string) {
+	for _, opt := range options {
+		if opt.server && o.Given(opt.Name) {
+			warnings = append(warnings, opt.Name+" has no effect without standalone")
+		}
+	}
+	return warnings
+}
+
+// runServer serves until stop.
+func runServer(text string, stop *Stop, ask Ask) error {
+	spec, err := parseServer(text)
+	if err != nil {
+		return err
+	}
+	log := spec.log.open()
+	loaded, err := spec.load(stop, ask)
+	if err != nil {
+		return err
+	}
+	for _, w := range append(spec.warnings, loaded.warnings...) {
+		log.Warn(w)
+	}
+	return spec.serve(loaded, log, stop)
+}
+
+// url is the URL at which clients find a server.
+func (a *serverSpec) url(at net.Addr) string {
+	scheme := "http"
+	if a.address.Certificate != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + at.String()
+}

@@ -1,0 +1,263 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/live/enginemetrics"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/router"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/cluster"
+	"dynosim/gocore/server/deployment"
+	"dynosim/gocore/server/openai"
+	"dynosim/gocore/server/tokens"
+	"dynosim/gocore/speculation"
+	"dynosim/gocore/timing"
+)
+
+// loadedServer is what the models of a server need, loaded.
+type loadedServer struct {
+	models   []loadedModel
+	warnings []string
+}
+
+type loadedModel struct {
+	spec      *servedModel
+	pools     []inputs // with the arguments of each pool
+	tokenizer tokens.Tokenizer
+	recording *answers.Recording
+}
+
+// load reads files, and asks the AIC SDK what is needed before requests can be served.
+func (s *serverSpec) load(stop *Stop, ask Ask) (*loadedServer, error) {
+	l := &loadedServer{}
+	for i := range s.models {
+		m, err := s.models[i].load(stop, ask)
+		if err != nil {
+			return nil, err
+		}
+		for j := range m.pools {
+			l.warnings = append(l.warnings, m.pools[j].warnings...)
+		}
+		l.models = append(l.models, m)
+	}
+	return l, nil
+}
+
+func (m *servedModel) load(stop *Stop, ask Ask) (loadedModel, error) {
+	loaded := loadedModel{spec: m}
+	for _, p := range m.pools {
+		in := inputs{args: p.args}
+		if err := in.loadTiming(stop, ask); err != nil {
+			return loaded, err
+		}
+		loaded.pools = append(loaded.pools, in)
+	}
+	if m.recording != "" && m.responses == answers.Recorded {
+		file, err := os.Open(m.recording)
+		if err != nil {
+			return loaded, fmt.Errorf("response_file: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		if loaded.recording, err = answers.ReadRecording(file); err != nil {
+			return loaded, fmt.Errorf("response_file: %s: %w", m.recording, err)
+		}
+	}
+	return loaded, loaded.loadTokenizer()
+}
+
+// loadTokenizer finds the tokenizer of the model, and the size of a token's KV if transfers need it.
+func (l *loadedModel) loadTokenizer() error {
+	if l.spec.path == tokens.BuiltinBytes {
+		l.tokenizer = tokens.Bytes{}
+		return nil
+	}
+	folder, err := card.FindModel(l.spec.path, l.spec.cache)
+	if err != nil {
+		return fmt.Errorf("model_path: %w", err)
+	}
+	if l.spec.kvType != "" {
+		p := &l.pools[0]
+		if p.args.Transfer.BytesPerToken, err = card.KVBytesPerToken(folder, l.spec.kvType); err != nil {
+			p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
+		}
+	}
+	return fmt.Errorf("model_path: %s: not built yet, leave it out for %s", l.spec.path, tokens.BuiltinBytes)
+}
+
+// serve starts the models, opens the socket and waits for the end.
+func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
+	config := openai.Config{
+		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Startup: l.startup(),
+		Log: log, Registry: registry,
+	}
+	for i := range l.models {
+		m := starter.start(&l.models[i])
+		defer m.Tokenizer.Close()
+		defer m.Deployment.Close()
+		config.Models = append(config.Models, m)
+	}
+	server := openai.New(config)
+	listener, err := server.Listen(s.address)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "url", s.url(listener.Addr()), "models", len(config.Models))
+	select {
+	case <-stop.drain.Done():
+	case err = <-starter.failed:
+	case err = <-listener.Failed():
+	}
+	server.Drain()
+	if n := server.InFlight(); n > 0 && err == nil {
+		log.Info("draining", "requests", n)
+	}
+	ctx, cancel := context.WithTimeout(stop.kill, s.drain)
+	defer cancel()
+	if err != nil {
+		cancel()
+	}
+	listener.Close(ctx)
+	if err != nil {
+		return runError{err}
+	}
+	return nil
+}
+
+// serverStart starts models.
+type serverStart struct {
+	metrics  map[engineargs.EngineType]*enginemetrics.Metrics
+	registry *prometheus.Registry
+	log      *slog.Logger
+	failed   chan error
+}
+
+func (s *serverStart) start(l *loadedModel) *openai.Model {
+	last := &l.pools[len(l.pools)-1].args
+	m := &openai.Model{
+		Name: l.spec.name, Args: *last, MaxLength: l.spec.maxLength, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
+		Answers: answers.Source{
+			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
+		},
+	}
+	if r := last.Live.Reasoning; r != nil {
+		m.Answers.Thinking = r.Ratio
+	}
+	pool := last.NumGPUBlocks * last.BlockSize
+	if m.MaxLength == 0 || m.MaxLength > pool {
+		m.MaxLength = pool
+	}
+	config, loads, latencies := s.cluster(l)
+	config.Loaded = func(pool, worker int, c cluster.Load) { loads[pool][worker].LoadChanged(shownLoad(c)) }
+	m.Latencies = latencies
+	m.Deployment = deployment.Start(cluster.New(config), s.log.With("model", m.Name), func(err error) {
+		select {
+		case s.failed <- errors.New(m.Name + ": " + err.Error()):
+		default: // only the first failure is reported
+		}
+	})
+	return m
+}
+
+// cluster describes the cluster of a model, and makes the metrics of its workers.
+func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics) {
+	id := 0
+	for i := range l.pools {
+		in := &l.pools[i]
+		metrics, known := s.metrics[in.args.EngineType]
+		if !known {
+			metrics = enginemetrics.New(s.registry, in.args, false)
+			s.metrics[in.args.EngineType] = metrics
+		}
+		var shown []*enginemetrics.LoadMetrics
+		for range l.spec.pools[i].workers {
+			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(id), 0, &in.args)
+			shown, latencies = append(shown, load), requests
+			id++
+		}
+		loads = append(loads, shown)
+		c.Pools = append(c.Pools, cluster.Pool{
+			Args: in.args, Workers: l.spec.pools[i].workers, Router: l.spec.factory(in.args, i, len(l.pools)), Setup: in.setup,
+		})
+	}
+	t := l.pools[0].args.Transfer
+	c.Transfer = handoff.Transfer{BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs}
+	if t.DestinationMissing {
+		c.Transfer.Mode = handoff.DestinationMissing
+	}
+	return c, loads, latencies
+}
+
+func shownLoad(c cluster.Load) enginemetrics.Load {
+	l := enginemetrics.Load{
+		Waiting: c.Waiting, Running: c.Running, UsedBlocks: c.UsedBlocks, Preemptions: c.Preemptions,
+		Tokens: enginemetrics.TokenCounts{LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated},
+	}
+	if c.LookedUp > 0 {
+		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)
+	}
+	return l
+}
+
+// setup is what the engine of a worker gets besides its arguments.
+func (in *inputs) setup(worker int) engine.Setup {
+	s := engine.Setup{Model: in.timing, Role: in.args.Role}
+	if in.predict != nil {
+		s.Model = timing.NewAsked(1, in.predict)
+	}
+	if in.args.Drafts > 0 {
+		rates, _ := speculation.ParseRates(in.args.AcceptRates, in.args.Drafts) // they have been checked
+		s.Drafts = speculation.New(rates, in.args.DraftSeed+uint64(worker))
+	}
+	return s
+}
+
+// factory makes the router of a pool.
+func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Factory {
+	rng := rand.New(rand.NewPCG(m.router.Seed, uint64(pool)))
+	switch m.routing {
+	case "random":
+		return func(workers int) router.Router { return router.NewRandom(workers, rng) }
+	case "kv":
+		config, stage := m.router, ""
+		switch {
+		case pools == 2 && pool == 0:
+			config, stage = config.PrefillStage(), engine.Prefill.String()
+		case pools == 2:
+			config, stage = config.DecodeStage(), engine.Decode.String()
+		}
+		return func(workers int) router.Router {
+			return router.New(router.Options{
+				Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rng, Stage: stage,
+			})
+		}
+	default:
+		return nil
+	}
+}
+
+// startup is how long the slowest worker takes to start.
+func (l *loadedServer) startup() (longest time.Duration) {
+	for i := range l.models {
+		for j := range l.models[i].pools {
+			longest = max(longest, time.Duration(l.models[i].pools[j].args.StartupSeconds*1e9))
+		}
+	}
+	return longest
+}

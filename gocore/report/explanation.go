@@ -1,0 +1,206 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// partDocs says what the parts are; docs/reference/report.md is generated from it.
+var partDocs = [numParts]string{
+	RouterWait:   "until a router has chosen a worker for it",
+	WorkerWait:   "on a worker, until the first pass that it takes part in",
+	OwnPrompt:    "computing its own prompt",
+	OtherPrompts: "others' prompts in the passes in which it computes its own",
+	Preempted:    "after it has lost its KV, until it takes part in a pass again",
+	Recompute:    "computing tokens again that it had computed before",
+	KVWait:       "two pools: for room on the decode worker, and for that worker to take over the KV",
+	KVTransfer:   "two pools: while its KV moves",
+	Decode:       "the decode part of the passes that it takes part in",
+	DecodeSlowed: "others' prompts in passes while it decodes",
+	Host:         "host time: `step_overhead_us`, `seq_overhead_us`, `request_overhead_us`",
+}
+
+// partColumns are the keys that rows have besides if latencies were divided.
+var partColumns = makePartColumns()
+
+func makePartColumns() (all []column) {
+	for _, l := range dividedLatencies {
+		for part, name := range partNames {
+			all = append(all, column{
+				name: l.prefix + "_" + name + "_ms",
+				doc:  "Part of `" + l.name + "`: " + partDocs[part] + ".",
+				float: func(rows *Rows, turn int32, r *record) float64 {
+					q := &rows.c.attribution.requests[turn]
+					if !r.counts() || math.IsNaN(l.whole(q)) {
+						return math.NaN()
+					}
+					return l.of(q)[part]
+				},
+			})
+		}
+	}
+	return all
+}
+
+// dividedLatency is a latency that is divided among parts.
+type dividedLatency struct {
+	name, prefix string // of the report's group, of columns
+	whole        func(*spent) float64
+	of           func(*spent) *shares
+}
+
+var dividedLatencies = []dividedLatency{
+	{"ttft_ms", "ttft", func(q *spent) float64 { return q.ttftMs }, func(q *spent) *shares { return &q.first }},
+	{"e2e_latency_ms", "e2e", func(q *spent) float64 { return q.e2eMs }, func(q *spent) *shares { return &q.parts }},
+}
+
+// Explanation is where the latencies of a run come from.
+type Explanation struct {
+	Requests  int // that count
+	Latencies []Explained
+}
+
+// Explained is where one kind of latency comes from.
+type Explained struct {
+	Name string // the report's group
+	// Split divides statistics of the latency: its parts add up to the statistic.
+	Split []Split
+	// Parts are the statistics of each part by itself, in the order of PartNames.
+	Parts [][]Value
+}
+
+// Split is a statistic of a latency and its parts, in the order of PartNames.
+type Split struct {
+	Statistic string
+	WholeMs   float64
+	PartsMs   [numParts]float64
+}
+
+// nearRank is how far from a percentile's rank requests are that say where it comes from, relative to all requests.
+const nearRank = 0.005
+
+// Explain says where the latencies come from, nil if they were not divided. It must be called after Summarise.
+func (c *Collector) Explain() *Explanation {
+	if c.attribution == nil {
+		return nil
+	}
+	e := &Explanation{}
+	for _, l := range dividedLatencies {
+		e.Latencies = append(e.Latencies, c.attribution.explain(l))
+	}
+	for i := range c.attribution.requests {
+		if !math.IsNaN(c.attribution.requests[i].ttftMs) {
+			e.Requests++
+		}
+	}
+	return e
+}
+
+// ranked is a request and its latency.
+type ranked struct {
+	wholeMs float64
+	index   int
+	request *spent
+}
+
+func (a *attribution) explain(l dividedLatency) Explained {
+	var sorted []ranked
+	for i := range a.requests {
+		if q := &a.requests[i]; !math.IsNaN(l.whole(q)) {
+			sorted = append(sorted, ranked{l.whole(q), i, q})
+		}
+	}
+	values := make([]float64, len(sorted))
+	e := Explained{Name: l.name}
+	for part := range partNames {
+		for i, r := range sorted {
+			values[i] = l.of(r.request)[part]
+		}
+		s := &summary{}
+		for i, v := range unsortedStatistics(values) {
+			s.float(statNames[i], v)
+		}
+		e.Parts = append(e.Parts, s.values)
+	}
+	slices.SortFunc(sorted, func(x, y ranked) int { return cmp.Or(cmp.Compare(x.wholeMs, y.wholeMs), x.index-y.index) })
+	e.Split = l.splits(sorted)
+	return e
+}
+
+// splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes from is
+// told by all requests near that one, as a single one may be an exception.
+func (l dividedLatency) splits(sorted []ranked) (all []Split) {
+	n := len(sorted)
+	if n == 0 {
+		return nil
+	}
+	wholes := make([]float64, n)
+	for i, r := range sorted {
+		wholes[i] = r.wholeMs
+	}
+	found := statistics(wholes)
+	all = append(all, l.split(statNames[0], found[0], sorted))
+	near := int(math.Round(float64(n) * nearRank))
+	for i, percent := range percents {
+		rank := int(rankOf(percent, int64(n)))
+		band := sorted[max(0, rank-near):min(n, rank+near+1)]
+		all = append(all, l.split(statNames[3+i], found[3+i], band))
+	}
+	return all
+}
+
+// split divides whole in the proportion in which the latencies of some requests are divided.
+func (l dividedLatency) split(statistic string, whole float64, requests []ranked) Split {
+	s := Split{Statistic: statistic, WholeMs: whole}
+	sum := 0.0
+	for _, r := range requests {
+		for part, ms := range l.of(r.request) {
+			s.PartsMs[part] += ms
+		}
+		sum += r.wholeMs
+	}
+	if sum == 0 {
+		return s
+	}
+	parts := shares(s.PartsMs)
+	for part := range parts {
+		parts[part] *= whole / sum
+	}
+	parts.fit(whole)
+	s.PartsMs = parts
+	return s
+}
+
+// AppendJSON appends the explanation as a JSON object:
+//
+//	{"requests": 400, "ttft_ms": {"split": {"mean": {"total": 10.5, "router_wait": 0.0, ...}, "median": ...},
+//	 "parts": {"router_wait": {"mean": 0.0, ...}, ...}}, "e2e_latency_ms": ...}
+func (e *Explanation) AppendJSON(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"requests":`...), int64(e.Requests), 10)
+	for _, l := range e.Latencies {
+		dst = append(dst, `,"`+l.Name+`":{"split":{`...)
+		for i, s := range l.Split {
+			values := []Value{{Key: "total", Float: s.WholeMs}}
+			for part, ms := range s.PartsMs {
+				values = append(values, Value{Key: partNames[part], Float: ms})
+			}
+			dst = appendMember(dst, i, s.Statistic, values)
+		}
+		dst = append(dst, `},"parts":{`...)
+		for part, values := range l.Parts {
+			dst = appendMember(dst, part, partNames[part], values)
+		}
+		dst = append(dst, `}}`...)
+	}
+	return append(dst, '}')
+}
+
+// appendMember appends the member of an object with this number.
+func appendMember(dst []byte, number int, name string, values []Value) []byte {
+	if number > 0 {
+		dst = append(dst, ',')
+	}
+	return AppendJSON(append(dst, `"`+name+`":`...), values)
+}

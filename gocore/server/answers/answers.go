@@ -1,0 +1,202 @@
+// Package answers decides what a model says. An answer is known when its request arrives: what remains is when its tokens come.
+package answers
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"dynosim/gocore/server/tokens"
+)
+
+// Mode is where answers come from.
+type Mode int
+
+// The modes.
+const (
+	Random   Mode = iota // made up
+	Echo                 // what the client has said
+	Recorded             // from a file, made up where it has none
+)
+
+// Source decides the answers of one model.
+type Source struct {
+	Mode      Mode
+	Tokenizer tokens.Tokenizer
+	Seed      uint64
+	Recorded  *Recording // for that mode
+	// Standard is the number of tokens of an answer that is made up for a request that names none.
+	Standard int
+	// Thinking is the fraction of each answer of a chat that is reasoning, with its two marks.
+	Thinking float64
+}
+
+// Question is what an answer follows from.
+type Question struct {
+	Said   string   // the last message of the client, or the prompt
+	Prompt []uint32 // all of it
+	Seed   uint64   // of the request
+	Choice int      // which of several answers to the same question this is
+	Most   int      // tokens at most; Limited says whether the client has asked for this number
+	// Limited tells that the client has named the number of tokens.
+	Limited bool
+	Fewest  int // tokens that are generated even if a stop sequence comes earlier
+	Stop    []string
+	// StopTokens end an answer, unless they come too early; so does the end of a text unless IgnoreEnd.
+	StopTokens []uint32
+	IgnoreEnd  bool
+	Reasoning  bool // whether the answer may begin with reasoning
+}
+
+// Answer is what a model says to one request.
+type Answer struct {
+	tokens.Spoken
+	// Visible is the length of the text that the client sees: a stop sequence is left out.
+	Visible int
+	Finish  string // "stop" or "length"
+	// StopReason is the stop sequence or the token that has ended the answer, nil for none.
+	StopReason any
+	// Thought is the number of leading tokens that are reasoning, with the two marks.
+	Thought int
+}
+
+// Decide returns the answer to a question.
+func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
+	spoken, whole, err := s.speak(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Spoken: spoken, Finish: "length"}
+	if whole {
+		a.Finish = "stop"
+	}
+	a.Visible = len(a.Text)
+	if q.Reasoning {
+		a.Thought = thought(len(a.Tokens), s.Thinking)
+	}
+	a.stop(q)
+	return a, nil
+}
+
+// speak returns the text of an answer before stop conditions. whole tells that the model has said all that it wanted to.
+func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, whole bool, err error) {
+	text, found := "", false
+	switch s.Mode {
+	case Echo:
+		text, found = q.Said, true
+	case Recorded:
+		text, found = s.Recorded.find(q.Said)
+	}
+	if found {
+		if spoken, err = s.Tokenizer.Answer(ctx, text); err != nil {
+			return spoken, false, err
+		}
+	}
+	if len(spoken.Tokens) == 0 {
+		n := q.Most
+		if !q.Limited {
+			n = min(n, max(s.Standard, q.Fewest))
+		}
+		return s.Tokenizer.Draw(n, s.draw(q)), !q.Limited && !q.IgnoreEnd, nil
+	}
+	if fewest := min(q.Fewest, q.Most); len(spoken.Tokens) < fewest {
+		spoken = spoken.Repeat(fewest)
+	}
+	if q.IgnoreEnd && q.Limited {
+		return spoken.Repeat(q.Most), false, nil
+	}
+	return spoken.Cut(q.Most), len(spoken.Tokens) <= q.Most, nil
+}
+
+// draw is the seed of an answer that is made up: equal questions get equal answers.
+func (s *Source) draw(q *Question) uint64 {
+	h := xxh3.New()
+	var word [4]byte
+	for _, token := range q.Prompt {
+		word[0], word[1], word[2], word[3] = byte(token), byte(token>>8), byte(token>>16), byte(token>>24)
+		_, _ = h.Write(word[:])
+	}
+	return rand.NewPCG(s.Seed^h.Sum64(), q.Seed+uint64(q.Choice)<<32).Uint64()
+}
+
+// thought is the number of tokens, of length in all, that are reasoning with its two marks:
+//
+//	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
+func thought(length int, ratio float64) int {
+	n := int(math.Floor(float64(length) * ratio))
+	if length < 2 || n <= 0 {
+		return 0
+	}
+	return min(max(n, 2), length)
+}
+
+// stop ends the answer at the first stop sequence or stop token that does not come too early.
+func (a *Answer) stop(q *Question) {
+	end, visible := len(a.Tokens), a.Visible
+	for _, sequence := range q.Stop {
+		if n, at := a.findStop(sequence, q.Fewest); n < end || n == end && at < visible && n > 0 {
+			end, visible, a.Finish, a.StopReason = n, at, "stop", sequence
+		}
+	}
+	for i := max(q.Fewest-1, 0); i < end && len(q.StopTokens) > 0; i++ {
+		for _, token := range q.StopTokens {
+			if a.Tokens[i] == token {
+				before := 0
+				if i > 0 {
+					before = int(a.Ends[i-1])
+				}
+				end, visible, a.Finish, a.StopReason = i+1, before, "stop", token
+				break
+			}
+		}
+	}
+	a.Spoken = a.Cut(end)
+	a.Visible = min(visible, len(a.Text))
+}
+
+// findStop returns the number of tokens with which a stop sequence is complete, and where in the text it begins. It looks for it
+// after the reasoning, and it is complete with the token number fewest at the earliest. Without one it returns more than all tokens.
+func (a *Answer) findStop(sequence string, fewest int) (tokenCount, at int) {
+	from := 0
+	if a.Thought > 0 {
+		from = int(a.Ends[a.Thought-1])
+	}
+	for sequence != "" {
+		i := strings.Index(a.Text[from:], sequence)
+		if i < 0 {
+			break
+		}
+		at = from + i
+		n := a.tokensFor(at + len(sequence))
+		if n >= fewest {
+			return n, at
+		}
+		from = at + 1
+	}
+	return len(a.Tokens) + 1, len(a.Text)
+}
+
+// tokensFor is the number of tokens with which so much of the text is known.
+func (a *Answer) tokensFor(length int) int {
+	low, high := 0, len(a.Ends)
+	for low < high {
+		middle := (low + high) / 2
+		if int(a.Ends[middle]) >= length {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low + 1
+}
+
+// Reasoning says where in the text the reasoning is, without its two marks; speech is where the text after it begins.
+func (a *Answer) Reasoning() (begins, ends, speech int) {
+	if a.Thought == 0 {
+		return 0, 0, 0
+	}
+	return int(a.Ends[0]), int(a.Ends[max(a.Thought-2, 0)]), int(a.Ends[a.Thought-1])
+}

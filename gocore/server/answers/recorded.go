@@ -1,0 +1,87 @@
+package answers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Recording has answers by the beginning of what a client says.
+type Recording struct {
+	prompts []string // sorted
+	answers map[string]string
+}
+
+// maxLine is the longest line of a recording, in bytes.
+const maxLine = 64 << 20
+
+// ReadRecording reads a JSON object from each line, with the members "prompt" and "response". Other members are ignored. An answer is
+// given to everything that begins with its prompt; the longest prompt wins.
+func ReadRecording(from io.Reader) (*Recording, error) {
+	r := &Recording{answers: map[string]string{}}
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var row struct {
+			Prompt   *string `json:"prompt"`
+			Response *string `json:"response"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		switch {
+		case row.Prompt == nil:
+			return nil, fmt.Errorf("line %d: prompt: missing, want the beginning of what the client says", n)
+		case row.Response == nil || *row.Response == "":
+			return nil, fmt.Errorf("line %d: response: missing, want the text of the answer", n)
+		}
+		if _, twice := r.answers[*row.Prompt]; twice {
+			return nil, fmt.Errorf("line %d: prompt: %.40q has an answer in an earlier line", n, *row.Prompt)
+		}
+		r.answers[*row.Prompt] = *row.Response
+		r.prompts = append(r.prompts, *row.Prompt)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(r.prompts) == 0 {
+		return nil, fmt.Errorf("no line has an answer")
+	}
+	sort.Strings(r.prompts)
+	return r, nil
+}
+
+// find returns the answer of the longest prompt with which a text begins. Of the prompts that are not greater than the text, those that
+// it begins with share more with it the greater they are; the search goes down from the greatest to what the two have in common.
+func (r *Recording) find(said string) (answer string, found bool) {
+	for text := said; ; {
+		i := sort.SearchStrings(r.prompts, text)
+		if i < len(r.prompts) && r.prompts[i] == text {
+			return r.answers[text], true
+		}
+		if i == 0 {
+			return "", false
+		}
+		candidate := r.prompts[i-1]
+		if strings.HasPrefix(said, candidate) {
+			return r.answers[candidate], true
+		}
+		text = candidate[:common(candidate, text)]
+	}
+}
+
+// common is the length of the common beginning of two texts.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

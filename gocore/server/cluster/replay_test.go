@@ -1,0 +1,307 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/replay"
+	"dynosim/gocore/router"
+	"dynosim/gocore/workload"
+)
+
+// deployment is the same deployment for a replay and for a cluster.
+type deployment struct {
+	name              string
+	aggregated        string // engine arguments, "" for two pools
+	prefill, decode   string
+	workers, decoders int
+	kv                bool
+	config            string // of the router
+}
+
+var deployments = []deployment{
+	{name: "one worker", aggregated: `{"block_size":16,"num_gpu_blocks":600,"max_num_batched_tokens":512}`, workers: 1},
+	{name: "in turn", aggregated: `{"block_size":16,"num_gpu_blocks":300,"max_num_seqs":8}`, workers: 3},
+	{name: "kv", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`},
+	{name: "kv, queueing", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":4}`, workers: 2, kv: true, config: `{"router_queue_threshold":0.1}`},
+	{name: "sglang", aggregated: `{"engine_type":"sglang","block_size":1,"num_gpu_blocks":8000}`, workers: 2, kv: true, config: `{}`},
+	{name: "trtllm", aggregated: `{"engine_type":"trtllm","block_size":16,"num_gpu_blocks":500}`, workers: 2},
+	{
+		name: "two pools", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":600}`, workers: 2, decoders: 2,
+	},
+	{
+		name: "two pools, kv", prefill: `{"worker_type":"prefill","block_size":16,"num_gpu_blocks":400,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		decode: `{"worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 3, decoders: 2, kv: true, config: `{}`,
+	},
+	{
+		name: "two pools, sglang", prefill: `{"engine_type":"sglang","worker_type":"prefill","block_size":1,"num_gpu_blocks":9000}`,
+		decode: `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2, decoders: 2,
+	},
+}
+
+func parsed(t *testing.T, text string) engineargs.Args {
+	t.Helper()
+	args, _, err := engineargs.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+// routers makes the router of a pool; each run gets its own generator.
+func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory {
+	if !d.kv {
+		return nil
+	}
+	config, _, err := router.ParseConfig(d.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch args.Role {
+	case engine.Prefill:
+		config = config.PrefillStage()
+	case engine.Decode:
+		config = config.DecodeStage()
+	}
+	return func(workers int) router.Router {
+		return router.New(router.Options{
+			Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+			Rand: rand.New(rand.NewPCG(7, 7)),
+		})
+	}
+}
+
+// pools describes the cluster.
+func (d *deployment) pools(t *testing.T) (c Config) {
+	add := func(text string, workers int) {
+		args := parsed(t, text)
+		c.Pools = append(c.Pools, Pool{
+			Args: args, Workers: workers, Router: d.routers(t, args), Setup: func(int) engine.Setup { return engine.Setup{Role: args.Role} },
+		})
+	}
+	if d.aggregated != "" {
+		add(d.aggregated, d.workers)
+		return c
+	}
+	add(d.prefill, d.workers)
+	add(d.decode, d.decoders)
+	a := c.Pools[0].Args.Transfer
+	c.Transfer = handoff.Transfer{BytesPerToken: a.BytesPerToken, BandwidthGBs: a.BandwidthGBs}
+	return c
+}
+
+// replayed runs the workload offline, and returns the times of the first and the last token of each request.
+func (d *deployment) replayed(t *testing.T, w *workload.Workload) (first, last []float64) {
+	c := d.pools(t)
+	cfg := replay.Config{Args: c.Pools[0].Args, Workers: d.workers, Router: c.Pools[0].Router, Workload: w, MaxSimTimeMs: math.Inf(1)}
+	if d.aggregated == "" {
+		cfg.Disagg = &replay.DisaggConfig{
+			Prefill: c.Pools[0].Args, Decode: c.Pools[1].Args, PrefillWorkers: d.workers, DecodeWorkers: d.decoders, Transfer: c.Transfer,
+			PrefillRouter: c.Pools[0].Router, DecodeRouter: c.Pools[1].Router,
+		}
+	}
+	outcome, err := replay.Run(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := outcome.Collector.Rows(w)
+	first, _ = rows.Floats("first_token_ms")
+	last, _ = rows.Floats("last_token_ms")
+	return first, last
+}
+
+// record remembers what a request hears.
+type record struct {
+	first, last float64
+	tokens      int
+	reason      string
+	ended       int
+}
+
+func (r *record) Admitted(int, float64) {}
+
+func (r *record) Emitted(n int, atMs float64) {
+	if r.tokens == 0 {
+		r.first = atMs
+	}
+	r.tokens += n
+	r.last = atMs
+}
+
+func (r *record) Ended(reason string, _ float64) {
+	r.ended++
+	r.reason = reason
+}
+
+func conversations(t *testing.T, blockSize int) *workload.Workload {
+	t.Helper()
+	w, err := workload.Synthetic(workload.SyntheticSpec{
+		InputTokens: 700, OutputTokens: 40, RequestCount: 120, TurnsPerSession: 1, ArrivalIntervalMs: 7.37, SharedPrefixRatio: 0.5, NumPrefixGroups: 6,
+		EngineBlockSize: blockSize,
+	})
+	if err == nil {
+		err = w.Schedule(false, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// request makes a request of a turn, whose blocks are named by those of the workload.
+func requestOf(turn *workload.Turn, blockSize int, sink Sink) *Request {
+	r := &Request{PromptTokens: turn.InputTokens, OutputTokens: turn.OutputTokens, Sink: sink}
+	for i := range turn.InputTokens / blockSize {
+		var key Key
+		binary.LittleEndian.PutUint64(key[:], uint64(turn.Prompt.Block(i))+1)
+		r.Keys = append(r.Keys, key)
+	}
+	return r
+}
+
+// TestEqualsReplay: requests that arrive as those of a replay get their tokens at the same times, to the last bit.
+func TestEqualsReplay(t *testing.T) {
+	for _, d := range deployments {
+		t.Run(d.name, func(t *testing.T) {
+			config := d.pools(t)
+			blockSize := config.Pools[0].Args.BlockSize
+			w := conversations(t, blockSize)
+			first, last := d.replayed(t, w)
+			c := New(config)
+			driver := workload.NewDriver(w, 0)
+			records := make([]record, w.Len())
+			for driver.Unreleased() > 0 {
+				next, _ := driver.NextMs()
+				turn, atMs, ok := driver.Next(next)
+				if !ok {
+					t.Fatal("no request is due")
+				}
+				if err := c.Step(atMs, []*Request{requestOf(driver.Turn(turn), blockSize, &records[turn])}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			drain(t, c)
+			for i := range records {
+				r := &records[i]
+				if r.reason != "" || r.ended != 1 || r.first != first[i] || r.last != last[i] || r.tokens != w.Turns[i].OutputTokens {
+					t.Fatalf("request %d: got %+v, want first %v, last %v, %d tokens", i, *r, first[i], last[i], w.Turns[i].OutputTokens)
+				}
+			}
+			checkEmpty(t, c)
+		})
+	}
+}
+
+// drain lets everything happen that is left.
+func drain(t *testing.T, c *Cluster) {
+	t.Helper()
+	for c.Requests() > 0 {
+		next, ok := c.NextMs()
+		if !ok {
+			t.Fatalf("%d requests are left, and nothing will happen", c.Requests())
+		}
+		if err := c.Step(next, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkEmpty checks that nothing is held when all requests are over, and that only cached blocks have names.
+func checkEmpty(t *testing.T, c *Cluster) {
+	t.Helper()
+	cached := 0
+	for i := range c.pools {
+		for j := range c.pools[i].workers {
+			w := &c.pools[i].workers[j]
+			cached += len(w.cached)
+			waiting, running, used := w.reporter.Load()
+			if waiting != 0 || running != 0 || used != 0 && c.config.Pools[i].Args.EngineType != engineargs.SGLang {
+				t.Errorf("pool %d, worker %d: %d wait, %d run, %d blocks are in use", i, j, waiting, running, used)
+			}
+			if w.emitting.Len() != 0 {
+				t.Errorf("pool %d, worker %d: %d requests emit", i, j, w.emitting.Len())
+			}
+		}
+	}
+	holders := 0
+	for _, b := range c.names.blocks {
+		holders += int(b.holders)
+	}
+	for i := range c.pools {
+		for j := range c.pools[i].workers {
+			for _, blocks := range c.pools[i].workers[j].named {
+				holders -= len(blocks)
+			}
+		}
+	}
+	if holders != 0 || len(c.names.blocks) > cached+holdersOf(c) {
+		t.Errorf("%d blocks are held, %d have names, %d are cached", holders, len(c.names.blocks), cached)
+	}
+}
+
+// holdersOf is the number of blocks that keep their names until the next events of a worker.
+func holdersOf(c *Cluster) (n int) {
+	for i := range c.pools {
+		for j := range c.pools[i].workers {
+			for _, blocks := range c.pools[i].workers[j].named {
+				n += len(blocks)
+			}
+		}
+	}
+	return n
+}
+
+// TestCancel cancels random requests at random times: the others get all their tokens, and nothing is left behind.
+func TestCancel(t *testing.T) {
+	for _, d := range deployments {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprint(d.name, seed), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				config := d.pools(t)
+				blockSize := config.Pools[0].Args.BlockSize
+				w := conversations(t, blockSize)
+				c := New(config)
+				driver := workload.NewDriver(w, 0)
+				records, requests := make([]record, w.Len()), make([]*Request, w.Len())
+				gone := map[int]int{} // tokens that they had
+				for driver.Unreleased() > 0 {
+					next, _ := driver.NextMs()
+					turn, atMs, _ := driver.Next(next)
+					requests[turn] = requestOf(driver.Turn(turn), blockSize, &records[turn])
+					var cancels []*Request
+					if i := rng.IntN(int(turn) + 1); rng.IntN(2) == 0 {
+						cancels = append(cancels, requests[i])
+					}
+					if err := c.Step(atMs, []*Request{requests[turn]}, cancels); err != nil {
+						t.Fatal(err)
+					}
+					for _, r := range cancels {
+						for i := range requests {
+							if requests[i] == r && records[i].ended == 0 {
+								gone[i] = records[i].tokens
+							}
+						}
+					}
+				}
+				drain(t, c)
+				for i := range records {
+					tokens, cancelled := gone[i]
+					switch r := &records[i]; {
+					case cancelled && (r.ended != 0 || r.tokens != tokens):
+						t.Errorf("request %d was cancelled after %d tokens: %+v", i, tokens, *r)
+					case !cancelled && (r.ended != 1 || r.reason != "" || r.tokens != w.Turns[i].OutputTokens):
+						t.Errorf("request %d: %+v", i, *r)
+					}
+				}
+				checkEmpty(t, c)
+			})
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package openai
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/cluster"
+	"dynosim/gocore/server/deployment"
+)
+
+// generation is the answering of one request: one or more choices, which all are calls of one deployment.
+type generation struct {
+	server   *Server
+	target   target
+	id       string
+	created  int64
+	received time.Time
+	choices  []*choice
+	wake     chan struct{} // one of the calls has come further
+	prompt   int           // tokens of all prompts
+	shape    shape
+	injected *injected // faults on purpose, nil for none
+	stream   bool
+	usage    bool // a stream ends with the numbers of tokens
+	running  bool // and has them in each part
+}
+
+// choice is one answer.
+type choice struct {
+	index  int
+	prompt int // tokens
+	lead   string
+	answer answers.Answer
+	call   *deployment.Call
+	sent   int // tokens
+	seen   int // of the visible text
+	last   time.Time
+	begun  bool // the client has got a part
+	over   bool // the client has got all
+}
+
+// question is what a client asks of one prompt.
+type question struct {
+	tokens []uint32
+	said   string
+	lead   string // text in front of the answer
+}
+
+// newGeneration decides the answers to a request. most is the number of tokens that the client asks for, nil for none.
+func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, chat bool) (*generation, error) {
+	g := &generation{
+		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
+		injected: injectedInto(ctx), stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
+	}
+	g.running = g.usage && r.StreamOptions.ContinuousUsage
+	for i := range questions {
+		q := &questions[i]
+		g.prompt += len(q.tokens)
+		for range r.choices() {
+			c, err := g.newChoice(ctx, r, q, most, chat)
+			if err != nil {
+				return nil, err
+			}
+			g.choices = append(g.choices, c)
+		}
+	}
+	return g, nil
+}
+
+// newChoice decides one answer.
+func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, most *int, chat bool) (*choice, error) {
+	m := g.target.model
+	room, err := m.room(len(q.tokens), most, r.MinTokens)
+	if err != nil {
+		return nil, err
+	}
+	c := &choice{index: len(g.choices), prompt: len(q.tokens), lead: q.lead}
+	ask := answers.Question{
+		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: most != nil, Fewest: r.MinTokens, Stop: r.Stop,
+		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: chat,
+	}
+	if c.answer, err = m.Answers.Decide(ctx, &ask); err != nil {
+		return nil, err
+	}
+	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
+	c.call = deployment.NewCall(cluster.Request{
+		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
+		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
+	}, g.wake)
+	return c, nil
+}
+
+// room is the largest number of tokens that an answer may have. most is what the client asks for, nil for nothing.
+func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
+	room := m.MaxLength - prompt
+	switch {
+	case prompt == 0:
+		return 0, badRequest("prompt", "has no tokens, want at least one")
+	case room < 1:
+		return 0, tooLong("", "This model's maximum context length is %d tokens. However, your prompt has %d tokens. Please shorten it.", m.MaxLength, prompt)
+	case most != nil && *most > room:
+		return 0, tooLong("max_tokens", "This model's maximum context length is %d tokens. However, you requested %d tokens (%d in the prompt, %d in the answer).",
+			m.MaxLength, prompt+*most, prompt, *most)
+	}
+	limit := room
+	if most != nil {
+		limit = *most
+	}
+	if fewest > limit {
+		return 0, badRequest("min_tokens", "got %d, want at most %d, the number of tokens that the answer may have", fewest, limit)
+	}
+	return min(limit, m.Args.Output(prompt, min(limit, math.MaxInt32))), nil
+}
+
+// submit begins all calls. It is all or nothing.
+func (g *generation) submit() error {
+	d := g.target.model.Deployment
+	if limit := g.server.config.MaxQueue; limit > 0 && d.Waiting() >= limit {
+		return g.server.overloaded(d.Waiting())
+	}
+	for i, c := range g.choices {
+		g.target.adapter.enter(c.call)
+		if !d.Submit(c.call) {
+			g.abandon(g.choices[:i])
+			return unavailable("the engines have ended")
+		}
+	}
+	return nil
+}
+
+// abandon gives up calls that are not over, which frees their blocks.
+func (g *generation) abandon(choices []*choice) {
+	for _, c := range choices {
+		g.target.adapter.leave(c.call)
+		if !c.over {
+			c.call.Cancel()
+		}
+	}
+}
+
+// answer serves the request of which the generation was made, streamed or not.
+func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
+	if err := g.submit(); err != nil {
+		return err
+	}
+	defer func() { g.abandon(g.choices) }()
+	defer g.server.metrics.enter(g)()
+	var into output
+	if g.stream {
+		into = newEventStream(w, g)
+	} else {
+		into = &document{w: w, g: g}
+	}
+	if err := g.follow(ctx, into); err != nil {
+		return into.fail(err)
+	}
+	return into.finish()
+}
+
+// output is where the parts of answers go.
+type output interface {
+	// part takes the tokens from..to-1 of a choice, with which its answer may be complete.
+	part(c *choice, from, to int)
+	// flush sends what has been taken.
+	flush() error
+	// fail ends the answer with an error, if none is on its way yet; else it returns the error.
+	fail(error) error
+	finish() error
+}
+
+// follow hands on the tokens of all choices as they are released. It returns an error if one of them fails or the client goes away.
+func (g *generation) follow(ctx context.Context, into output) error {
+	for left := len(g.choices); left > 0; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.wake:
+		}
+		var due time.Time
+		for _, c := range g.choices {
+			failure := c.call.Failure() // before the tokens: none come after it
+			if released := c.call.Released(); released > c.sent {
+				due = c.call.DueAt()
+				g.take(c, released, into)
+				if c.over {
+					left--
+				}
+			} else if failure != nil && !c.over {
+				return asFailure(failure)
+			}
+		}
+		if err := into.flush(); err != nil {
+			return err
+		}
+		if !due.IsZero() {
+			g.target.model.Latencies.Sent(float64(time.Since(due)) / 1e6)
+		}
+		if g.injected.breaks(g.choices) {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return nil
+}
+
+// take hands on the tokens of a choice up to number released.
+func (g *generation) take(c *choice, released int, into output) {
+	now := time.Now()
+	g.target.model.Latencies.Tokens(c.sent, released-c.sent, g.received, c.last, now)
+	into.part(c, c.sent, released)
+	c.sent, c.last = released, now
+	if c.sent == len(c.answer.Tokens) {
+		c.over = true
+		g.server.metrics.finished(g, c)
+	}
+}
+
+func asFailure(f *deployment.Failure) error {
+	if f.Shutdown {
+		return unavailable("%s", f.Reason)
+	}
+	return badRequest("", "%s", f.Reason)
+}
+
+// spans are the reasoning and the text that a choice has with its first to tokens, beyond what the client has seen.
+func (c *choice) spans(to int) (reasoning, text string) {
+	a := &c.answer
+	from, end := c.seen, min(int(a.Ends[to-1]), a.Visible)
+	if end <= from {
+		return "", ""
+	}
+	c.seen = end
+	begins, ends, speech := a.Reasoning()
+	return between(a.Text, max(from, begins), min(end, ends)), between(a.Text, max(from, speech), end)
+}
+
+func between(text string, from, to int) string {
+	if to <= from {
+		return ""
+	}
+	return text[from:to]
+}
+
+// usageOf counts the tokens that have been sent.
+func (g *generation) usageOf() usage {
+	u := usage{PromptTokens: g.prompt}
+	cached := 0
+	prompts := 0
+	for _, c := range g.choices {
+		u.CompletionTokens += c.sent
+		u.CompletionTokensDetails.ReasoningTokens += min(c.sent, c.answer.Thought)
+		cached += c.call.Reused()
+		prompts += c.prompt
+	}
+	if prompts > g.prompt { // several answers to one prompt count it once
+		cached = int(int64(cached) * int64(g.prompt) / int64(prompts))
+	}
+	u.PromptTokensDetails.CachedTokens = cached
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
+}
+
+// usage is the numbers of tokens of an answer.
+type usage struct {
+	PromptTokens        int `json:"prompt_tokens"`
+	TotalTokens         int `json:"total_tokens"`
+	CompletionTokens    int `json:"completion_tokens"`
+	PromptTokensDetails struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CompletionTokensDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+// newID is the id of an answer: that of the request if the client has given one.
+func newID(prefix, given string) string {
+	if given != "" {
+		return prefix + given
+	}
+	return prefix + strings.ReplaceAll(uuid.NewString(), "-", "")
+}

@@ -1,0 +1,201 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"dynosim/gocore/server/answers"
+)
+
+// chat answers /v1/chat/completions.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
+	var body chatRequest
+	t, r, err := s.read(w, r, &body, &body.sampling)
+	if err != nil {
+		return err
+	}
+	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
+		return err
+	}
+	prompt, err := t.model.Tokenizer.Chat(r.Context(), body.conversation())
+	if err != nil {
+		return err
+	}
+	g, err := s.newGeneration(r.Context(), t, &body.sampling, []question{{tokens: prompt, said: body.said()}}, body.most(), true)
+	if err != nil {
+		return err
+	}
+	g.id = newID("chatcmpl-", body.RequestID)
+	g.shape = newChatShape(g)
+	return g.answer(r.Context(), w)
+}
+
+// completions answers /v1/completions.
+func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
+	var body completionRequest
+	t, r, err := s.read(w, r, &body, &body.sampling)
+	if err != nil {
+		return err
+	}
+	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
+		return err
+	}
+	questions, err := t.model.questions(r.Context(), &body)
+	if err != nil {
+		return err
+	}
+	g, err := s.newGeneration(r.Context(), t, &body.sampling, questions, body.MaxTokens, false)
+	if err != nil {
+		return err
+	}
+	g.id = newID("cmpl-", body.RequestID)
+	g.shape = newCompletionShape(g)
+	return g.answer(r.Context(), w)
+}
+
+// read reads a request for an answer, finds its model, and lets it meet its faults.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *sampling) (target, *http.Request, error) {
+	text, err := s.body(w, r)
+	if err != nil {
+		return target{}, r, err
+	}
+	if err := decode(text, into); err != nil {
+		return target{}, r, err
+	}
+	t, err := s.resolve(common.Model)
+	if err != nil {
+		return t, r, err
+	}
+	if i := s.config.Faults.draw(r.URL.Path, common.Model); i != nil {
+		r = r.WithContext(context.WithValue(r.Context(), injectedKey{}, i))
+		if err := i.meet(r.Context()); err != nil {
+			return t, r, err
+		}
+	}
+	return t, r, nil
+}
+
+// questions are the prompts of a request for completions.
+func (m *Model) questions(ctx context.Context, body *completionRequest) ([]question, error) {
+	var all []question
+	special := body.AddSpecialTokens == nil || *body.AddSpecialTokens
+	for _, text := range body.Prompt.texts {
+		tokens, err := m.Tokenizer.Prompt(ctx, text, special)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, question{tokens: tokens, said: text})
+	}
+	for _, tokens := range body.Prompt.tokens {
+		if err := m.checkTokens("prompt", tokens); err != nil {
+			return nil, err
+		}
+		q := question{tokens: tokens}
+		if body.Echo || m.Answers.Mode != answers.Random {
+			text, err := m.Tokenizer.Text(ctx, tokens)
+			if err != nil {
+				return nil, err
+			}
+			q.said = text
+		}
+		all = append(all, q)
+	}
+	for i := range all {
+		if body.Echo {
+			all[i].lead = all[i].said
+		}
+	}
+	return all, nil
+}
+
+// checkTokens refuses tokens that the model does not have.
+func (m *Model) checkTokens(param string, tokens []uint32) error {
+	for _, token := range tokens {
+		if int64(token) >= int64(m.Tokenizer.Size()) {
+			return badRequest(param, "token %d is out of the vocabulary, want numbers below %d", token, m.Tokenizer.Size())
+		}
+	}
+	return nil
+}
+
+// tokenize answers /tokenize.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Model            string    `json:"model"`
+		Prompt           *string   `json:"prompt"`
+		Messages         []message `json:"messages"`
+		AddSpecialTokens *bool     `json:"add_special_tokens"`
+		Generate         *bool     `json:"add_generation_prompt"`
+	}
+	t, err := s.readPlain(w, r, &body, &body.Model)
+	if err != nil {
+		return err
+	}
+	var tokens []uint32
+	switch {
+	case body.Prompt != nil:
+		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt, body.AddSpecialTokens == nil || *body.AddSpecialTokens)
+	case len(body.Messages) > 0:
+		chat := chatRequest{Messages: body.Messages}
+		conversation := chat.conversation()
+		conversation.Generate = body.Generate == nil || *body.Generate
+		tokens, err = t.model.Tokenizer.Chat(r.Context(), conversation)
+	default:
+		return badRequest("prompt", "missing, want a text, or messages")
+	}
+	if err != nil {
+		return err
+	}
+	return respond(w, struct {
+		Count     int      `json:"count"`
+		MaxLength int      `json:"max_model_len"`
+		Tokens    []uint32 `json:"tokens"`
+	}{len(tokens), t.model.MaxLength, tokens})
+}
+
+// detokenize answers /detokenize.
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Model  string   `json:"model"`
+		Tokens []uint32 `json:"tokens"`
+	}
+	t, err := s.readPlain(w, r, &body, &body.Model)
+	if err != nil {
+		return err
+	}
+	if err := t.model.checkTokens("tokens", body.Tokens); err != nil {
+		return err
+	}
+	text, err := t.model.Tokenizer.Text(r.Context(), body.Tokens)
+	if err != nil {
+		return err
+	}
+	return respond(w, map[string]string{"prompt": text})
+}
+
+// readPlain reads a request that asks for no answer of a model, and finds the model.
+func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, model *string) (target, error) {
+	text, err := s.body(w, r)
+	if err != nil {
+		return target{}, err
+	}
+	if err := decode(text, into); err != nil {
+		return target{}, err
+	}
+	if *model == "" {
+		m := s.config.Models[0]
+		return target{m, m.find("")}, nil
+	}
+	return s.resolve(*model)
+}
+
+func respond(w http.ResponseWriter, value any) error {
+	text, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, text)
+	return nil
+}

@@ -1,0 +1,132 @@
+package openai
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"dynosim/gocore/live/guard"
+)
+
+// Address says where and how a server listens.
+type Address struct {
+	Listen string // HOST:PORT
+	// Certificate and Key are files for TLS, "" for none.
+	Certificate, Key string
+	MaxConnections   int
+}
+
+// Limits on what a connection may do before it has sent a request.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+)
+
+// Listener is a server that listens.
+type Listener struct {
+	server *http.Server
+	inner  net.Listener
+	failed chan error
+}
+
+// Listen opens the socket of a server and begins to answer, over HTTP/1.1 and HTTP/2, the latter without TLS only if clients begin with it
+// (h2c with prior knowledge).
+func (s *Server) Listen(a Address) (*Listener, error) {
+	l := &Listener{failed: make(chan error, 1)}
+	l.server = &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
+	}
+	l.server.Protocols.SetHTTP1(true)
+	l.server.Protocols.SetHTTP2(true)
+	l.server.Protocols.SetUnencryptedHTTP2(true)
+	if a.Certificate != "" {
+		pair, err := tls.LoadX509KeyPair(a.Certificate, a.Key)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert, tls_key: %w", err)
+		}
+		l.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	var err error
+	if l.inner, err = net.Listen("tcp", a.Listen); err != nil {
+		return nil, fmt.Errorf("http_port: %w", err)
+	}
+	l.server.ConnState = (&connections{limit: a.MaxConnections, of: map[net.Conn]*list.Element{}}).changed
+	go guard.Func(func() {
+		if a.Certificate != "" {
+			l.failed <- l.server.ServeTLS(l.inner, "", "")
+		} else {
+			l.failed <- l.server.Serve(l.inner)
+		}
+	})()
+	return l, nil
+}
+
+// Addr is where the server listens.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Failed receives the error of a server that has ended by itself.
+func (l *Listener) Failed() <-chan error { return l.failed }
+
+// Close stops listening and waits until all requests are answered or the context ends; then it breaks off those that are left.
+func (l *Listener) Close(ctx context.Context) {
+	if l.server.Shutdown(ctx) != nil {
+		_ = l.server.Close()
+	}
+}
+
+// connections bounds the number of connections. Beyond the limit, the one that has waited for the longest time for a request gives way;
+// if there is none, the new one.
+type connections struct {
+	limit int
+
+	mu      sync.Mutex
+	open    int
+	waiting list.List // of net.Conn: new ones and idle ones
+	of      map[net.Conn]*list.Element
+}
+
+// changed is called by [http.Server] when a connection begins, brings a request, waits for the next one, or ends.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if place, known := c.of[conn]; known {
+		c.waiting.Remove(place)
+		delete(c.of, conn)
+	}
+	switch state {
+	case http.StateNew:
+		c.open++
+		if c.open > c.limit {
+			c.makeRoom(conn)
+			return
+		}
+		c.of[conn] = c.waiting.PushBack(conn)
+	case http.StateIdle:
+		c.of[conn] = c.waiting.PushBack(conn)
+	case http.StateClosed, http.StateHijacked:
+		c.open--
+	}
+}
+
+// makeRoom closes a connection. The server then reports that it is closed.
+func (c *connections) makeRoom(newest net.Conn) {
+	oldest := c.waiting.Front()
+	if oldest == nil {
+		go guard.Func(func() { _ = newest.Close() })() // TLS says goodbye, which may take a while
+		return
+	}
+	conn := oldest.Value.(net.Conn)
+	c.waiting.Remove(oldest)
+	delete(c.of, conn)
+	c.of[newest] = c.waiting.PushBack(newest)
+	go guard.Func(func() { _ = conn.Close() })()
+}

@@ -1,0 +1,133 @@
+package openai
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/enginemetrics"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/deployment"
+	"dynosim/gocore/server/tokens"
+)
+
+// Model is one model that is served.
+type Model struct {
+	Name       string
+	Args       engineargs.Args // of the workers that make answers
+	Workers    int             // of all kinds
+	MaxLength  int             // tokens of a prompt and its answer together
+	Tokenizer  tokens.Tokenizer
+	Answers    answers.Source
+	Deployment *deployment.Deployment
+	// Latencies are the histograms of its requests; they may be nil.
+	Latencies *enginemetrics.RequestMetrics
+	Adapters  []string // loaded from the beginning
+
+	mu       sync.Mutex
+	adapters []*adapter // in the order in which they were loaded
+}
+
+// adapter is a LoRA adapter: a name with a prefix cache of its own. The model itself is the adapter with the name "".
+type adapter struct {
+	name, path string
+	loaded     time.Time
+	salt       string // of its blocks
+
+	mu    sync.Mutex
+	calls map[*deployment.Call]struct{}
+}
+
+func newAdapter(name, path, salt string) *adapter {
+	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[*deployment.Call]struct{}{}}
+}
+
+func (a *adapter) enter(c *deployment.Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[c] = struct{}{}
+}
+
+func (a *adapter) leave(c *deployment.Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.calls, c)
+}
+
+// load is the number of its calls that wait and that run.
+func (a *adapter) load() (waiting, running int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for c := range a.calls {
+		if c.AdmittedAt().IsZero() {
+			waiting++
+		} else {
+			running++
+		}
+	}
+	return waiting, running
+}
+
+// loads counts adapters that were ever loaded, so that each has a prefix cache of its own, even if it has the name of an earlier one.
+var loads atomic.Int64
+
+// find returns the adapter with a name, nil if there is none.
+func (m *Model) find(name string) *adapter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.adapters {
+		if a.name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// loaded are all adapters, without the model itself.
+func (m *Model) loaded() []*adapter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.adapters[1:])
+}
+
+// unload forgets an adapter; its calls go on.
+func (m *Model) unload(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.name == name && name != "" })
+	if i < 0 {
+		return false
+	}
+	m.adapters = slices.Delete(m.adapters, i, i+1)
+	return true
+}
+
+// target is what a request is for.
+type target struct {
+	model   *Model
+	adapter *adapter
+}
+
+// resolve finds the model or adapter with a name. Without a name it is the only model there is.
+func (s *Server) resolve(name string) (target, error) {
+	if name == "" {
+		if len(s.config.Models) == 1 {
+			m := s.config.Models[0]
+			return target{m, m.find("")}, nil
+		}
+		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
+	}
+	for _, m := range s.config.Models {
+		if m.Name == name {
+			return target{m, m.find("")}, nil
+		}
+		if a := m.find(name); a != nil {
+			return target{m, a}, nil
+		}
+	}
+	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", name, s.modelNames())
+	p.param = "model"
+	return target{}, p
+}

@@ -1,0 +1,318 @@
+package openai
+
+import (
+	"math"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/server/tokens"
+)
+
+// sampling is what requests of all kinds may say. Members that have no effect here, such as top_k, are not even named: whatever a
+// real server accepts is accepted.
+type sampling struct {
+	Model         string         `json:"model"`
+	MinTokens     int            `json:"min_tokens"`
+	N             *int           `json:"n"`
+	Stop          texts          `json:"stop"`
+	StopTokenIDs  []uint32       `json:"stop_token_ids"`
+	IgnoreEOS     bool           `json:"ignore_eos"`
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options"`
+	Temperature   *float64       `json:"temperature"`
+	TopP          *float64       `json:"top_p"`
+	Seed          *int64         `json:"seed"`
+	Priority      int64          `json:"priority"`
+	CacheSalt     string         `json:"cache_salt"`
+	RequestID     string         `json:"request_id"`
+	// ResponseFormat can be fulfilled by recorded answers only.
+	ResponseFormat *struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
+}
+
+type streamOptions struct {
+	IncludeUsage    bool `json:"include_usage"`
+	ContinuousUsage bool `json:"continuous_usage_stats"`
+}
+
+// chatRequest is the body of /v1/chat/completions.
+type chatRequest struct {
+	sampling            `json:",inline"`
+	Messages            []message      `json:"messages"`
+	MaxTokens           *int           `json:"max_tokens"`
+	MaxCompletionTokens *int           `json:"max_completion_tokens"`
+	Logprobs            bool           `json:"logprobs"`
+	TopLogprobs         *int           `json:"top_logprobs"`
+	Tools               []any          `json:"tools"`
+	ToolChoice          jsontext.Value `json:"tool_choice"`
+	TemplateArguments   map[string]any `json:"chat_template_kwargs"`
+}
+
+// completionRequest is the body of /v1/completions.
+type completionRequest struct {
+	sampling         `json:",inline"`
+	Prompt           prompts `json:"prompt"`
+	MaxTokens        *int    `json:"max_tokens"`
+	Logprobs         *int    `json:"logprobs"`
+	Echo             bool    `json:"echo"`
+	BestOf           *int    `json:"best_of"`
+	Suffix           string  `json:"suffix"`
+	AddSpecialTokens *bool   `json:"add_special_tokens"`
+}
+
+// message is one message of a chat.
+type message struct {
+	Role       string  `json:"role"`
+	Content    content `json:"content"`
+	Name       string  `json:"name"`
+	ToolCalls  []any   `json:"tool_calls"`
+	ToolCallID string  `json:"tool_call_id"`
+}
+
+// content is the text of a message: a string, null, or a list of parts that are text.
+type content string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *content) UnmarshalJSON(text []byte) error {
+	switch jsontext.Value(text).Kind() {
+	case 'n':
+		*c = ""
+		return nil
+	case '"':
+		return json.Unmarshal(text, (*string)(c))
+	case '[':
+		return c.join(text)
+	default:
+		return badRequest("", "got %s, want a string or a list of parts", shortened(text))
+	}
+}
+
+// join takes the text of a list of parts.
+func (c *content) join(text []byte) error {
+	var parts []struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Refusal string `json:"refusal"`
+	}
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return badRequest("", "got %s, want parts that are objects with type and text", shortened(text))
+	}
+	for _, p := range parts {
+		switch p.Type {
+		case "text", "input_text", "output_text":
+			*c += content(p.Text)
+		case "refusal":
+			*c += content(p.Refusal)
+		default:
+			return badRequest("", "got a part of type %q, want text: this server reads nothing else", p.Type)
+		}
+	}
+	return nil
+}
+
+// texts is a string, null, or a list of strings.
+type texts []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *texts) UnmarshalJSON(text []byte) error {
+	switch jsontext.Value(text).Kind() {
+	case 'n':
+		return nil
+	case '"':
+		*t = make(texts, 1)
+		return json.Unmarshal(text, &(*t)[0])
+	}
+	if err := json.Unmarshal(text, (*[]string)(t)); err != nil {
+		return badRequest("", "got %s, want a string or a list of strings", shortened(text))
+	}
+	return nil
+}
+
+// prompts is what completions begin with: a text, tokens, or a list of either.
+type prompts struct {
+	texts  []string
+	tokens [][]uint32
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *prompts) UnmarshalJSON(text []byte) error {
+	value := jsontext.Value(text)
+	if value.Kind() == '"' {
+		p.texts = make([]string, 1)
+		return json.Unmarshal(text, &p.texts[0])
+	}
+	var one []uint32
+	if json.Unmarshal(text, &one) == nil && len(one) > 0 {
+		p.tokens = [][]uint32{one}
+		return nil
+	}
+	if json.Unmarshal(text, &p.texts) == nil && len(p.texts) > 0 {
+		return nil
+	}
+	p.texts = nil
+	if json.Unmarshal(text, &p.tokens) == nil && len(p.tokens) > 0 {
+		return nil
+	}
+	return badRequest("", "got %s, want a string, a list of tokens, or a list of either", shortened(text))
+}
+
+// count is the number of prompts.
+func (p *prompts) count() int { return len(p.texts) + len(p.tokens) }
+
+func shortened(text []byte) string {
+	if len(text) > 40 {
+		return string(text[:40]) + "..."
+	}
+	return string(text)
+}
+
+// limits of what one request may ask for.
+const (
+	maxChoices    = 128
+	maxPrompts    = 1024
+	maxStops      = 64
+	maxStopLength = 4096
+)
+
+// check finds values that no server accepts.
+func (s *sampling) check() error {
+	switch {
+	case s.N != nil && (*s.N < 1 || *s.N > maxChoices):
+		return badRequest("n", "got %d, want an integer from 1 to %d", *s.N, maxChoices)
+	case s.MinTokens < 0:
+		return badRequest("min_tokens", "got %d, want an integer >= 0", s.MinTokens)
+	case s.Temperature != nil && (*s.Temperature < 0 || math.IsNaN(*s.Temperature)):
+		return badRequest("temperature", "got %v, want a number >= 0", *s.Temperature)
+	case s.TopP != nil && (*s.TopP < 0 || *s.TopP > 1):
+		return badRequest("top_p", "got %v, want a number from 0 to 1", *s.TopP)
+	case s.StreamOptions != nil && !s.Stream:
+		return badRequest("stream_options", "allowed only with stream true")
+	case len(s.Stop) > maxStops:
+		return badRequest("stop", "got %d sequences, want at most %d", len(s.Stop), maxStops)
+	case slices.ContainsFunc(s.Stop, func(t string) bool { return t == "" || len(t) > maxStopLength }):
+		return badRequest("stop", "got an empty or a very long sequence, want 1 to %d bytes", maxStopLength)
+	}
+	return nil
+}
+
+// checkFormat refuses formats that answers cannot be promised to have.
+func (s *sampling) checkFormat(recorded bool) error {
+	if f := s.ResponseFormat; f != nil && f.Type != "text" && f.Type != "" && !recorded {
+		return badRequest("response_format", "got %q, want text: answers are made up; --response-mode recorded answers what a file has", f.Type)
+	}
+	return nil
+}
+
+// choices is the number of answers to each prompt.
+func (s *sampling) choices() int {
+	if s.N == nil {
+		return 1
+	}
+	return *s.N
+}
+
+func (s *sampling) seed() uint64 {
+	if s.Seed == nil {
+		return 0
+	}
+	return uint64(*s.Seed)
+}
+
+// checkMost checks the number of tokens that a client asks for.
+func checkMost(name string, n *int) error {
+	if n != nil && *n < 1 {
+		return badRequest(name, "got %d, want an integer >= 1", *n)
+	}
+	return nil
+}
+
+func (r *chatRequest) check(recorded bool) error {
+	if len(r.Messages) == 0 {
+		return badRequest("messages", "got none, want a list of at least one message")
+	}
+	for i := range r.Messages {
+		if r.Messages[i].Role == "" {
+			return badRequest("messages", "message %d has no role", i)
+		}
+	}
+	if r.Logprobs || r.TopLogprobs != nil && *r.TopLogprobs > 0 {
+		return badRequest("logprobs", "this server has no model that could give probabilities; leave it out")
+	}
+	for name, n := range map[string]*int{"max_tokens": r.MaxTokens, "max_completion_tokens": r.MaxCompletionTokens} {
+		if err := checkMost(name, n); err != nil {
+			return err
+		}
+	}
+	if err := r.checkTools(); err != nil {
+		return err
+	}
+	if err := r.checkFormat(recorded); err != nil {
+		return err
+	}
+	return r.sampling.check()
+}
+
+// checkTools accepts tools, which the model then never chooses to call, and refuses requests that demand a call.
+func (r *chatRequest) checkTools() error {
+	switch choice := string(r.ToolChoice); choice {
+	case "", "null", `"auto"`, `"none"`:
+		return nil
+	default:
+		return badRequest("tool_choice", "got %s, want auto or none: answers are text, no tool is ever called", shortened(r.ToolChoice))
+	}
+}
+
+// most is the number of tokens that the client asks for, nil if it names none.
+func (r *chatRequest) most() *int {
+	if r.MaxCompletionTokens != nil {
+		return r.MaxCompletionTokens
+	}
+	return r.MaxTokens
+}
+
+// conversation is what the tokenizer makes a prompt of.
+func (r *chatRequest) conversation() tokens.Chat {
+	c := tokens.Chat{Tools: r.Tools, Generate: true, Extra: r.TemplateArguments}
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		c.Messages = append(c.Messages, tokens.Message{
+			Role: m.Role, Content: string(m.Content), Name: m.Name, ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID,
+		})
+	}
+	return c
+}
+
+// said is the last message of the client.
+func (r *chatRequest) said() string {
+	for i := len(r.Messages) - 1; i >= 0; i-- {
+		if r.Messages[i].Role == "user" {
+			return string(r.Messages[i].Content)
+		}
+	}
+	return string(r.Messages[len(r.Messages)-1].Content)
+}
+
+func (r *completionRequest) check(recorded bool) error {
+	switch {
+	case r.Prompt.count() == 0:
+		return badRequest("prompt", "missing, want a string, a list of tokens, or a list of either")
+	case r.Prompt.count() > maxPrompts:
+		return badRequest("prompt", "got %d prompts, want at most %d", r.Prompt.count(), maxPrompts)
+	case r.Logprobs != nil:
+		return badRequest("logprobs", "this server has no model that could give probabilities; leave it out")
+	case r.BestOf != nil && *r.BestOf != r.choices():
+		return badRequest("best_of", "got %d, want n (%d) or nothing: no answer is better than another one", *r.BestOf, r.choices())
+	case r.Suffix != "":
+		return badRequest("suffix", "not supported")
+	}
+	if err := checkMost("max_tokens", r.MaxTokens); err != nil {
+		return err
+	}
+	if err := r.checkFormat(recorded); err != nil {
+		return err
+	}
+	return r.sampling.check()
+}

@@ -1,0 +1,282 @@
+// Package openai is the HTTP side of the server: the endpoints of OpenAI's API, those that engines add to it, and their errors.
+//
+//	request --> server.go: id, key, limits --> request.go: what it asks for --> tokens, answers: prompt and answer
+//	        --> generate.go: calls of a deployment, and their tokens as they are released
+//	        --> shape.go: the form of answers --> output.go: a stream of events, or one document
+//
+// A request has one goroutine, that of net/http. It waits for its calls and for its client; engines wait for neither.
+package openai
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config describes a server.
+type Config struct {
+	Models   []*Model // at least one; the first one has adapters loaded that name no model
+	Keys     []string // of clients, none for all
+	MaxQueue int      // calls of a model that wait before more are turned away; 0 for no limit
+	MaxBody  int64    // bytes of a request
+	// Timeout bounds how long an answer may take, 0 for no limit.
+	Timeout time.Duration
+	// Startup is how long engines take to start: requests are turned away until then.
+	Startup  time.Duration
+	Faults   *Faults // nil for none
+	Log      *slog.Logger
+	Registry *prometheus.Registry
+}
+
+// Server answers requests. It implements [http.Handler].
+type Server struct {
+	config   Config
+	mux      *http.ServeMux
+	keys     [][sha256.Size]byte
+	metrics  *metrics
+	started  time.Time
+	draining atomic.Bool
+	inFlight atomic.Int64
+}
+
+// New returns a server whose models run.
+func New(c Config) *Server {
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now()}
+	for _, key := range c.Keys {
+		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
+	}
+	for _, m := range c.Models {
+		m.adapters = []*adapter{newAdapter("", "", "")}
+		for _, name := range m.Adapters {
+			m.load(name, "")
+		}
+	}
+	s.metrics = newMetrics(c.Registry, c.Models)
+	s.routes()
+	return s
+}
+
+// handler answers a request, or returns an error before it has written anything.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
+func (s *Server) routes() {
+	generating := map[string]handler{
+		"/v1/chat/completions": s.chat, "/v1/completions": s.completions,
+	}
+	for path, h := range generating {
+		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
+	}
+	for path, h := range map[string]handler{
+		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize, "POST /detokenize": s.detokenize,
+		"POST /v1/load_lora_adapter": s.loadAdapter, "POST /v1/unload_lora_adapter": s.unloadAdapter,
+	} {
+		s.mux.Handle(path, s.open(s.keyed(h)))
+	}
+	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
+	for path, h := range map[string]handler{"GET /health": s.health, "GET /live": s.live, "GET /ping": s.health, "GET /version": s.version, "GET /{$}": s.root} {
+		s.mux.Handle(path, s.open(h))
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	s.open(func(http.ResponseWriter, *http.Request) error { return s.noSuchPath(r, h) })(w, r)
+}
+
+// noSuchPath is the error for a path that does not exist, or not with this method.
+func (s *Server) noSuchPath(r *http.Request, instead http.Handler) error {
+	probe := &statusProbe{header: http.Header{}}
+	instead.ServeHTTP(probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		p := badRequest("", "%s %s: want method %s", r.Method, r.URL.Path, probe.header.Get("Allow"))
+		p.status = http.StatusMethodNotAllowed
+		return p
+	}
+	return notFound("", "there is no %s", r.URL.Path)
+}
+
+// statusProbe is a ResponseWriter that only remembers the status.
+type statusProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *statusProbe) Header() http.Header         { return p.header }
+func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *statusProbe) WriteHeader(status int)      { p.status = status }
+
+type receivedKey struct{}
+
+func receivedAt(ctx context.Context) time.Time {
+	at, _ := ctx.Value(receivedKey{}).(time.Time)
+	return at
+}
+
+// requestID is the header that names a request in logs of clients and servers.
+const requestID = "X-Request-Id"
+
+// open is the outermost layer: it names the request, and makes an answer of an error or a panic.
+func (s *Server) open(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
+		id := r.Header.Get(requestID)
+		if id == "" || len(id) > 256 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
+			id = newID("req-", "")
+			r.Header.Set(requestID, id)
+		}
+		w.Header().Set(requestID, id)
+		defer func() {
+			if cause := recover(); cause != nil {
+				if cause == http.ErrAbortHandler { //nolint:errorlint // the very value, which net/http looks for
+					panic(cause)
+				}
+				s.config.Log.Error("a request failed", "request", id, "cause", cause)
+				failed("internal error; request %s", id).write(w)
+			}
+		}()
+		err := h(w, r.WithContext(context.WithValue(r.Context(), receivedKey{}, time.Now())))
+		if err != nil && r.Context().Err() == nil {
+			asProblem(err).write(w)
+			s.metrics.refused(asProblem(err).status)
+		}
+	}
+}
+
+// keyed wants a key, if there are any.
+func (s *Server) keyed(h handler) handler {
+	if len(s.keys) == 0 {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !found {
+			given = r.Header.Get("X-Api-Key")
+		}
+		hash, known := sha256.Sum256([]byte(given)), 0
+		for _, key := range s.keys { // all of them, so that the time tells nothing
+			known |= subtle.ConstantTimeCompare(hash[:], key[:])
+		}
+		if known == 0 {
+			return &problem{
+				status: http.StatusUnauthorized, kind: "invalid_request_error", code: "invalid_api_key",
+				message: "Incorrect API key provided: send one as Authorization: Bearer KEY",
+			}
+		}
+		return h(w, r)
+	}
+}
+
+// generating bounds the time of requests that make answers, and turns them away while the server drains.
+func (s *Server) generating(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		switch s.status() {
+		case starting:
+			return unavailable("the engines are starting")
+		case draining:
+			return unavailable("the server is shutting down")
+		}
+		if s.config.Timeout > 0 {
+			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		err := h(w, r)
+		if err != nil && errors.Is(context.Cause(r.Context()), errTooLate) {
+			return &problem{status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: errTooLate.Error()}
+		}
+		return err
+	}
+}
+
+var errTooLate = errors.New("the answer took longer than --request-timeout")
+
+// body reads the body of a request.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if length := r.ContentLength; length > s.config.MaxBody {
+		return nil, s.tooLarge()
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, s.tooLarge()
+	case err != nil:
+		return nil, badRequest("", "the body cannot be read: %s", err)
+	}
+	return text, nil
+}
+
+func (s *Server) tooLarge() error {
+	p := badRequest("", "the body is larger than %d bytes", s.config.MaxBody)
+	p.status = http.StatusRequestEntityTooLarge
+	return p
+}
+
+// overloaded is the error of a request that finds the queue full.
+func (s *Server) overloaded(waiting int) error {
+	return &problem{
+		status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded", retryAfter: 1,
+		message: fmt.Sprintf("%d requests wait already, and --max-queue is %d", waiting, s.config.MaxQueue),
+	}
+}
+
+// status is what the server can do.
+type status string
+
+const (
+	starting status = "starting"
+	ready    status = "ready"
+	draining status = "draining"
+)
+
+func (s *Server) status() status {
+	switch {
+	case s.draining.Load():
+		return draining
+	case time.Since(s.started) < s.config.Startup:
+		return starting
+	default:
+		return ready
+	}
+}
+
+// Drain makes the server turn away requests for answers, and report that it is not ready. Requests that it has go on.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// InFlight is the number of requests that are being answered.
+func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
+
+// modelNames lists all names that requests may ask for.
+func (s *Server) modelNames() string {
+	var names []string
+	for _, m := range s.config.Models {
+		names = append(names, m.Name)
+		for _, a := range m.loaded() {
+			names = append(names, a.name)
+		}
+	}
+	const shown = 20
+	if len(names) > shown {
+		names = append(slices.Clone(names[:shown]), "...")
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,215 @@
+package openai
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// shape is the form of the answers of an endpoint.
+type shape interface {
+	// appendPart appends what a client gets for tokens of a choice, as whole events.
+	appendPart(b []byte, g *generation, c *choice, to int) []byte
+	// appendEnd appends the end of a stream.
+	appendEnd(b []byte, g *generation) []byte
+	// whole is the answer to a request without a stream.
+	whole(g *generation) []byte
+}
+
+// frame is what all parts of a stream have in common: the beginning and the end of each.
+type frame struct {
+	head string // up to the choices
+	tail string // after them
+}
+
+func newFrame(object string, g *generation) frame {
+	b := append([]byte(`data: {"id":`), quote(g.id)...)
+	b = append(b, `,"object":"`+object+`","created":`...)
+	b = strconv.AppendInt(b, g.created, 10)
+	b = append(append(b, `,"model":`...), quote(g.modelName())...)
+	f := frame{head: string(b) + `,"choices":[`, tail: "]}\n\n"}
+	if g.usage {
+		f.tail = `],"usage":null}` + "\n\n"
+	}
+	return f
+}
+
+// close ends a part.
+func (f *frame) close(b []byte, g *generation) []byte {
+	if !g.running {
+		return append(b, f.tail...)
+	}
+	return appendUsage(append(b, ']'), g)
+}
+
+// appendDone appends the numbers of tokens, if they are wanted, and the mark at the end of a stream.
+func (f *frame) appendDone(b []byte, g *generation) []byte {
+	if g.usage {
+		b = appendUsage(append(append(b, f.head...), ']'), g)
+	}
+	return append(b, "data: [DONE]\n\n"...)
+}
+
+func appendUsage(b []byte, g *generation) []byte {
+	text, _ := json.Marshal(g.usageOf())
+	return append(append(append(b, `,"usage":`...), text...), "}\n\n"...)
+}
+
+func quote(text string) []byte {
+	b, _ := jsontext.AppendQuote(nil, text)
+	return b
+}
+
+func appendQuoted(b []byte, text string) []byte {
+	b, _ = jsontext.AppendQuote(b, text)
+	return b
+}
+
+// modelName is how answers call the model: by the name that the client has used.
+func (g *generation) modelName() string {
+	if g.target.adapter.name != "" {
+		return g.target.adapter.name
+	}
+	return g.target.model.Name
+}
+
+// chatShape is the form of /v1/chat/completions.
+type chatShape struct{ frame }
+
+func newChatShape(g *generation) *chatShape { return &chatShape{newFrame("chat.completion.chunk", g)} }
+
+func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
+	if !c.begun {
+		c.begun = true
+		b = s.appendDelta(b, g, c, `"role":"assistant","content":""`, "")
+	}
+	reasoning, text := c.spans(to)
+	if reasoning != "" {
+		b = s.appendDelta(b, g, c, `"reasoning_content":`, reasoning)
+	}
+	if text != "" {
+		b = s.appendDelta(b, g, c, `"content":`, text)
+	}
+	if to == len(c.answer.Tokens) {
+		b = append(b, s.head...)
+		b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{},"logprobs":null,`...)
+		b = s.close(c.appendFinish(b), g)
+	}
+	return b
+}
+
+// appendDelta appends an event. text is the value of the member, unless it is "".
+func (s *chatShape) appendDelta(b []byte, g *generation, c *choice, member, text string) []byte {
+	b = append(b, s.head...)
+	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{`...)
+	b = append(b, member...)
+	if text != "" {
+		b = appendQuoted(b, text)
+	}
+	return s.close(append(b, `},"logprobs":null,"finish_reason":null}`...), g)
+}
+
+// appendFinish appends why an answer has ended, and closes the choice.
+func (c *choice) appendFinish(b []byte) []byte {
+	b = append(append(append(b, `"finish_reason":"`...), c.answer.Finish...), `","stop_reason":`...)
+	return append(append(b, c.stopReason()...), '}')
+}
+
+// stopReason is JSON for the stop sequence or token that has ended the answer.
+func (c *choice) stopReason() []byte {
+	text, _ := json.Marshal(c.answer.StopReason)
+	return text
+}
+
+func (s *chatShape) appendEnd(b []byte, g *generation) []byte { return s.appendDone(b, g) }
+
+func (s *chatShape) whole(g *generation) []byte {
+	type reply struct {
+		Role      string  `json:"role"`
+		Content   string  `json:"content"`
+		Refusal   *string `json:"refusal"`
+		Reasoning string  `json:"reasoning_content,omitempty"`
+	}
+	type item struct {
+		Index      int            `json:"index"`
+		Message    reply          `json:"message"`
+		Logprobs   *string        `json:"logprobs"`
+		Finish     string         `json:"finish_reason"`
+		StopReason jsontext.Value `json:"stop_reason"`
+	}
+	var items []item
+	for _, c := range g.choices {
+		reasoning, text := c.spans(len(c.answer.Tokens))
+		items = append(items, item{
+			Index: c.index, Message: reply{Role: "assistant", Content: text, Reasoning: reasoning}, Finish: c.answer.Finish, StopReason: c.stopReason(),
+		})
+	}
+	return g.envelope("chat.completion", items)
+}
+
+// envelope is the answer around the choices.
+func (g *generation) envelope(object string, choices any) []byte {
+	text, _ := json.Marshal(struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		Model   string `json:"model"`
+		Choices any    `json:"choices"`
+		Usage   usage  `json:"usage"`
+	}{g.id, object, g.created, g.modelName(), choices, g.usageOf()})
+	return text
+}
+
+// completionShape is the form of /v1/completions.
+type completionShape struct{ frame }
+
+func newCompletionShape(g *generation) *completionShape {
+	return &completionShape{newFrame("text_completion", g)}
+}
+
+func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
+	text := c.text(to)
+	finished := to == len(c.answer.Tokens)
+	if text == "" && !finished && c.begun {
+		return b
+	}
+	c.begun = true
+	b = append(b, s.head...)
+	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"text":`...)
+	b = append(appendQuoted(b, text), `,"logprobs":null,`...)
+	if finished {
+		b = c.appendFinish(b)
+	} else {
+		b = append(b, `"finish_reason":null,"stop_reason":null}`...)
+	}
+	return s.close(b, g)
+}
+
+func (s *completionShape) appendEnd(b []byte, g *generation) []byte { return s.appendDone(b, g) }
+
+// text is the text that a choice has with its first to tokens, beyond what the client has seen, with the text in front of it.
+func (c *choice) text(to int) string {
+	end := min(int(c.answer.Ends[to-1]), c.answer.Visible)
+	text := c.answer.Text[c.seen:max(end, c.seen)]
+	c.seen = max(end, c.seen)
+	if !c.begun {
+		text = c.lead + text
+	}
+	return text
+}
+
+func (s *completionShape) whole(g *generation) []byte {
+	type item struct {
+		Index      int            `json:"index"`
+		Text       string         `json:"text"`
+		Logprobs   *string        `json:"logprobs"`
+		Finish     string         `json:"finish_reason"`
+		StopReason jsontext.Value `json:"stop_reason"`
+	}
+	var items []item
+	for _, c := range g.choices {
+		items = append(items, item{Index: c.index, Text: c.text(len(c.answer.Tokens)), Finish: c.answer.Finish, StopReason: c.stopReason()})
+	}
+	return g.envelope("text_completion", items)
+}

@@ -1,0 +1,93 @@
+// Package tokens turns text into tokens and back for one model: Bytes needs no files, Folder uses the tokenizer and the chat template
+// in the folder of a model.
+package tokens
+
+import (
+	"context"
+	"fmt"
+)
+
+// Tokenizer is the tokenizer of one model. It may be used from several goroutines. A context bounds the wait for helpers; an error of
+// type *InputError is the fault of the text.
+type Tokenizer interface {
+	// Prompt returns the tokens of a text that a client sends as a prompt; special says whether the tokens with which prompts of
+	// this model begin are added.
+	Prompt(ctx context.Context, text string, special bool) ([]uint32, error)
+	// Chat returns the tokens of a conversation.
+	Chat(ctx context.Context, c Chat) ([]uint32, error)
+	// Text returns the text that tokens stand for.
+	Text(ctx context.Context, tokens []uint32) (string, error)
+	// Answer returns the tokens of a text that the model is to say.
+	Answer(ctx context.Context, text string) (Spoken, error)
+	// Draw makes up n tokens of text. Equal seeds give equal text.
+	Draw(n int, seed uint64) Spoken
+	// Size is the number of tokens in the vocabulary: every token is below it.
+	Size() int
+	// Close ends helpers.
+	Close()
+}
+
+// Chat is a conversation whose next message the model is to write.
+type Chat struct {
+	Messages []Message `json:"messages"`
+	Tools    []any     `json:"tools,omitempty"`
+	// Generate says whether the tokens that begin the next message are added.
+	Generate bool           `json:"add_generation_prompt"`
+	Extra    map[string]any `json:"chat_template_kwargs,omitempty"`
+}
+
+// Message is one message of a conversation.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	Name    string `json:"name,omitempty"`
+	// ToolCalls and ToolCallID are as the client has sent them.
+	ToolCalls  []any  `json:"tool_calls,omitempty"`
+	ToolCallID string `json:"tool_call_id,omitempty"`
+}
+
+// Spoken is text and the tokens that it consists of.
+type Spoken struct {
+	Tokens []uint32
+	Text   string
+	// Ends has for each token the length of the text that is known with it. A token that is only a part of a character adds
+	// nothing; the last part adds the whole character.
+	Ends []int32
+}
+
+// Cut is the first n tokens.
+func (s Spoken) Cut(n int) Spoken {
+	if n >= len(s.Tokens) {
+		return s
+	}
+	end := int32(0)
+	if n > 0 {
+		end = s.Ends[n-1]
+	}
+	return Spoken{s.Tokens[:n], s.Text[:end], s.Ends[:n]}
+}
+
+// Repeat is the same again and again, n tokens in all. There must be tokens.
+func (s Spoken) Repeat(n int) Spoken {
+	all := s
+	for len(all.Tokens) < n {
+		shift := int32(len(all.Text))
+		all.Tokens = append(all.Tokens[:len(all.Tokens):len(all.Tokens)], s.Tokens...)
+		all.Text += s.Text
+		ends := all.Ends[:len(all.Ends):len(all.Ends)]
+		for _, end := range s.Ends {
+			ends = append(ends, shift+end)
+		}
+		all.Ends = ends
+	}
+	return all.Cut(n)
+}
+
+// InputError is what is wrong with a text or a conversation.
+type InputError struct{ Reason string }
+
+func (e *InputError) Error() string { return e.Reason }
+
+func inputError(format string, args ...any) error {
+	return &InputError{fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,36 @@
+"""What is calibrated: an engine as its arguments describe it, which is all that a profile can be chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dynamo import _core
+from dynamo.validate.measurement import Replay
+
+
+class Subject(NamedTuple):
+    """What a fit groups measurements by.
+
+    These are the words of the engine arguments, also where kernels of another GPU stand in: a factor on predictions
+    for one GPU says nothing about those for another. What arguments do not say (durations of no GPU in particular say
+    no model) is that of the measurement.
+    """
+
+    engine: str
+    system: str
+    model: str
+    precision: str
+
+
+def subjects(replays: Sequence[Replay]) -> list[Subject]:
+    """The subject of each replay."""
+    found = []
+    spelled: dict[str, str] = {}
+    for replay, seen in zip(replays, _core.calibrations([r.engine for r in replays]), strict=True):
+        m = replay.measurement
+        model = seen["family"] or m.group[1]
+        precision = seen["precision"] or m.precision or ("bf16" if m.model else "")
+        model = spelled.setdefault(model.lower(), model)
+        found.append(Subject(seen["engine"], seen["system"] or m.system, model, precision))
+    return found

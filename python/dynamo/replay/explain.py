@@ -1,0 +1,62 @@
+"""Where latencies come from, as text: the table of ``--explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo.replay import table
+
+TITLE = "Where Latencies Come From"
+LATENCIES: Mapping[str, str] = {"ttft_ms": "Time to First Token (ms)", "e2e_latency_ms": "Request Latency (ms)"}
+"""The latencies that are divided, by their group in the report, as tables call them."""
+PARTS: Mapping[str, str] = {
+    "router_wait": "waiting in the router",
+    "worker_wait": "waiting on the worker",
+    "own_prompt": "own prompt",
+    "other_prompts": "others' prompts beside it",
+    "preempted": "preempted",
+    "recompute": "computing again",
+    "kv_wait": "waiting for room for KV",
+    "kv_transfer": "KV transfer",
+    "decode": "decode",
+    "decode_slowed": "decode held up by prompts",
+    "host": "host",
+}
+"""The parts of a latency, in order, as tables call them."""
+_STATISTICS: Mapping[str, str] = {"avg": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
+_SHARE = "of avg"
+# Columns that are left out on a narrow terminal, in this order; avg stays.
+_EXPENDABLE = ("p50", "p90", _SHARE, "p99")
+
+
+def format_explanation(attribution: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
+    """The attribution of a report as text: a title, and a table without a final newline.
+
+    Each column of the table adds up to its first line, the latency. Parts that no request has are left
+    out. ``width`` and ``ascii_only`` are as in ``format_report_table``.
+    """
+    headings = ["Latency and its Parts", "avg", _SHARE, *list(_STATISTICS)[1:]]
+    cells: table.Rows = [headings, *_rows(attribution)]
+    border = table.ASCII if ascii_only else table.BOXES
+    if width is not None:
+        cells = table.fit(cells, width, [headings.index(name) for name in _EXPENDABLE], border)
+    return "\n".join([TITLE, table.draw(cells, border)])
+
+
+def _rows(attribution: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for group, label in LATENCIES.items():
+        split = attribution[group]["split"]
+        if not split:
+            rows.append([label, "N/A", "", *["N/A"] * (len(_STATISTICS) - 1)])
+            continue
+        rows.append(_row(label, "total", split))
+        rows += [_row(f"  {PARTS[part]}", part, split) for part in PARTS if any(s[part] for s in split.values())]
+    return rows
+
+
+def _row(label: str, key: str, split: Mapping[str, Mapping[str, float]]) -> list[str]:
+    mean, *others = (split[statistic] for statistic in _STATISTICS.values())
+    share = mean[key] / mean["total"] if mean["total"] else 0.0
+    return [label, f"{mean[key]:,.2f}", f"{share:.1%}", *(f"{other[key]:,.2f}" for other in others)]

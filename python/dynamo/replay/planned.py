@@ -1,0 +1,42 @@
+"""Runs whose planner answers from Python: one of the caller's, or that of ai-dynamo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dynamo import _core
+from dynamo.replay.planner import Hook
+from dynamo.replay.stock import StockPlanner
+
+
+def run(
+    config: Mapping[str, Any],
+    on_progress: Callable[[_core.Progress], object] | None,
+    trace: _core.LoadedTrace | None = None,
+    hook: Hook | None = None,
+) -> _core.RunResult:
+    """Carries out a run. What its planner raises passes unchanged."""
+    beside = config.get("planner") or config.get("autoscaler")  # Go refuses them beside planner_config
+    if beside or config.get("planner_config") is None:
+        return _answered(config, on_progress, trace, hook)
+    with StockPlanner(config.get("planner_python")) as stock:
+        result = _answered(config, on_progress, trace, stock)
+        result.report["planner"] = stock.finish(result.report)._asdict()
+    return result
+
+
+def _answered(
+    config: Mapping[str, Any],
+    on_progress: Callable[[_core.Progress], object] | None,
+    trace: _core.LoadedTrace | None,
+    planner: Hook | StockPlanner | None,
+) -> _core.RunResult:
+    if planner is None:
+        return _core.run(config, on_progress, trace)
+    try:
+        return _core.run(config, on_progress, trace, planner.answer)
+    except (RuntimeError, ValueError):  # the latter before the run began
+        if planner.failure is None:
+            raise
+        raise planner.failure from None

@@ -1,0 +1,60 @@
+"""The series of a run: figures over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamo.replay.requests import Requests
+
+if TYPE_CHECKING:
+    from dynamo._core import RunResult, SeriesSource
+    from dynamo.replay.columns import Column
+
+
+class Timeseries(Requests):
+    """Figures over time as columns by name: for each window of time a row for the cluster, then one for each worker.
+
+    Numbers are float64 arrays with NaN for none, ``worker`` and ``preemptions`` int64 arrays, ``pool`` is a list of
+    str. ``to_pandas()`` and the other methods are those of ``report.requests``. Empty unless the run was given
+    ``timeseries_step`` or a file for the series.
+
+    Columns:
+        start_ms: When the window begins, in milliseconds of simulated time. The last window may be shorter than others.
+        pool: ``cluster``, or the pool of the worker: ``agg``, ``prefill`` or ``decode``.
+        worker: Its number, from 0; -1 for the cluster.
+        waiting: Requests that wait, for a worker or on it. Means over the window, as are the next four.
+        router_waiting: Those of them for which the router has not chosen a worker yet; the cluster only.
+        running: Requests that were admitted and are not over.
+        busy: Part of the time in which passes ran, 0 to 1.
+        kv_use: Part of the blocks of the KV pool in use, 0 to 1. During passes that merely decode it is taken to grow
+            evenly.
+        hit_rate: Part of the prompt tokens of requests first admitted in the window that was cached.
+        prompt_tokens_per_s: These prompt tokens, the cached ones included.
+        output_tokens_per_s: Tokens emitted.
+        arrivals_per_s, completions_per_s: Requests that arrived, and that emitted their last token; the cluster only.
+        goodput_per_s: Completed requests within the service level, if there is one; the cluster only.
+        preemptions: How often a request lost its KV and had to wait again.
+        ttft_p50_ms, ttft_p90_ms, ttft_p99_ms: Of the requests whose first token fell into the window.
+        itl_p50_ms, itl_p90_ms, itl_p99_ms: Of the gaps between tokens that ended in the window, to 0.2 %.
+    """
+
+    _MISSING = "the run has kept no series, give it timeseries_step='1s'"
+
+    def __init__(self, source: SeriesSource | RunResult | None, fetched: dict[str, Column] | None = None) -> None:
+        super().__init__(source, fetched)
+        self.step_ms: float | None = getattr(source, "step_ms", None)
+        """The length of a window; None without series."""
+
+    def _fetch(self, name: str) -> Column:
+        if not self._names:
+            raise KeyError(f"{name}: {self._MISSING}")
+        return super()._fetch(name)
+
+    def __repr__(self) -> str:
+        return f"<series: {', '.join(self._names)}>"
+
+    def _repr_html_(self) -> str:
+        """The first and last rows, for notebooks."""
+        from dynamo.replay import notebook
+
+        return notebook.timeseries_html(self)
