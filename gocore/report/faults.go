@@ -23,6 +23,33 @@ type Trials struct {
 // KeepTrials makes rows show trials, which the caller fills in.
 func (c *Collector) KeepTrials(trials []Trials) { c.trials = trials }
 
+// AllTrials are those of KeepTrials.
+func (c *Collector) AllTrials() []Trials { return c.trials }
+
+// trialColumns are columns of rows of a run with faults.
+var trialColumns = []column{
+	{name: "attempts", doc: "How often it was given to the deployment.",
+		int: ofTrials(func(t *Trials) int { return t.Attempts })},
+	{name: "migrations", doc: "How often it went on elsewhere because its worker was lost.",
+		int: ofTrials(func(t *Trials) int { return t.Migrations })},
+	{name: "retries", doc: "How often its client began anew.",
+		int: ofTrials(func(t *Trials) int { return t.Retries })},
+	{name: "hedges", doc: "How often it was sent beside an attempt that had no token yet.",
+		int: ofTrials(func(t *Trials) int { return t.Hedges })},
+	{name: "recomputed_tokens", doc: "Tokens that later attempts computed although the first one that was admitted had them to compute, too.",
+		int: ofTrials(func(t *Trials) int { return t.RecomputedTokens })},
+	{name: "lost_output_tokens", doc: "Tokens that its client got and could not use.",
+		int: ofTrials(func(t *Trials) int { return t.LostTokens })},
+	{name: "lost_ms", doc: "Time of attempts that failed, from when they were sent, and of pauses before a client began anew.",
+		float: func(rows *Rows, turn int32, _ *record) float64 { return rows.c.trials[turn].LostMs }},
+	{name: "failure_reason", doc: "Why it failed, if that was for a fault or a time-out.",
+		text: func(rows *Rows, turn int32, _ *record) string { return rows.failures[engine.RequestID(turn)] }},
+}
+
+func ofTrials(of func(*Trials) int) func(*Rows, int32, *record) int {
+	return func(rows *Rows, turn int32, _ *record) int { return of(&rows.c.trials[turn]) }
+}
+
 // Emitted is the number of tokens that a request has emitted at the end of the last pass of its worker on record, if it got
 // one in each pass of its run. It emits more if that goes on.
 func (c *Collector) Emitted(id engine.RequestID) (tokens int, goesOn bool) {
