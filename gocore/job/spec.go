@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 
+	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
@@ -30,6 +31,7 @@ type Spec struct {
 	scaling      scaling // what decides how many workers there are
 	gpuHourPrice float64 // 0 for none
 	outputs      outputs
+	faults       *replay.FaultConfig // what goes wrong; nil for nothing
 	journal      journalSpec
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -78,6 +80,9 @@ func Parse(config string) (*Spec, error) {
 		return nil, err
 	}
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
+		return nil, err
+	}
+	if s.faults, err = parseFaults(o, s.deployment); err != nil {
 		return nil, err
 	}
 	if s.journal, err = parseJournal(o); err != nil {
