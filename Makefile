@@ -44,7 +44,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
-	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
+	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,10 @@ bench-record: build ## Add the ratios to the reference on this machine to benchm
 
 bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on such a machine
 	$(BIN)/python benchmarks/speed.py --gate $(BENCH_OPTIONS)
+
+planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
+	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }
+	$(BIN)/python benchmarks/planner_agreement.py $(PLANNER)
 
 bench-live: build ## Put load on 64 live workers in one process
 	go build -o build/live-client ./benchmarks/live
