@@ -1,4 +1,4 @@
-"""Runs with the planner of ai-dynamo, in whose place is a made-up package: what is said over the pipe, what can go wrong.
+"""Runs with the planner of ai-dynamo, in whose place is a made-up package: the pipe, and what can go wrong.
 
 test_planner.py has runs with the real one.
 """
