@@ -112,7 +112,7 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
-		attribution:  o.Bool("attribution"),
+		attribution:  o.Bool("attribution") || o.Given("html"),
 		sla:          sla(o),
 		gpuHourPrice: o.Float("gpu_hour_price"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},

@@ -495,6 +495,13 @@ var options = slices.Concat([]option{
 		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
 	},
 	{
+		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true, takes: takesPath, writes: true,
+		metavar: "PATH", group: outputGroup,
+		help: "also write a page about the run for a browser: one file, without anything from the net",
+		doc:  "Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest requests. One file for a browser, without anything from the net. The report gets the attribution of latencies, too.",
+	},
+	{
 		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},
 		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,

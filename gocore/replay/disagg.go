@@ -409,11 +409,11 @@ func (d *disagg) endDecode(i int) error {
 // seeDecode tells router, clients and hand-offs what has come out of a pass.
 func (d *disagg) seeDecode(i int, pass *engine.Pass) error {
 	if d.faults != nil {
-		if err := d.faults.began(pass.Started); err != nil {
+		if err := d.faults.began(pass); err != nil {
 			return err
 		}
 		seen := d.faults.emitted(pass)
-		for _, s := range seen.Started {
+		for _, s := range joinedOrSingle(seen) {
 			d.collector.Worker(s.ID, i)
 		}
 		d.collector.Pass(i, seen)

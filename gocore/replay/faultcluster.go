@@ -50,11 +50,11 @@ func (c *cluster) endFaulty(i int, pass *engine.Pass) error {
 
 // see implements [station].
 func (c *cluster) see(i int, pass *engine.Pass) error {
-	if err := c.faults.began(pass.Started); err != nil {
+	if err := c.faults.began(pass); err != nil {
 		return err
 	}
 	seen := c.faults.emitted(pass)
-	for _, s := range seen.Started {
+	for _, s := range joinedOrSingle(seen) {
 		c.collector.Worker(s.ID, i)
 	}
 	c.collector.Pass(i, seen)

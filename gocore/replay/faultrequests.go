@@ -195,8 +195,8 @@ func (f *faultRun) ended(id engine.RequestID) error {
 }
 
 // began is told of the attempts that get a token at the end of a pass and had none in the pass before.
-func (f *faultRun) began(runs []engine.TokenRun) error {
-	for _, s := range runs {
+func (f *faultRun) began(pass *engine.Pass) error {
+	for _, s := range joinedOrSingle(pass) {
 		if err := f.takeBack(f.claim(s.ID)); err != nil {
 			return err
 		}
@@ -267,6 +267,14 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 			seen.Started = append(seen.Started, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
 		}
 	}
+	for _, s := range pass.Singles {
+		if a := &f.attempts[s.ID]; !a.over {
+			seen.Singles = append(seen.Singles, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
+		}
+	}
+	if len(pass.Singles) > 0 { // without any left the pass must not look like one in which the emitting set emits
+		seen.Tokens = len(seen.Singles)
+	}
 	for _, b := range pass.Bursts {
 		if a := &f.attempts[b.ID]; !a.over {
 			seen.Bursts = append(seen.Bursts, engine.Burst{ID: engine.RequestID(a.turn), Tokens: b.Tokens})
@@ -278,4 +286,10 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 		}
 	}
 	return seen
+}
+
+// joinedOrSingle are the requests of a pass that join the emitting set or emit a token by themselves: all whose first token
+// the pass can have emitted.
+func joinedOrSingle(pass *engine.Pass) []engine.TokenRun {
+	return slices.Concat(pass.Started, pass.Singles)
 }

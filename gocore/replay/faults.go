@@ -368,12 +368,12 @@ func (f *faultRun) cutWorker(pool, i int) {
 	case len(w.Coast) > 0:
 		f.collector.Coast(i, w.Settle(len(w.Coast)))
 	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
-		for _, started := range w.Pass.Started {
+		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)
 		}
 		seen := f.emitted(w.Pass)
 		seen.EndMs = w.Pass.EndMs
-		for _, started := range seen.Started {
+		for _, started := range joinedOrSingle(seen) {
 			f.collector.Worker(started.ID, i)
 		}
 		f.collector.Pass(i, seen)

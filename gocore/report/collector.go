@@ -21,6 +21,7 @@ type Collector struct {
 	handoffs []handoff // by request, nil in an aggregated run
 	// attribution divides latencies among their parts; nil if that was not asked for.
 	attribution *attribution
+	again       []again // of the last pass
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
 	earlier map[engine.RequestID][]placedRun
 	trials  []Trials           // by request, nil in a run without faults
@@ -132,7 +133,11 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		}
 	}
 	c.attribution.emittingPass(worker, p)
-	if p.Tokens == 0 {
+	c.again = c.again[:0]
+	for _, t := range p.Singles {
+		c.single(t, p.EndMs)
+	}
+	if p.Tokens == 0 || len(p.Singles) > 0 {
 		return
 	}
 	pass := int32(c.workers[worker].add(p.EndMs))
@@ -149,8 +154,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	}
 }
 
-// Coast records passes of a worker, ending at endsMs, in which each request that emitted a token in the pass before emits
-// another.
+// Coast records passes of a worker, ending at endsMs, in which each request of the emitting set emits a token.
 func (c *Collector) Coast(worker int, endsMs []float64) {
 	for _, endMs := range endsMs {
 		c.workers[worker].add(endMs)
@@ -183,9 +187,14 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 // BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
 // request has emitted its last token.
 func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
+	for _, a := range c.again {
+		if a.id == id {
+			return a.beforeMs, true
+		}
+	}
 	earlier := c.earlier[id]
-	if len(earlier) == 0 {
-		return 0, false
+	if r := c.record(id); len(earlier) == 0 {
+		return r.lastMs, r.state == openRun && !math.IsNaN(r.lastMs)
 	}
 	return c.workers[int(c.record(id).worker)-c.first].endMs(earlier[len(earlier)-1].last), true
 }
@@ -270,6 +279,34 @@ func (c *Collector) start(id engine.RequestID, next run) {
 	}
 	r.run, r.state = next, openRun
 }
+
+// single records a token that a request emits by itself at ms. The runs before it are over.
+func (c *Collector) single(t engine.TokenRun, ms float64) {
+	r := c.record(t.ID)
+	r.close(int32(t.Index))
+	c.countRuns(t.ID)
+	switch t.Index {
+	case 0:
+		r.firstTokenMs = ms
+	case 1:
+		r.secondTokenMs = ms
+	}
+	if t.Index > 0 {
+		c.gaps = append(c.gaps, gap(r.lastMs, ms))
+		c.again = append(c.again, again{t.ID, r.lastMs})
+	}
+	r.lastMs, r.tokens = ms, int32(t.Index)+1
+	r.run = run{index: int32(t.Index), last: byItself}
+}
+
+// again is a request that emitted a token by itself after others, and when it emitted the one before.
+type again struct {
+	id       engine.RequestID
+	beforeMs float64
+}
+
+// byItself is the last pass of a request whose last token is in none of its runs.
+const byItself = -1
 
 // burst records that the open run got tokens tokens in a pass that ends at ms.
 func (r *record) burst(tokens, pass int32, ms float64) {

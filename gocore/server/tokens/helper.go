@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"dynosim/gocore/live/guard"
 )
 
 //go:embed helper.py
@@ -136,7 +138,7 @@ const patience = 5 * time.Second
 // close ends the helper: its input ends, and it is killed if it does not notice.
 func (h *helper) close() {
 	_ = h.in.Close()
-	kill := time.AfterFunc(patience, func() { _ = h.command.Process.Kill() })
+	kill := time.AfterFunc(patience, guard.Func(func() { _ = h.command.Process.Kill() }))
 	defer kill.Stop()
 	_, _ = io.Copy(io.Discard, h.out)
 	_ = h.command.Wait()

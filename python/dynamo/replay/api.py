@@ -130,6 +130,7 @@ def run_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -219,6 +220,9 @@ def run_trace_replay(
         timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
         timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
             only the file is given.
+        html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
+            requests. One file for a browser, without anything from the net. The report gets the attribution of
+            latencies, too.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
@@ -299,6 +303,7 @@ def run_synthetic_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -311,7 +316,7 @@ def run_synthetic_trace_replay(
     fault_rate, migration_limit, detection_ms, avoid_ms, client_timeout_ms, client_retries, client_backoff_ms,
     hedge_after_ms, replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms,
     sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window,
-    timeseries, timeseries_step, save_trace and on_progress.
+    timeseries, timeseries_step, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:

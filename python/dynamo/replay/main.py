@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         repeated = options.pop("from_report", None)
         config = _config(options) if repeated is None else _repeated(repeated, options)
         _check_outputs(report_path.path, config if repeated is None else {**config, "from_report": repeated})
-        return _run(config, report_path)
+        typed = sys.argv[1:] if argv is None else argv
+        return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *typed]))
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     except UsageError as error:
@@ -65,11 +67,11 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
         raise UsageError(error) from None
 
 
-def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
+def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command: str) -> int:
     try:
         with _progress() as show:
             # Rows are only written to a file.
-            result = planned.run({"rows": "report_jsonl_path" in config, **config}, show)
+            result = planned.run({"rows": ("report_jsonl_path" in config or "html" in config), **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -83,7 +85,7 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
         )
     status = _present(result.report, report_path)
     try:
-        artifacts.write_of(config, result)
+        artifacts.write_of(config, result, command)
     except OSError as error:
         return fail(f"cannot write {error.filename!r}: {error.strerror}", FAILED)
     if result.write_error:
