@@ -176,7 +176,7 @@ func compareStepwise(t *testing.T, seed uint64, rows *report.Rows) {
 	}
 	outcome.Collector.Summarise(report.Resources{}, report.NoSLA())
 	slow := outcome.Collector.Rows(slowCfg.Workload)
-	floats, _, _ := report.ColumnNames(true)
+	floats, _, _ := report.ColumnNames(true, false)
 	for _, name := range floats {
 		a, _ := rows.Floats(name)
 		b, _ := slow.Floats(name)
