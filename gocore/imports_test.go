@@ -67,8 +67,9 @@ var areas = []struct {
 		"router":             {"kvcache", "strictjson", "timing"},
 		"report":             {"engine", "workload"},
 		"planner":            {"engine", "spelling", "strictjson"},
+		"faults":             {"strictjson"},
 		"journal":            {"engine", "eventheap", "perfetto"},
-		"replay":             {"engine", "engineargs", "eventheap", "handoff", "journal", "planner", "report", "router", "timing", "worker", "workload"},
+		"replay":             {"engine", "engineargs", "eventheap", "faults", "handoff", "journal", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
 		"truth":              {"engine", "engineargs", "replay", "workload"},
 		"truth/passes":       {"truth"},
@@ -108,7 +109,7 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
 		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{

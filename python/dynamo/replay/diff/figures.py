@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -152,20 +152,20 @@ def splits(rows: Rows) -> dict[str, Split]:
 
 def _split(rows: Rows, latency: str) -> Split:
     whole = numbers(rows, latency)
-    order = np.argsort(whole, kind="stable")[: int((~np.isnan(whole)).sum())]
-    if not len(order):
+    ordered = np.sort(whole[~np.isnan(whole)])
+    if not len(ordered):
         return {}
     parts = {part: numbers(rows, f"{PREFIXES[latency]}_{part}_ms") for part in PARTS}
-    near = math.floor(len(order) * _NEAR + 0.5)
-    found = {"mean": _share(parts, whole, order, float(whole[order].mean()))}
+    near = math.floor(len(ordered) * _NEAR + 0.5)
+    found = {"mean": _share(parts, whole, ~np.isnan(whole), float(ordered.mean()))}
     for name, percent in PERCENTILES.items():
-        rank = _rank(percent, len(order))
-        band = order[max(0, rank - near) : rank + near + 1]
-        found[name] = _share(parts, whole, band, float(whole[order[rank]]))
+        rank = _rank(percent, len(ordered))
+        band = (whole >= ordered[max(0, rank - near)]) & (whole <= ordered[min(len(ordered) - 1, rank + near)])
+        found[name] = _share(parts, whole, band, float(ordered[rank]))
     return found
 
 
-def _share(parts: Mapping[str, Floats], whole: Floats, of: Sequence[int] | Any, total: float) -> dict[str, float]:
+def _share(parts: Mapping[str, Floats], whole: Floats, of: NDArray[np.bool_], total: float) -> dict[str, float]:
     """A total in the proportion in which the latencies of some requests are divided."""
     all_of_it = float(whole[of].sum())
     scale = total / all_of_it if all_of_it else 0.0
