@@ -241,8 +241,9 @@ metrics-page: build ## Write docs/reference/metrics.md from the metrics of runni
 wheels: $(ENVIRONMENT) ## Build wheels for Linux into dist/, for each Python found and two processors
 	$(PYTHON) packaging/wheels.py build $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(TARGETS),--targets $(TARGETS))
 
+# EXTRAS="data ray aic" tries these extras, too.
 test-wheels: ## Test the wheels in dist/ in clean environments without Go
-	$(PYTHON) packaging/wheels.py test $(if $(PYTHONS),--pythons $(PYTHONS))
+	$(PYTHON) packaging/wheels.py test $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
 
 sdist: $(ENVIRONMENT) ## Build the source distribution into dist/
 	$(BIN)/python -c "from setuptools.build_meta import build_sdist; print(build_sdist('dist'))"

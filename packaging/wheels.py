@@ -1,7 +1,7 @@
 """Builds wheels for Linux against an old glibc, and tests them in clean environments without Go.
 
     python packaging/wheels.py build [--pythons PATH...] [--targets x86_64 aarch64]
-    python packaging/wheels.py test [--pythons PATH...]
+    python packaging/wheels.py test [--pythons PATH...] [--extras data ray]
 
 ``build`` needs Go and the package index; the C compiler is that of the package ziglang. ``test`` needs the package
 index for dependencies only. Wheels are in dist/.
@@ -28,6 +28,9 @@ VERSIONS = [(3, minor) for minor in range(10, 15)]
 GLIBC = "2.28"
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}  # and Go's names
 LARGEST_MB = 15
+# Modules by which the extras that can be tried are recognised; Ray and the AIC SDK have no wheels for later Pythons.
+MODULES = {"data": "pandas", "ray": "ray", "sweep": "optuna", "calibrate": "scipy", "aic": "aiconfigurator"}
+LAST_WITH_EXTRAS = 13
 BUILD_REQUIREMENTS = ["setuptools>=77", "pybindgen>=0.22"]
 
 
@@ -135,8 +138,11 @@ def without_go() -> dict[str, str]:
     return {**kept, "PATH": os.pathsep.join(folders)}
 
 
-def test(pythons: list[Python]) -> None:
-    """Installs the wheels of this processor from a local index, replays the example and serves a request."""
+def test(pythons: list[Python], extras: list[str]) -> None:
+    """Installs the wheels of this processor from a local index, replays the example and serves a request.
+
+    The last Python for which all extras have wheels installs those, too, and uses the tables of [data].
+    """
     tried = 0
     for python in pythons:
         wheels = list(DIST.glob(f"dynosim-*-{python.tag}-{python.tag}-manylinux*_{platform.machine()}.whl"))
@@ -148,8 +154,25 @@ def test(pythons: list[Python]) -> None:
         try_one(inside)
         tried += 1
         print(f"{wheels[0].name} replays and serves without Go", flush=True)
+    if tried and extras:
+        try_extras(max(python for python in pythons if python.minor <= LAST_WITH_EXTRAS), extras)
     if not tried:
         sys.exit("error: no wheel to test; run make wheels")
+
+
+def try_extras(python: Python, extras: list[str]) -> None:
+    inside = environment(python, f"extras-{python.tag}")
+    wanted = f"dynosim[{','.join(extras)}]"
+    pip(inside, "install", "--find-links", str(DIST), "--only-binary", "dynosim", wanted)
+    script = (
+        "from dynamo.replay import run_synthetic_trace_replay as run\n"
+        "table = run(20, 3, 5, report_requests=True).requests.to_pandas() if 'data' in {extras} else range(5)\n"
+        "assert len(table) == 5\n"
+    )
+    modules = [MODULES[extra] for extra in extras]
+    script = script.replace("{extras}", repr(extras)) + "".join(f"import {name}\n" for name in modules)
+    subprocess.run([str(inside), "-c", script], cwd=WORK, env=without_go(), check=True)
+    print(f"{wanted} works on Python 3.{python.minor}", flush=True)
 
 
 def try_one(python: Path) -> None:
@@ -169,6 +192,9 @@ def main() -> None:
     parser.add_argument("what", choices=["build", "test"])
     parser.add_argument("--pythons", nargs="+", metavar="PATH", help="interpreters (default: all that are found)")
     parser.add_argument("--targets", nargs="+", choices=PROCESSORS, default=list(PROCESSORS), help="processors")
+    parser.add_argument(
+        "--extras", nargs="*", choices=MODULES, default=["data", "ray"], help="extras to try (data ray)"
+    )
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     pythons = interpreters(options.pythons)
@@ -176,7 +202,7 @@ def main() -> None:
     if options.what == "build":
         build(pythons, options.targets)
     else:
-        test(pythons)
+        test(pythons, options.extras)
 
 
 if __name__ == "__main__":
