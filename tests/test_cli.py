@@ -486,14 +486,14 @@ def test_an_encoding_without_box_characters(folder: Path) -> None:
     assert "?" not in done.stdout
 
 
-def test_numpy_and_rich_are_never_imported(folder: Path) -> None:
+def test_what_takes_time_to_load_is_not_imported(folder: Path) -> None:
     check = (
         "import sys; from dynamo.replay.main import main; code = main(sys.argv[1:]);"
-        "assert not {'numpy', 'rich', 'shutil'} & set(sys.modules)"
+        "print({'csv', 'numpy', 'rich', 'shutil', 'subprocess', 'tempfile'} & set(sys.modules), file=sys.stderr)"
     )
     Path("rows.jsonl").write_bytes(ROWS_TEXT)
     for workload in (TINY, ["rows.jsonl", *ROWS_OPTIONS]):
         arguments = [*workload, "--report-jsonl", "out.jsonl"]
         run = [sys.executable, "-c", check, *arguments]
         done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.returncode, done.stderr) == (0, "set()\n")

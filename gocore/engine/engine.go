@@ -107,8 +107,8 @@ type Coaster interface {
 	Engine
 
 	// Coast returns the ends of passes that may follow each other from nowMs on: each starts where the one before ends and
-	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the pass before
-	// emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
+	// before untilMs, takes some time, and has no effect that a shell could see except that all requests of the emitting set
+	// (see Pass) emit a token at its end. TryReserve would find nothing to do at any of these ends. The next pass may be of any kind.
 	// There are none if the next pass is not of this kind or the engine cannot tell. Nothing has happened yet: see Settle.
 	// The slice is valid until the next call.
 	Coast(nowMs, untilMs float64) (endsMs []float64)
@@ -134,6 +134,11 @@ type Pass struct {
 	Started  []TokenRun
 	Bursts   []Burst
 	Finished []RequestID
+
+	// Singles are requests that each emit one token by themselves, in a pass in which no request of the set emits any. Such a
+	// pass is not an emitting pass as far as the set is concerned, which stays as it is; Started and Bursts are empty then.
+	// Those of Singles that go on join the set with a later pass, in its Started. None of them is rejected later.
+	Singles []TokenRun
 
 	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
 	Held []RequestID

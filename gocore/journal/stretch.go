@@ -87,6 +87,10 @@ func (w *worker) emitted(p *engine.Pass, lastTokenMs func(engine.RequestID) (flo
 	if p.Tokens == 0 {
 		return
 	}
+	if len(p.Singles) > 0 {
+		w.emittedSingles(p, lastTokenMs)
+		return
+	}
 	emitters := p.Tokens
 	for _, b := range p.Bursts {
 		emitters -= b.Tokens - 1
@@ -100,17 +104,32 @@ func (w *worker) emitted(p *engine.Pass, lastTokenMs func(engine.RequestID) (flo
 		if extra := p.Tokens - emitters; extra > 0 {
 			in.itl.add(0, int64(extra))
 		}
-		for _, t := range p.Started {
-			if t.Index == 0 {
-				continue
-			}
-			if before, ok := lastTokenMs(t.ID); ok {
-				in.itl.add(max(0, p.EndMs-before), 1)
-			}
-		}
+		in.continued(p.Started, p.EndMs, lastTokenMs)
 	}
 	w.lastEmitMs = p.EndMs
 	w.emitters = emitters - len(p.Finished)
+}
+
+// emittedSingles counts the tokens of a pass in which requests emit one by itself each.
+func (w *worker) emittedSingles(p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
+	if w.series == nil || w.role == engine.Prefill {
+		return
+	}
+	in := w.series.at(p.EndMs)
+	in.tokens += int64(p.Tokens)
+	in.continued(p.Singles, p.EndMs, lastTokenMs)
+}
+
+// continued counts the gaps of requests that go on to emit tokens at ms.
+func (in *window) continued(runs []engine.TokenRun, ms float64, lastTokenMs func(engine.RequestID) (float64, bool)) {
+	for _, t := range runs {
+		if t.Index == 0 {
+			continue
+		}
+		if before, ok := lastTokenMs(t.ID); ok {
+			in.itl.add(max(0, ms-before), 1)
+		}
+	}
 }
 
 // coast adds passes in which each request that emitted in the pass before emitted a token.

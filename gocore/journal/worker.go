@@ -165,7 +165,7 @@ func (w *worker) lose(id engine.RequestID, ms float64) {
 func (w *worker) keepEnd(p *engine.Pass) {
 	end := &w.pending
 	*end = passEnd{
-		waits: true, started: append(end.started[:0], p.Started...), lost: end.lost[:0],
+		waits: true, started: append(append(end.started[:0], p.Started...), p.Singles...), lost: end.lost[:0],
 		finished: append(end.finished[:0], p.Finished...), held: append(end.held[:0], p.Held...), out: end.out[:0],
 	}
 	if p.Parts != nil {

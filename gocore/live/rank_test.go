@@ -78,8 +78,11 @@ func finish(t *testing.T, q *request) (tokens int, failure string) {
 }
 
 var engines = map[string]func(*engineargs.Args){
-	"vllm":                        func(*engineargs.Args) {},
-	"sglang":                      func(a *engineargs.Args) { a.EngineType, a.SGLang.ReferenceQuirks = engineargs.SGLang, false },
+	"vllm":   func(*engineargs.Args) {},
+	"sglang": func(a *engineargs.Args) { a.EngineType, a.SGLang.ReferenceQuirks = engineargs.SGLang, false },
+	"sglang by its own rules": func(a *engineargs.Args) {
+		a.EngineType, a.Scheduler, a.SGLang.Overlap = engineargs.SGLang, engineargs.SGLangOwn, true
+	},
 	"vllm without prefix caching": func(a *engineargs.Args) { a.PrefixCaching = false },
 }
 

@@ -55,6 +55,8 @@ type attribution struct {
 	cutShort bool       // the run may end before its requests do
 	// atLoss are requests that lost their KV after a token, as they were then. Only a run that may be cut short needs them.
 	atLoss map[engine.RequestID]spent
+	// atSingle is the sums of the worker when a request emitted its last token by itself (engine.Pass). Only such a run needs them.
+	atSingle map[engine.RequestID]sums4
 }
 
 // spent is what a request has spent so far.
@@ -91,7 +93,7 @@ type progress struct {
 	sums4
 	begun  bool
 	lastMs float64 // the end of its last pass
-	log    []sums4 // at the end of each emitting pass; only if the run may be cut short
+	log    []sums4 // at the end of each emitting pass of the set; only if the run may be cut short
 }
 
 // Attribute makes the collector divide latencies among their parts, from the start of a run. Requests need delayMs from the
@@ -99,7 +101,7 @@ type progress struct {
 func (c *Collector) Attribute(requests int, delayMs float64, cutShort bool) {
 	a := &attribution{
 		requests: make([]spent, requests), workers: make([]progress, len(c.workers)), delayMs: delayMs, cutShort: cutShort,
-		atLoss: map[engine.RequestID]spent{},
+		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]sums4{},
 	}
 	nan := math.NaN()
 	for i := range a.requests {
@@ -118,7 +120,7 @@ func (a *attribution) part(worker int) *attribution {
 	}
 	return &attribution{
 		requests: a.requests, workers: a.workers[worker : worker+1], delayMs: a.delayMs, cutShort: a.cutShort,
-		atLoss: map[engine.RequestID]spent{},
+		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]sums4{},
 	}
 }
 
@@ -291,20 +293,30 @@ func (q *spent) computesAgain(ownMs float64, s engine.PromptShare) {
 // tokens notes the tokens of a pass of a worker that emits them.
 func (a *attribution) tokens(p *engine.Pass, atEnd sums4) {
 	for _, s := range p.Started {
-		q := &a.requests[s.ID]
-		if q.state == computing {
-			q.takesPart(atEnd)
-			q.state = decoding
+		a.requests[s.ID].starts(s.Index, atEnd)
+	}
+	for _, s := range p.Singles {
+		a.requests[s.ID].starts(s.Index, atEnd)
+		if a.cutShort {
+			a.atSingle[s.ID] = atEnd
 		}
-		if s.Index == 0 {
-			q.first = q.parts
-		}
-		q.decoded = true
 	}
 	for _, id := range p.Finished {
 		a.requests[id].takesPart(atEnd)
 		a.requests[id].state = ended
 	}
+}
+
+// starts notes that a request begins, or goes on, to emit tokens.
+func (q *spent) starts(index int, atEnd sums4) {
+	if q.state == computing {
+		q.takesPart(atEnd)
+		q.state = decoding
+	}
+	if index == 0 {
+		q.first = q.parts
+	}
+	q.decoded = true
 }
 
 // emittingPass divides the time of the requests in a pass of a worker that emits tokens.
@@ -316,7 +328,7 @@ func (a *attribution) emittingPass(worker int, p *engine.Pass) {
 	atEnd := a.pass(w, p)
 	a.tokens(p, atEnd)
 	a.losesAtEnd(p, atEnd)
-	if a.cutShort && p.Tokens > 0 {
+	if a.cutShort && p.Tokens > 0 && len(p.Singles) == 0 {
 		w.log = append(w.log, atEnd)
 	}
 }

@@ -21,8 +21,11 @@ type Collector struct {
 	handoffs []handoff // by request, nil in an aggregated run
 	// attribution divides latencies among their parts; nil if that was not asked for.
 	attribution *attribution
+	again       []again // of the last pass
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
-	earlier map[engine.RequestID][]run
+	earlier map[engine.RequestID][]placedRun
+	trials  []Trials           // by request, nil in a run without faults
+	lost    []engine.Rejection // requests that failed for a fault or a time-out, and why
 }
 
 // Status says how a request ended.
@@ -34,6 +37,7 @@ const (
 	Rejected // can never run
 	Failed   // can never run on the worker that should have generated its output
 	Canceled
+	Lost // by a fault or a time-out, see faults.go
 )
 
 // record is what is known about one request. There may be millions, so it is kept small.
@@ -58,6 +62,12 @@ type run struct {
 	last  int32 // pass of the last token, once the run is closed
 }
 
+// placedRun is a run on a worker.
+type placedRun struct {
+	run
+	worker int32
+}
+
 // runState is what is known of the latest run of a request.
 type runState uint8
 
@@ -72,7 +82,7 @@ func NewCollector(requests, workers int) *Collector {
 	c := &Collector{
 		records: make([]record, requests),
 		workers: make([]timeline, workers),
-		earlier: map[engine.RequestID][]run{},
+		earlier: map[engine.RequestID][]placedRun{},
 	}
 	for i := range c.records {
 		c.records[i] = newRecord()
@@ -123,7 +133,11 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		}
 	}
 	c.attribution.emittingPass(worker, p)
-	if p.Tokens == 0 {
+	c.again = c.again[:0]
+	for _, t := range p.Singles {
+		c.single(t, p.EndMs)
+	}
+	if p.Tokens == 0 || len(p.Singles) > 0 {
 		return
 	}
 	pass := int32(c.workers[worker].add(p.EndMs))
@@ -140,8 +154,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	}
 }
 
-// Coast records passes of a worker, ending at endsMs, in which each request that emitted a token in the pass before emits
-// another.
+// Coast records passes of a worker, ending at endsMs, in which each request of the emitting set emits a token.
 func (c *Collector) Coast(worker int, endsMs []float64) {
 	for _, endMs := range endsMs {
 		c.workers[worker].add(endMs)
@@ -162,6 +175,9 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	if status == Rejected || status == Failed {
 		c.rejected = append(c.rejected, engine.Rejection{ID: id, Reason: reason})
 	}
+	if status == Lost {
+		c.lost = append(c.lost, engine.Rejection{ID: id, Reason: reason})
+	}
 	c.finished++
 	if c.passing != nil {
 		c.closeRecord(id)
@@ -171,9 +187,14 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 // BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
 // request has emitted its last token.
 func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
+	for _, a := range c.again {
+		if a.id == id {
+			return a.beforeMs, true
+		}
+	}
 	earlier := c.earlier[id]
-	if len(earlier) == 0 {
-		return 0, false
+	if r := c.record(id); len(earlier) == 0 {
+		return r.lastMs, r.state == openRun && !math.IsNaN(r.lastMs)
 	}
 	return c.workers[int(c.record(id).worker)-c.first].endMs(earlier[len(earlier)-1].last), true
 }
@@ -197,7 +218,7 @@ func (c *Collector) Part(worker int) *Collector {
 		records:     c.records,
 		workers:     c.workers[worker : worker+1],
 		first:       worker,
-		earlier:     map[engine.RequestID][]run{},
+		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
 	}
 }
@@ -254,10 +275,38 @@ func (c *Collector) start(id engine.RequestID, next run) {
 	r := c.record(id)
 	r.close(next.index)
 	if r.state == closedRun {
-		c.earlier[id] = append(c.earlier[id], r.run)
+		c.earlier[id] = append(c.earlier[id], placedRun{r.run, r.worker})
 	}
 	r.run, r.state = next, openRun
 }
+
+// single records a token that a request emits by itself at ms. The runs before it are over.
+func (c *Collector) single(t engine.TokenRun, ms float64) {
+	r := c.record(t.ID)
+	r.close(int32(t.Index))
+	c.countRuns(t.ID)
+	switch t.Index {
+	case 0:
+		r.firstTokenMs = ms
+	case 1:
+		r.secondTokenMs = ms
+	}
+	if t.Index > 0 {
+		c.gaps = append(c.gaps, gap(r.lastMs, ms))
+		c.again = append(c.again, again{t.ID, r.lastMs})
+	}
+	r.lastMs, r.tokens = ms, int32(t.Index)+1
+	r.run = run{index: int32(t.Index), last: byItself}
+}
+
+// again is a request that emitted a token by itself after others, and when it emitted the one before.
+type again struct {
+	id       engine.RequestID
+	beforeMs float64
+}
+
+// byItself is the last pass of a request whose last token is in none of its runs.
+const byItself = -1
 
 // burst records that the open run got tokens tokens in a pass that ends at ms.
 func (r *record) burst(tokens, pass int32, ms float64) {
@@ -286,21 +335,21 @@ func (r *record) emitted(pass int32) int32 {
 // rejected after it had emitted tokens is never counted.
 func (c *Collector) countRuns(id engine.RequestID) {
 	r := c.record(id)
-	if r.state == noRun {
-		return
-	}
 	if earlier, several := c.earlier[id]; several {
 		for _, n := range earlier {
 			c.countRun(r, n)
 		}
 		delete(c.earlier, id)
 	}
-	c.countRun(r, r.run)
+	if r.state == noRun {
+		return
+	}
+	c.countRun(r, placedRun{r.run, r.worker})
 	r.state = noRun
 }
 
-func (c *Collector) countRun(r *record, n run) {
-	line := &c.workers[int(r.worker)-c.first]
+func (c *Collector) countRun(r *record, n placedRun) {
+	line := &c.workers[int(n.worker)-c.first]
 	first, last := line.endMs(n.pass), line.endMs(n.last)
 	switch {
 	case n.index == 0:
@@ -316,7 +365,7 @@ func (c *Collector) countRun(r *record, n run) {
 		c.gaps = append(c.gaps, gap(r.lastMs, first))
 	}
 	r.lastMs = last
-	line.count(n)
+	line.count(n.run)
 }
 
 // gap is the time from one token to a later one; rounding must not make it negative.
@@ -325,7 +374,7 @@ func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
 // counts reports whether the metrics include the request: it was admitted and emitted at least one token. It need not
 // have finished.
 func (r *record) counts() bool {
-	return r.status != Rejected && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
+	return r.status != Rejected && r.status != Lost && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
 }
 
 // The latencies of a request that counts.

@@ -18,10 +18,11 @@ type slowRequest struct {
 	input, output, reused, first   int
 	tokensMs                       []float64
 	rejected, emitting, terminated bool
+	single                         bool // some token came by itself
 }
 
-// lives plays random lives of requests on several workers: arrivals, admissions, tokens, bursts of tokens, pauses (a preemption or a
-// starved budget), ends, rejections, and requests cut off at the end. It feeds a Collector the way a shell does, and
+// lives plays random lives of requests on several workers: arrivals, admissions, tokens, bursts of tokens, tokens that come by
+// themselves, pauses (a preemption or a starved budget), ends, rejections, and requests cut off at the end. It feeds a Collector the way a shell does, and
 // keeps every token time itself.
 func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 	const requests, workers = 12, 2
@@ -33,8 +34,12 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 		p.EndMs = p.StartMs + float64(rng.IntN(4))*1.37 // sometimes no time passes
 		clock[worker] = p.EndMs
 		var gone []engine.RequestID
+		singles := rng.IntN(4) == 0
 		for i := worker; i < requests; i += workers {
-			if id, over := live(rng, c, &p, all, i, worker, pass); over {
+			if singles && all[i].emitting {
+				continue
+			}
+			if id, over := live(rng, c, &p, all, i, worker, pass, singles); over {
 				gone = append(gone, id)
 			}
 		}
@@ -57,7 +62,7 @@ func lives(rng *rand.Rand) (*Collector, []slowRequest) {
 }
 
 // live does what happens to request i in one pass of its worker; it reports whether the request finishes with it.
-func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, worker, pass int) (engine.RequestID, bool) {
+func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, worker, pass int, singles bool) (engine.RequestID, bool) {
 	r, id := &all[i], engine.RequestID(i)
 	switch {
 	case r.terminated || rng.IntN(8) == 0:
@@ -73,7 +78,7 @@ func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, wo
 		c.Worker(id, worker)
 		return id, false
 	case !r.admitted || !r.emitting && rng.IntN(3) == 0:
-		if rng.IntN(12) == 0 {
+		if rng.IntN(12) == 0 && !r.single {
 			p.Rejected = append(p.Rejected, engine.Rejection{ID: id, Reason: "too large"})
 			return id, false
 		}
@@ -88,12 +93,16 @@ func live(rng *rand.Rand, c *Collector, p *engine.Pass, all []slowRequest, i, wo
 			return id, false
 		}
 	}
-	if !r.emitting {
+	switch {
+	case singles:
+		p.Singles = append(p.Singles, engine.TokenRun{ID: id, Index: len(r.tokensMs)})
+		r.single = true
+	case !r.emitting:
 		p.Started = append(p.Started, engine.TokenRun{ID: id, Index: len(r.tokensMs)})
 		r.emitting = true
 	}
 	tokens := 1
-	if rng.IntN(4) == 0 {
+	if rng.IntN(4) == 0 && !singles {
 		tokens = min(1+rng.IntN(3), r.output-len(r.tokensMs))
 	}
 	if tokens > 1 {

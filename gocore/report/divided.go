@@ -19,8 +19,11 @@ func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 	if before, lost := a.atLoss[id]; lost && q.state != decoding {
 		*q = before
 	}
-	at := a.workers[worker].log[r.run.last]
-	q.takesPart(at)
+	if r.run.last == byItself {
+		q.takesPart(a.atSingle[id])
+	} else {
+		q.takesPart(a.workers[worker].log[r.run.last])
+	}
 	for i, ms := range q.parts {
 		q.parts[i] = max(0, ms)
 	}
@@ -41,7 +44,7 @@ func (s *shares) fit(wholeMs float64) {
 	const rounds = 3
 	for range rounds {
 		rest := wholeMs - s.sum()
-		if rest == 0 {
+		if math.Abs(rest) <= wholeMs*0x1p-52 {
 			return
 		}
 		largest := 0

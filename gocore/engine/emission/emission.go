@@ -41,6 +41,14 @@ func (s *Set[R]) Book(pass *engine.Pass, find func(engine.RequestID) R, states f
 	if pass.Tokens == 0 {
 		return nil
 	}
+	if len(pass.Singles) > 0 {
+		for _, single := range pass.Singles {
+			r := find(single.ID)
+			s.Drop(r) // a request that lost its KV may still be in the set
+			s.give(r, 1)
+		}
+		return s.shares
+	}
 	for _, run := range pass.Started {
 		r := find(run.ID)
 		if e := r.Emission(); e.place == 0 {

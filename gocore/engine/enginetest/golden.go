@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,7 +197,7 @@ func (t *times) see(p *engine.Pass) {
 			t.admit[a.ID], t.reused[a.ID] = p.StartMs, a.ReusedTokens
 		}
 	}
-	for _, s := range p.Started {
+	for _, s := range slices.Concat(p.Started, p.Singles) {
 		if s.Index == 0 {
 			t.first[s.ID] = p.EndMs
 		}

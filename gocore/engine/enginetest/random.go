@@ -107,6 +107,7 @@ func clonePass(p *engine.Pass) engine.Pass {
 	c := *p
 	c.Admitted, c.Started, c.Finished = slices.Clone(p.Admitted), slices.Clone(p.Started), slices.Clone(p.Finished)
 	c.Rejected, c.KVEvents, c.Signals = slices.Clone(p.Rejected), slices.Clone(p.KVEvents), slices.Clone(p.Signals)
+	c.Singles = slices.Clone(p.Singles)
 	slices.SortFunc(c.Started, func(a, b engine.TokenRun) int { return int(a.ID - b.ID) })
 	return c
 }

@@ -12,7 +12,11 @@ import (
 // batch is one pass: a prefill or a decode.
 type batch struct {
 	prefills []prefill
-	decodes  []*sequence
+	// decodes is the number of requests that have a token computed, tokens that of those which are to get it: others were
+	// retracted since. fresh are those of them whose first token from a decode it is, ends those whose last one, in batch order.
+	decodes, tokens int
+	fresh, ends     []*sequence
+	number          int // of a decode, see Scheduler.composed
 
 	islSum, prefixSum int // over prefills
 	computes          int // tokens of prefills
@@ -31,11 +35,11 @@ type prefill struct {
 	partial    bool // there is more to compute
 }
 
-func (b *batch) empty() bool { return len(b.prefills) == 0 && len(b.decodes) == 0 }
+func (b *batch) empty() bool { return len(b.prefills) == 0 && b.decodes == 0 }
 
 func (s *Scheduler) newBatch() *batch {
 	b := s.spares.Take()
-	*b = batch{prefills: b.prefills[:0], decodes: b.decodes[:0], joined: b.joined[:0], lost: b.lost[:0]}
+	*b = batch{prefills: b.prefills[:0], fresh: b.fresh[:0], ends: b.ends[:0], joined: b.joined[:0], lost: b.lost[:0]}
 	return b
 }
 
@@ -78,10 +82,11 @@ func (s *Scheduler) decodeMs(count, context int) float64 {
 func (s *Scheduler) inUse() int { return (s.pool.Total() - s.pool.Available()) / s.pageSize }
 
 // deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those go
-// that have their last one. Computed prompts enter the tree.
+// that have their last one. Computed prompts enter the tree. Of requests that decode it looks only at those whose first or
+// last token from a decode this is (roll.go).
 func (s *Scheduler) deliver(b *batch) {
 	s.out.EndMs = s.out.StartMs + b.ms
-	s.out.Scheduled = len(b.prefills) + len(b.decodes)
+	s.out.Scheduled = len(b.prefills) + b.decodes
 	s.work = b.work
 	s.explain(b)
 	for _, p := range b.prefills {
@@ -92,13 +97,8 @@ func (s *Scheduler) deliver(b *batch) {
 			}
 		}
 	}
-	for _, r := range b.decodes {
-		if r.status == running {
-			s.emit(r)
-		}
-	}
-	if s.out.Tokens > 0 {
-		s.emittingPasses++
+	if b.decodes > 0 {
+		s.deliverDecode(b)
 	}
 	s.tell(b)
 }
@@ -111,24 +111,44 @@ func (s *Scheduler) tell(b *batch) {
 	s.shapes(engine.Shape{
 		StartMs: s.out.StartMs, EndMs: s.out.EndMs,
 		PrefillRequests: len(b.prefills), ISLSum: b.islSum, PrefixSum: b.prefixSum,
-		DecodeRequests: len(b.decodes), ContextSum: b.context,
-		InUse: b.inUse, ComputedTokens: b.computes + len(b.decodes), PreemptedRequests: b.retracted,
+		DecodeRequests: b.decodes, ContextSum: b.context,
+		InUse: b.inUse, ComputedTokens: b.computes + b.decodes, PreemptedRequests: b.retracted,
 	})
 }
 
-// emit appends a token to r.
+// emit appends a token to r that comes from a prefill.
 func (s *Scheduler) emit(r *sequence) {
-	r.generated++
 	s.out.Tokens++
-	if r.lastEmitting < s.emittingPasses-1 {
-		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: r.generated - 1})
+	s.out.Singles = append(s.out.Singles, engine.TokenRun{ID: r.id, Index: r.generated})
+	r.generated++
+	if r.runs {
+		s.roll.owed--
 	}
-	r.lastEmitting = s.emittingPasses
 	last := r.generated == r.maxOutput
 	if s.observed && (r.generated == 1 || last) {
 		s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: last})
 	}
 	if last {
+		s.finish(r)
+	}
+}
+
+// deliverDecode appends a token to each request that a decode has computed one for.
+func (s *Scheduler) deliverDecode(b *batch) {
+	s.out.Tokens += b.tokens
+	for _, r := range b.fresh {
+		s.out.Started = append(s.out.Started, engine.TokenRun{ID: r.id, Index: s.generated(r)})
+	}
+	s.delivered, s.going = b.number, b.tokens-len(b.ends)
+	s.roll.owed -= b.tokens
+	for _, r := range b.ends {
+		s.catchUp(r)
+		if !r.runs {
+			s.roll.owed++ // it had left with this token
+		}
+		if s.observed {
+			s.out.Signals = append(s.out.Signals, engine.Signal{ID: r.id, Final: true})
+		}
 		s.finish(r)
 	}
 }
@@ -176,8 +196,12 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 func (s *Scheduler) cancelAdmitted(r *sequence) {
 	if b := s.flying; b != nil {
 		b.prefills = slices.DeleteFunc(b.prefills, func(p prefill) bool { return p.request == r })
-		b.decodes = slices.DeleteFunc(b.decodes, func(q *sequence) bool { return q == r })
+		if b.takesPart(r) {
+			b.decodes--
+			b.without(r)
+		}
 	}
+	s.detach(r)
 	if s.chunked == r {
 		s.chunked = nil
 	}

@@ -8,8 +8,7 @@ import "dynosim/gocore/timing"
 // arrives in the midst of them.
 type coast struct {
 	endsMs  []float64
-	opening []int // pages that each of the passes opens when its batch is composed
-	phases  []int // requests by computed tokens modulo the page size; all 0 between calls
+	opening []int // slots that each of the passes opens when its batch is composed
 }
 
 // mostCoasted bounds the passes of a coast: an arrival throws away those that have not started.
@@ -17,27 +16,30 @@ const mostCoasted = 64
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
-	passes, context := s.mereDecodes()
-	if passes == 0 {
+	passes := s.mereDecodes()
+	if passes <= 0 {
 		return nil
 	}
 	c := &s.coast
 	c.endsMs, c.opening = c.endsMs[:0], c.opening[:0]
-	s.countPhases(+1)
+	count, context, phase := len(s.running), s.roll.context, s.composed%s.pageSize
 	available, free := s.pool.Available(), s.pool.Free()
 	var aheadMs float64
 	if s.rules.Overlap {
 		aheadMs = s.flying.ms
 	}
 	for atMs := nowMs; atMs < untilMs && len(c.endsMs) < passes; {
-		opening := c.phases[(s.pageSize-len(c.opening)%s.pageSize)%s.pageSize]
-		if opening*s.pageSize > available || s.observed && free < len(s.running)*s.pageSize {
+		opening := s.roll.phases[phase] * s.pageSize
+		if opening > available || s.observed && free < count*s.pageSize {
 			break
 		}
-		available -= opening * s.pageSize
-		free -= opening * s.pageSize
-		context += len(s.running)
-		passMs := s.decodeMs(len(s.running), context)
+		if phase++; phase == s.pageSize {
+			phase = 0
+		}
+		available -= opening
+		free -= opening
+		context += count
+		passMs := s.decodeMs(count, context)
 		if s.rules.Overlap {
 			passMs, aheadMs = aheadMs, passMs
 		}
@@ -48,71 +50,52 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 		c.endsMs, c.opening = append(c.endsMs, endMs), append(c.opening, opening)
 		atMs = endMs
 	}
-	s.countPhases(-1)
 	return c.endsMs
 }
 
 // mereDecodes is how many of the next passes compose a batch that gives the same requests one token each, and deliver one
-// that did and ends none of them, as far as pages last; and the computed tokens of these requests.
-func (s *Scheduler) mereDecodes() (passes, context int) {
-	if s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model) {
-		return 0, 0
+// that did and ends none of them, as far as pages last.
+func (s *Scheduler) mereDecodes() int {
+	switch {
+	case s.stepwise || s.shapes != nil || !timing.Pure(s.clock.Model):
+		return 0
+	case s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.roll.ending > 0:
+		return 0
+	case s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0:
+		return 0
+	case s.going != len(s.running): // one has left the emitting set, and only its next pass shows it
+		return 0
 	}
-	if s.receiver.prefill || len(s.running) == 0 || len(s.prefilled) > 0 || s.chunked != nil || s.over > 0 || s.waiting.Len() > 0 && !s.full || len(s.rejected) > 0 {
-		return 0, 0
-	}
-	if s.rules.Overlap && (s.flying == nil || len(s.flying.decodes) != len(s.running)) {
-		return 0, 0
-	}
-	passes = mostCoasted
-	for _, r := range s.running {
-		if r.lastEmitting != s.emittingPasses-1 {
-			return 0, 0
-		}
-		passes = min(passes, r.maxOutput-r.scheduled)
-		context += r.computed
-	}
-	if !s.rules.Overlap {
+	passes := min(mostCoasted, s.roll.nextEnd-s.composed)
+	if b := s.flying; !s.rules.Overlap {
 		passes-- // the token of the last one is delivered in the pass that composes it
+	} else if b == nil || b.tokens != len(s.running) || len(b.fresh) > 0 {
+		return 0
 	}
 	if s.unread.Len() > 0 {
 		passes = min(passes, s.receiver.skips())
 	}
-	return max(passes, 0), context
-}
-
-// countPhases counts the running requests into or out of phases.
-func (s *Scheduler) countPhases(sign int) {
-	if s.coast.phases == nil {
-		s.coast.phases = make([]int, s.pageSize)
-	}
-	for _, r := range s.running {
-		s.coast.phases[r.computed%s.pageSize] += sign
-	}
+	return passes
 }
 
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
 	for _, opening := range s.coast.opening[:passes] {
 		s.pool.MakeRoom(len(s.running) * s.pageSize)
-		s.pool.Take(opening * s.pageSize)
+		s.pool.Take(opening)
 		s.ratio.decay()
 	}
 	s.receiver.composed(passes)
-	s.emittingPasses += passes
-	context := 0
-	for _, r := range s.running {
-		r.computed += passes
-		r.scheduled += passes
-		r.generated += passes
-		r.lastEmitting = s.emittingPasses - 1
-		s.pool.Fit(&r.lease, r.computed)
-		context += r.computed
-	}
+	s.composed += passes
+	s.delivered += passes
+	s.roll.context += passes * len(s.running)
+	s.roll.owed -= passes * len(s.running)
 	if b := s.flying; b != nil && passes > 0 {
-		b.context, b.ms, b.inUse = context, s.decodeMs(len(s.running), context), s.inUse()
+		b.number, b.context = s.composed, s.roll.context
+		b.ms, b.inUse = s.decodeMs(len(s.running), b.context), s.inUse()
 		if s.reporting {
-			b.work = workOf(b)
+			b.work = s.workOf(b)
 		}
+		s.takeEnds(b)
 	}
 }

@@ -19,13 +19,13 @@ func (s *Scheduler) compose() *batch {
 	if len(b.prefills) > 0 {
 		s.takePages(b)
 		b.ms = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum)*1000) + s.clock.HostMs(len(b.prefills))
-	} else if s.composeDecode(b); len(b.decodes) > 0 {
-		b.ms = s.decodeMs(len(b.decodes), b.context)
+	} else if s.composeDecode(b); b.decodes > 0 {
+		b.ms = s.decodeMs(b.decodes, b.context)
 	}
 	b.inUse = s.inUse()
 	s.receiver.prefill = len(b.prefills) > 0
 	if s.reporting {
-		b.work = workOf(b)
+		b.work = s.workOf(b)
 	}
 	return b
 }
@@ -41,13 +41,16 @@ func (s *Scheduler) mergePrefilled() {
 	if len(s.running) == 0 {
 		s.full = false
 	}
-	s.running = append(s.running, s.prefilled...)
+	for _, r := range s.prefilled {
+		s.join(r)
+	}
 	s.prefilled = s.prefilled[:0]
 }
 
 func (s *Scheduler) withoutOver(list []*sequence) []*sequence {
 	return slices.DeleteFunc(list, func(r *sequence) bool {
 		if r.status == over {
+			s.stop(r)
 			s.drop(r)
 			return true
 		}
@@ -99,37 +102,6 @@ func (s *Scheduler) seats() int {
 	return min(s.args.MaxNumSeqs-len(s.running), free)
 }
 
-// budget is what the prefill batch may still spend, in tokens.
-type budget struct {
-	reserved     float64 // of the pool, for tokens that are not there yet
-	input, chunk int
-}
-
-// newBudget sets tokens aside that running requests are expected to generate. The terms are added in batch order: the last
-// bit can decide.
-func (s *Scheduler) newBudget() budget {
-	ratio := s.ratio.value
-	if s.rules.IgnoreEOS {
-		ratio = 1
-	}
-	sum := 0.0
-	for _, r := range s.running {
-		sum += float64(float64(s.owed(r)) * ratio)
-	}
-	return budget{reserved: sum, input: s.rules.MaxPrefillTokens, chunk: s.rules.ChunkedPrefillSize}
-}
-
-// left is the part of the pool that is neither in use nor set aside.
-func (s *Scheduler) left(b *budget) float64 { return float64(s.pool.Available()) - b.reserved }
-
-// charge takes from the budgets what a request needs that computes tokens tokens and gets output more, a page of reserve
-// included.
-func (s *Scheduler) charge(b *budget, tokens, output int) {
-	b.reserved += float64(s.ceil(tokens) + s.pageSize + output)
-	b.input -= s.ceil(tokens)
-	b.chunk -= s.ceil(tokens)
-}
-
 type verdict uint8
 
 const (
@@ -144,7 +116,7 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	r := s.waiting.Front()
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
 	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
-	if float64(tokens+s.owed(r)+s.pageSize) >= s.left(left) {
+	if !s.leaves(left, tokens+s.owed(r)+s.pageSize) {
 		s.pool.Close(&r.lease)
 		return noRoom
 	}
@@ -171,7 +143,7 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 // verdict tells whether the budgets admit anything more.
 func (s *Scheduler) verdict(left *budget) verdict {
 	switch {
-	case s.left(left) <= 0:
+	case !s.leaves(left, 0):
 		return noRoom
 	case left.input <= 0 || left.chunk <= 0:
 		return overBudget
@@ -182,7 +154,10 @@ func (s *Scheduler) verdict(left *budget) verdict {
 // continueChunked computes the next part of the chunked request, which needs no room beyond its own.
 func (s *Scheduler) continueChunked(b *batch, left *budget) {
 	r := s.chunked
-	limit := min(left.chunk, int(s.left(left)))
+	limit := left.chunk
+	if !s.leaves(left, limit) {
+		limit = min(limit, int(s.left(left)))
+	}
 	if limit <= 0 {
 		limit = left.chunk
 	}

@@ -9,52 +9,40 @@ import (
 // are short, requests are retracted; while a last token is in flight, no batch is composed instead, as that request is about
 // to give its pages back.
 func (s *Scheduler) composeDecode(b *batch) {
-	opening := 0
-	for _, r := range s.running {
-		if r.ends() {
-			continue
-		}
-		b.decodes = append(b.decodes, r)
-		if r.computed%s.pageSize == 0 {
-			opening++
-		}
+	if s.stepwise {
+		s.recount()
 	}
-	if len(b.decodes) == 0 {
+	if s.roll.ending == len(s.running) {
 		return
 	}
 	switch {
-	case s.pool.MakeRoom(opening * s.pageSize):
+	case s.pool.MakeRoom(s.opening()):
 		s.ratio.decay()
-	case len(b.decodes) < len(s.running):
-		b.decodes = b.decodes[:0]
+	case s.roll.ending > 0:
 		return
 	default:
 		s.retract(b)
 	}
-	s.runOnly(b.decodes)
+	s.stopEnding()
 	s.pool.MakeRoom(len(s.running) * s.pageSize)
-	for _, r := range s.running {
-		if r.computed%s.pageSize == 0 {
-			s.pool.Grow(&r.lease, r.computed+1)
-		}
-		r.computed++
-		r.scheduled++
-		b.context += r.computed
-	}
+	s.pool.Take(s.opening())
+	s.decodeOnce(b)
 }
 
-// runOnly lets some of the running requests stop running.
-func (s *Scheduler) runOnly(others []*sequence) {
-	if len(others) < len(s.running) {
-		s.full = false
-		for _, r := range s.running {
-			r.listed = false
-		}
-		for _, r := range others {
-			r.listed = true
-		}
+// stopEnding makes the requests stop running whose last token is in flight.
+func (s *Scheduler) stopEnding() {
+	if s.roll.ending == 0 {
+		return
 	}
-	s.running = append(s.running[:0], others...)
+	s.full = false
+	s.running = slices.DeleteFunc(s.running, func(r *sequence) bool {
+		if r.ending {
+			s.stop(r)
+			r.listed = false
+			return true
+		}
+		return false
+	})
 }
 
 // perSurvivor is how many tokens are kept free, after a retraction, for each request that goes on.
@@ -63,40 +51,49 @@ const perSurvivor = 20
 // retract takes the pages of requests of the batch, at least of one, until the others can go on: the request with the fewest
 // tokens first, among equals the one with the longest prompt, then the last of the batch.
 func (s *Scheduler) retract(b *batch) {
-	slices.SortStableFunc(b.decodes, func(x, y *sequence) int {
-		return cmp.Or(y.generated-x.generated, x.promptTokens-y.promptTokens)
+	slices.SortStableFunc(s.running, func(x, y *sequence) int {
+		return cmp.Or(s.generated(y)-s.generated(x), x.promptTokens-y.promptTokens)
 	})
-	for len(b.decodes) > 1 && (b.retracted == 0 || !s.pool.MakeRoom(s.opening(b.decodes))) {
-		last := len(b.decodes) - 1
-		s.retractOne(b, b.decodes[last])
-		b.decodes = b.decodes[:last]
+	for len(s.running) > 1 && (b.retracted == 0 || !s.pool.MakeRoom(s.opening())) {
+		last := len(s.running) - 1
+		s.retractOne(b, s.running[last])
+		s.running = s.running[:last]
 		b.retracted++
 		s.pool.MakeRoom(perSurvivor * last)
 	}
-	s.ratio.expect(b.decodes)
-}
-
-// opening is the number of slots of the pages that the next tokens of requests open.
-func (s *Scheduler) opening(requests []*sequence) (slots int) {
-	for _, r := range requests {
-		if r.computed%s.pageSize == 0 {
-			slots += s.pageSize
-		}
+	if b.retracted > 0 {
+		s.full = false
 	}
-	return slots
+	s.expect()
 }
 
 // retractOne puts a request at the end of the waiting queue. Its tokens stay, but for one that is in flight, which it will
 // have to make again.
 func (s *Scheduler) retractOne(b *batch, r *sequence) {
+	if f := s.flying; f.takesPart(r) {
+		f.without(r)
+	}
+	s.detach(r)
+	s.stop(r)
 	s.pool.Close(&r.lease)
 	s.rows--
 	r.status, r.computed, r.scheduled = retracted, 0, r.generated
+	r.listed = false
 	s.waiting.PushBack(r)
 	s.out.Preempted++
 	if s.parts != nil {
 		b.lost = append(b.lost, r.id)
 	}
+}
+
+// expect sets the new-token ratio after a retraction.
+func (s *Scheduler) expect() {
+	have, want := perSurvivor*len(s.running), 1
+	for _, r := range s.running {
+		have += s.generated(r)
+		want += r.maxOutput
+	}
+	s.ratio.value = min(1, float64(have)/float64(want))
 }
 
 // newTokenRatio is the part of their future output that running requests are expected to generate before one of them ends.
@@ -112,13 +109,3 @@ func newRatio(conservativeness float64) newTokenRatio {
 }
 
 func (n *newTokenRatio) decay() { n.value = max(n.value-n.step, n.lowest) }
-
-// expect sets the ratio after a retraction: survivors will need what they have generated so far, and a little more.
-func (n *newTokenRatio) expect(survivors []*sequence) {
-	have, want := perSurvivor*len(survivors), 1
-	for _, r := range survivors {
-		have += r.generated
-		want += r.maxOutput
-	}
-	n.value = min(1, float64(have)/float64(want))
-}

@@ -45,8 +45,8 @@
 // reason. What they have in common is shared: the radix tree, the engine interface, the clock, the loops that drive them.
 //
 // Read scheduler.go, then compose.go, decode.go and batch.go in the order of a round; policy.go sorts the queue. sequence.go is
-// the state of one request. coast.go is a shortcut for rounds that merely decode; TestShortcuts and TestStepwise run every
-// workload with and without it. Package truth compares the engine with recorded runs of SGLang, and tests/truth with SGLang
+// the state of one request, roll.go counts those that decode. coast.go is a shortcut for rounds that merely decode;
+// TestShortcuts and TestStepwise run every workload with and without it, and with the roll counted anew in every round. Package truth compares the engine with recorded runs of SGLang, and tests/truth with SGLang
 // itself.
 //
 // Not simulated: batches that mix prompts with decoding requests (enable_mixed_chunk), hand-offs between pools, speculative

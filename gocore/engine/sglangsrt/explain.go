@@ -7,7 +7,7 @@ func (s *Scheduler) explain(b *batch) {
 	if p == nil {
 		return
 	}
-	p.HostMs = min(s.clock.HostMs(len(b.prefills)+len(b.decodes)), b.ms)
+	p.HostMs = min(s.clock.HostMs(len(b.prefills)+b.decodes), b.ms)
 	if len(b.prefills) > 0 {
 		p.PromptMs = b.ms - p.HostMs
 	} else {

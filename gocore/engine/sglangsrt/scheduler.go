@@ -38,10 +38,13 @@ type Scheduler struct {
 	attempts int // to admit requests from a queue in order of arrival
 	lpm      lpm
 
-	flying         *batch // composed, and its tokens are not delivered yet; nil if there is none
-	spares         roster.Spares[batch]
-	emittingPasses int
-	lastEndMs      float64 // of the last pass
+	flying    *batch // composed, and its tokens are not delivered yet; nil if there is none
+	spares    roster.Spares[batch]
+	roll      roll
+	composed  int     // the decodes so far; batches that decode are numbered from 1
+	delivered int     // the number of the last one whose tokens were delivered
+	going     int     // requests that got a token from it, and not their last one
+	lastEndMs float64 // of the last pass
 
 	added    int // requests so far
 	namer    kvcache.Namer
@@ -54,6 +57,7 @@ type Scheduler struct {
 	work      engine.Phases // of the last pass, if reporting
 
 	coast          coast
+	charges        []int // scratch of budget
 	spareSequences roster.Spares[sequence]
 }
 
@@ -70,6 +74,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pool:     radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize),
 		receiver: receiver{interval: args.SGLang.RecvInterval},
 		ratio:    newRatio(args.SGLang.Conservativeness),
+		roll:     newRoll(args.BlockSize),
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
 }
@@ -113,20 +118,18 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	if b == nil {
 		b = s.compose()
 	}
-	s.flying = nil
 	var ahead *batch
 	if s.rules.Overlap && !b.empty() {
+		s.flying = b
 		ahead = s.compose()
 	}
 	s.deliver(b)
 	s.spares.Put(b)
-	switch {
-	case ahead == nil:
-	case ahead.empty():
+	if ahead != nil && ahead.empty() {
 		s.spares.Put(ahead)
-	default:
-		s.flying = ahead
+		ahead = nil
 	}
+	s.flying = ahead
 	if s.observed {
 		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
 	}
@@ -143,6 +146,7 @@ func (s *Scheduler) begin(nowMs float64) {
 		StartMs:  nowMs,
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
+		Singles:  s.out.Singles[:0],
 		Finished: s.out.Finished[:0],
 		Rejected: append(s.out.Rejected[:0], s.rejected...),
 		Signals:  s.out.Signals[:0],

@@ -23,19 +23,19 @@ type sequence struct {
 	status       status
 	promptTokens int
 	maxOutput    int
-	generated    int // tokens delivered; they survive a retraction
-	scheduled    int // tokens that it will have when all batches composed so far have ended
-	computed     int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
-	lease        radix.Lease
-	listed       bool // is in Scheduler.running or prefilled
-	lastEmitting int  // the last emitting pass in which it emitted, or neverEmitted
+	// Of a request that decodes, these three and the lease are as they were when it was last brought up to date (roll.go).
+	generated int // tokens delivered; they survive a retraction
+	scheduled int // tokens that it will have when all batches composed so far have ended
+	computed  int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
+	lease     radix.Lease
+	place     place
+	listed    bool // is in Scheduler.running or prefilled
+	runs      bool // is in Scheduler.running
+	ending    bool // runs, and its last token is in flight
 }
 
 // RequestID implements [dynosim/gocore/engine/transit.Request].
 func (r *sequence) RequestID() engine.RequestID { return r.id }
-
-// neverEmitted is not the pass before any emitting pass; they count from 0.
-const neverEmitted = -2
 
 // newSequence numbers a request and sets ids aside for its pages.
 func (s *Scheduler) newSequence(req engine.Request) *sequence {
@@ -47,7 +47,6 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		promptTokens: req.PromptTokens,
 		maxOutput:    req.OutputTokens,
 		lease:        radix.Lease{Key: s.namer.Key(req.Prompt, shareable, s.ceilPages(req.PromptTokens+req.OutputTokens))},
-		lastEmitting: neverEmitted,
 	}
 	s.added++
 	return r
@@ -56,11 +55,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 // tokens is the length of the sequence as delivered.
 func (r *sequence) tokens() int { return r.promptTokens + r.generated }
 
-// ends reports whether the last token is in flight: nothing is left to schedule.
-func (r *sequence) ends() bool { return r.scheduled == r.maxOutput }
-
 // owed is the number of tokens that the request is still going to get, clipped.
-func (s *Scheduler) owed(r *sequence) int { return s.clipped(r.maxOutput - r.generated) }
+func (s *Scheduler) owed(r *sequence) int { return s.clipped(r.maxOutput - s.generated(r)) }
 
 func (s *Scheduler) clipped(tokens int) int { return min(tokens, s.rules.ClipMaxNewTokens) }
 

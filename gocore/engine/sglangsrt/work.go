@@ -23,7 +23,7 @@ func (s *Scheduler) CoastWork() engine.Phases {
 	}
 	var p engine.Phases
 	for _, r := range s.running {
-		p.AddDecode(r.computed - ahead)
+		p.AddDecode(s.computed(r) - ahead)
 	}
 	return p
 }
@@ -33,14 +33,16 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return s.unread.Len() + s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
 }
 
-// workOf counts the requests that have a share of a batch.
-func workOf(b *batch) engine.Phases {
+// workOf counts the requests that have a share of the batch that was composed last.
+func (s *Scheduler) workOf(b *batch) engine.Phases {
 	var p engine.Phases
 	for _, share := range b.prefills {
 		p.AddPrefill(share.request.promptTokens, share.end-share.start, share.start)
 	}
-	for _, r := range b.decodes {
-		p.AddDecode(r.computed)
+	if b.decodes > 0 {
+		for _, r := range s.running {
+			p.AddDecode(s.computed(r))
+		}
 	}
 	return p
 }
@@ -73,7 +75,7 @@ func (s *Scheduler) state(r *sequence) engine.RequestState {
 		State:        r.status.String(),
 		PromptTokens: r.promptTokens,
 		OutputTokens: r.maxOutput,
-		Generated:    r.generated,
+		Generated:    s.generated(r),
 		BlocksNeeded: s.ceilPages(r.promptTokens + r.maxOutput),
 	}
 }

@@ -142,9 +142,10 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 		p.nodes[end].used = p.now() // younger than the rest of a node that was cut for it
 		p.announce(&l.Key, int(at), int(pages))
 	}
+	cut := int(p.nodes[l.node].end())
 	p.moveLock(l.node, end)
 	l.node, l.cached = end, int(pages)*p.pageSize
-	if prompt := promptTokens / p.pageSize; prompt < int(pages) {
+	if prompt := promptTokens / p.pageSize; prompt < int(pages) && prompt != cut {
 		if _, child, common := p.walk(root, &l.Key, int32(prompt)); common > 0 {
 			p.split(child, common)
 		}

@@ -138,11 +138,15 @@ func (t *tree) walk(from ref, key *kvcache.Key, limit int32) (last, child ref, c
 // child finds the child of a node by its first page. Paths that many requests have in common can be cut into a node for
 // each page, and most walks go the way the last one went.
 func (t *tree) child(parent ref, id kvcache.BlockID) (child ref, found bool) {
-	if child = t.nodes[parent].recent; t.nodes[child].id == id {
+	above := &t.nodes[parent]
+	if above.children == 0 {
+		return root, false
+	}
+	if child = above.recent; t.nodes[child].id == id {
 		return child, true
 	}
 	if child, found = t.byPage[id]; found {
-		t.nodes[parent].recent = child
+		above.recent = child
 	}
 	return child, found
 }

@@ -144,7 +144,7 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 		return 0, false
 	}
 	m := message{pass: &engine.Pass{
-		StartMs: startMs, Tokens: pass.Tokens, Admitted: slices.Clone(pass.Admitted), Started: slices.Clone(pass.Started),
+		StartMs: startMs, Tokens: pass.Tokens, Admitted: slices.Clone(pass.Admitted), Started: slices.Clone(pass.Started), Singles: slices.Clone(pass.Singles),
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),
 		Signals: slices.Clone(pass.Signals), Transfers: slices.Clone(pass.Transfers),
 	}}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamo import _core
-from dynamo.replay.planner import Hook
-from dynamo.replay.stock import StockPlanner
+
+if TYPE_CHECKING:
+    from dynamo.replay.planner import Hook
+    from dynamo.replay.stock import StockPlanner
 
 
 def run(
@@ -20,6 +22,8 @@ def run(
     beside = config.get("planner") or config.get("autoscaler")  # Go refuses them beside planner_config
     if beside or config.get("planner_config") is None:
         return _answered(config, on_progress, trace, hook)
+    from dynamo.replay.stock import StockPlanner  # not before it is needed: it takes time to load
+
     with StockPlanner(config.get("planner_python")) as stock:
         result = _answered(config, on_progress, trace, stock)
         result.report["planner"] = stock.finish(result.report)._asdict()

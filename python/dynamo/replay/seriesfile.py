@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
 import json
 import math
 import os
@@ -22,8 +20,14 @@ def check(name: str, path: str | os.PathLike[str]) -> None:
     kind = Path(path).suffix
     if kind not in _KINDS:
         raise ValueError(f"{name}: got {os.fspath(path)!r}, want a file that ends with .csv, .jsonl or .parquet")
-    if kind == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+    if kind == ".parquet" and not _has_pyarrow():
         raise ValueError(f"{name}: {os.fspath(path)!r} needs pyarrow: pip install 'dynosim[data]'")
+
+
+def _has_pyarrow() -> bool:
+    import importlib.util  # not before it is needed: every run loads this module
+
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 def write(series: Mapping[str, Column], path: str | os.PathLike[str]) -> None:
@@ -52,6 +56,8 @@ def _plain(value: Any) -> Any:
 
 
 def _write_csv(series: Mapping[str, Column], target: Path) -> None:
+    import csv  # not before it is needed: every run loads this module
+
     with target.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(series)
