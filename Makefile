@@ -9,8 +9,7 @@ MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
-	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed) \
-	$(wildcard $(addprefix python/dynamo/sweep/page/*.,html css js))
+	$(wildcard gocore/server/tokens/*.py) $(shell find python/dynamo -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
 # Stamps: the environment with what a build needs, the package installed in it (all of it, or without live workers), the
 # tools of test and lint. The first names its interpreter: without it, or with another, the environment is made anew.
@@ -241,7 +240,7 @@ metrics-page: build ## Write docs/reference/metrics.md from the metrics of runni
 wheels: $(ENVIRONMENT) ## Build wheels for Linux into dist/, for each Python found and two processors
 	$(PYTHON) packaging/wheels.py build $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(TARGETS),--targets $(TARGETS))
 
-# EXTRAS="data ray aic" tries these extras, too.
+# EXTRAS="data plots ray aic" tries these extras, too.
 test-wheels: ## Test the wheels in dist/ in clean environments without Go
 	$(PYTHON) packaging/wheels.py test $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
 

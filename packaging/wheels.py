@@ -1,7 +1,7 @@
 """Builds wheels for Linux against an old glibc, and tests them in clean environments without Go.
 
     python packaging/wheels.py build [--pythons PATH...] [--targets x86_64 aarch64]
-    python packaging/wheels.py test [--pythons PATH...] [--extras data ray]
+    python packaging/wheels.py test [--pythons PATH...] [--extras data plots ray]
 
 ``build`` needs Go and the package index; the C compiler is that of the package ziglang. ``test`` needs the package
 index for dependencies only. Wheels are in dist/.
@@ -29,7 +29,14 @@ GLIBC = "2.28"
 PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}  # and Go's names
 LARGEST_MB = 15
 # Modules by which the extras that can be tried are recognised; Ray and the AIC SDK have no wheels for later Pythons.
-MODULES = {"data": "pandas", "ray": "ray", "sweep": "optuna", "calibrate": "scipy", "aic": "aiconfigurator"}
+MODULES = {
+    "data": "pandas",
+    "plots": "plotly",
+    "ray": "ray",
+    "sweep": "optuna",
+    "calibrate": "scipy",
+    "aic": "aiconfigurator",
+}
 LAST_WITH_EXTRAS = 13
 BUILD_REQUIREMENTS = ["setuptools>=77", "pybindgen>=0.22"]
 
@@ -193,7 +200,7 @@ def main() -> None:
     parser.add_argument("--pythons", nargs="+", metavar="PATH", help="interpreters (default: all that are found)")
     parser.add_argument("--targets", nargs="+", choices=PROCESSORS, default=list(PROCESSORS), help="processors")
     parser.add_argument(
-        "--extras", nargs="*", choices=MODULES, default=["data", "ray"], help="extras to try (data ray)"
+        "--extras", nargs="*", choices=MODULES, default=["data", "plots", "ray"], help="extras to try (data plots ray)"
     )
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)

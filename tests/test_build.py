@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -136,6 +137,16 @@ def test_the_demo_builds_no_live_workers(tmp_path: Path) -> None:
     assert "pip install" not in again
 
 
+def embedded() -> list[str]:
+    """Files that Go sources take in."""
+    found = []
+    for source in (ROOT / "gocore").rglob("*.go"):
+        for name in re.findall(r"^//go:embed (\S+)$", source.read_text(), re.MULTILINE):
+            found.append(str((source.parent / name).relative_to(ROOT)))
+    assert found
+    return found
+
+
 def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     skipped = shutil.ignore_patterns(".*", "_gopy", "build", "*.egg-info", "*.jsonl.gz", "__pycache__")
@@ -151,6 +162,8 @@ def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> Non
         "bindings/core.go",
         "python/dynamo/_core/engine_args.json",
         "tests/requirements.txt",
+        *embedded(),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "python").glob("*-requirements.txt")),
     }
     assert wanted <= names
     assert {name for name in names if name.startswith("tests/")} == {"tests/requirements.txt"}
