@@ -118,7 +118,7 @@ func TestFewRows(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"rows":1,`) {
 		t.Fatalf("got %s, %v", text, err)
 	}
-	floats, ints, texts := report.ColumnNames(false)
+	floats, ints, texts := report.ColumnNames(false, false)
 	for _, name := range slices.Concat(floats, ints) {
 		if data, err := Column(id, name); err != nil || len(data) != 8 {
 			t.Errorf("%s: got %d bytes, %v", name, len(data), err)

@@ -21,7 +21,6 @@ PAGES = (
     "runs.md",
     "report.md",
     "planner.md",
-    "why.md",
     "timeline.md",
     "decisions/0004-reference-quirks.md",
 )

@@ -488,3 +488,68 @@ def test_timeouts_end_a_point_and_not_the_sweep() -> None:
     found = sweep.run({**spec, "jobs": 1})
     assert [p["status"] for p in found] == ["timeout", "ok"]
     assert found.points[0]["reason"] == "not finished after 10 s (timeout_s)"
+
+
+PLANNED: dict[str, Any] = {
+    "run": {
+        "input_tokens": 256,
+        "output_tokens": 20,
+        "request_count": 200,
+        "arrival_interval_ms": 10,
+        "num_workers": 1,
+        "autoscaler": {"policy": "queue", "target": 4, "sync_s": 0.1},
+        "gpu_hour_price": 2.5,
+    },
+    "search": {"autoscaler.target": [1, 50], "autoscaler.max": [2, 5]},
+    "objectives": ["gpu_cost", {"minimize": "p99_ttft_ms"}],
+}
+
+
+def test_parameters_of_an_autoscaler_are_varied() -> None:
+    """GPUs are those that there were on average, and the price of the run counts."""
+    found = sweep.run(PLANNED)
+    figures = {tuple(point["knobs"].values()): point["figures"] for point in found.points}
+    assert len(figures) == 4
+    eager, lazy = figures[1, 5], figures[50, 5]
+    assert eager["gpus"] > lazy["gpus"] >= 1
+    assert eager["p99_ttft_ms"] < lazy["p99_ttft_ms"]
+    assert eager["gpu_cost"] == pytest.approx(2.5 * eager["gpu_hours"])
+    assert eager["scaling_changes"] > 0
+    commands = [point["command"] for point in found.points if point["knobs"]["autoscaler.max"] == 5]
+    assert all('"max": 5' in command for command in commands)
+
+
+def test_two_policies_are_values_together() -> None:
+    policies = [
+        [{"policy": "schedule", "schedule": [[0.1, n]], "pool": pool} for pool in ("prefill", "decode")] for n in (2, 3)
+    ]
+    run = {**PLANNED["run"], "prefill_engine_args": {}, "decode_engine_args": {}, "num_prefill_workers": 1}
+    run = {name: value for name, value in run.items() if name not in ("num_workers", "autoscaler")}
+    found = sweep.run({"run": run, "search": {"autoscaler": policies, "topology": ["disagg"]}})
+    assert [point["status"] for point in found.points] == ["ok", "ok"]
+    assert [point["figures"]["scaling_changes"] for point in found.points] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"search": {"autoscaler.tarket": [1]}}, "did you mean autoscaler.target"),
+        (
+            {
+                "run": {name: value for name, value in PLANNED["run"].items() if name != "num_workers"},
+                "load": "find_min_gpus",
+                "sla": {"p99_ttft_ms": 9},
+            },
+            "find_min_gpus: want it left out: a planner",
+        ),
+    ],
+)
+def test_planned_sweeps_that_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sweep.run({**PLANNED, **changes})
+
+
+def test_wrong_values_of_an_autoscaler_are_refused() -> None:
+    found = sweep.run({**PLANNED, "search": {"autoscaler.target": [-1, 2]}, "objectives": ["gpu_cost"]})
+    assert [point["status"] for point in found.points] == ["rejected", "ok"]
+    assert "target: got -1" in found.points[0]["reason"]

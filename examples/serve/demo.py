@@ -1,4 +1,4 @@
-"""Starts an OpenAI-compatible server with simulated engines, and shows a streamed answer, metrics, and how to point clients at it."""
+"""Starts an OpenAI-compatible server with simulated engines, and shows what it does and how to point clients at it."""
 
 import json
 import subprocess

@@ -79,7 +79,7 @@ func reportKeys() []string {
 	for _, value := range report.NewCollector(0, 1).Summarise(report.Resources{GPUHourPrice: 1}, report.SLA{}) {
 		keys = append(keys, value.Key)
 	}
-	return keys
+	return append(keys, faultKeys...)
 }
 
 // foresee looks at one run. hashes are those of files that an earlier run of the same call has read.
@@ -95,7 +95,7 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 	facts := Facts{
 		AIC:        s.routing.session.Backend != "" || d.anyPool(func(a engineargs.Args) bool { return a.AIC.Backend != "" }),
 		DecodeGPUs: d.workers * d.args.GPUsPerWorker,
-		Drawn:      d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()),
+		Drawn:      d.drawsStartUps() || s.synthetic && (s.generated.Draws() || s.generated.Arrivals.Draws()) || s.drawsFaults(),
 	}
 	if d.disaggregated {
 		facts.PrefillGPUs = d.prefillWorkers * d.prefill.GPUsPerWorker

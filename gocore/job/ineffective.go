@@ -22,6 +22,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 			warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", name, o.Shown(name), because))
 		}
 	}
+	unusedFaultOptions(o, s, warn)
 	if s.concurrency > 0 {
 		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "request_rate_curve", "arrival_cv"} {
 			warn(name, "with replay_concurrency")
@@ -61,7 +62,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 // unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
-	if s.routing.mode.Configured || drawn || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
+	if s.routing.mode.Configured || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}
 	because := "with router_mode " + s.routing.mode.Name

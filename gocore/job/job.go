@@ -142,7 +142,7 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
+		NoRows: !r.rows && !r.online && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Journal = r.journal.open(r)
@@ -222,6 +222,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	if warning != "" {
 		result.warnings = append(result.warnings, warning)
 	}
+	result.faults = r.reportFaults(e)
 	if r.rows {
 		result.rows = e.Collector.Rows(r.workload)
 	}

@@ -26,7 +26,7 @@ type journalSpec struct {
 func parseJournal(o *strictjson.Object) (journalSpec, error) {
 	s := journalSpec{
 		timeline: o.Text("timeline"), toMs: math.Inf(1),
-		series: o.Given("timeseries") || o.Given("timeseries_step"),
+		series: o.Given("timeseries") || o.Given("timeseries_step") || o.Given("html"),
 	}
 	if o.Given("timeline_window") {
 		if s.timeline == "" {

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
@@ -89,6 +90,8 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 		return traceFormat(o) != workload.Dynamo
 	case "benchmark_granularity":
 		return o.Given("planner_config")
+	case "fault_rate", "migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms":
+		return slices.ContainsFunc(faultOptions, o.Given)
 	case "router_decisions_mode":
 		return o.Given("router_decisions")
 	}

@@ -17,7 +17,7 @@ An option of ` + "`python -m dynamo.replay`" + ` stands beside the parameter of 
 ` + "`--config`" + ` file. Without further words it works in every run: with a trace and with a synthetic workload, offline (in
 virtual time) and online (in real time).
 `)
-	for _, group := range []string{"", workloadGroup, deploymentGroup, runGroup, loadModelGroup, outputGroup} {
+	for _, group := range []string{"", workloadGroup, deploymentGroup, faultGroup, runGroup, loadModelGroup, outputGroup} {
 		title := group
 		if group == "" {
 			title = "input"

@@ -21,6 +21,7 @@ type Result struct {
 	origin    provenance
 	scaling   []planner.Event // nil without a planner
 	meetings  replay.Meetings
+	faults    *faultReport // nil if nothing could go wrong
 	writeErr  error
 	series    *journal.Table // nil if it was not asked for
 }
@@ -31,17 +32,18 @@ type Result struct {
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
 //	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
+//	 "faults": {"failed_requests": 0, ..., "fault_events": [...]},
 //	 "timeseries": {"step_ms": 1000, "rows": 60, "columns": {...}},
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. attribution, which is only there if it was
 // asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
-// "timeseries/" below. provenance says what was run.
+// "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := []string{}, []string{}, []string{}
 	if r.rows != nil {
-		floats, ints, texts = report.ColumnNames(r.explained != nil)
+		floats, ints, texts = report.ColumnNames(r.explained != nil, r.faults != nil)
 	}
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
@@ -52,6 +54,7 @@ func (r *Result) JSON() string {
 		Scaling    []planner.Event     `json:"scaling_events"`
 		Held       int                 `json:"held_requests"`
 		Cold       int                 `json:"cold_worker_requests"`
+		Faults     *faultReport        `json:"faults"`
 		Series     *seriesShape        `json:"timeseries"`
 		Provenance provenance          `json:"provenance"`
 	}{
@@ -62,6 +65,7 @@ func (r *Result) JSON() string {
 
 		Scaling:    r.scaling,
 		Series:     shapeOf(r.series),
+		Faults:     r.faults,
 		Held:       r.meetings.Held,
 		Cold:       r.meetings.Cold,
 		Provenance: r.origin,

@@ -6,10 +6,12 @@ import "dynosim/gocore/strictjson"
 // what the summary needs.
 func keepsRows(o *strictjson.Object) bool { return !o.Given("rows") || o.Bool("rows") }
 
-// checkRows refuses a file of rows without rows.
+// checkRows refuses files that are made of rows without rows.
 func checkRows(o *strictjson.Object) error {
-	if !keepsRows(o) && o.Given("report_jsonl_path") {
-		return &strictjson.FieldError{Field: "rows", Got: "false", Want: "true, or no report_jsonl_path"}
+	for _, file := range []string{"report_jsonl_path", "html"} {
+		if !keepsRows(o) && o.Given(file) {
+			return &strictjson.FieldError{Field: "rows", Got: "false", Want: "true, or no " + file}
+		}
 	}
 	return nil
 }
@@ -17,6 +19,6 @@ func checkRows(o *strictjson.Object) error {
 // passes reports whether requests may be created when they arrive and discarded when they are over, because nothing reads
 // them before or afterwards.
 func (s *Spec) passes() bool {
-	return !s.rows && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&
+	return !s.rows && s.faults == nil && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&
 		s.outputs.trace == "" && s.outputs.routerLog == "" && s.routing.decisions == ""
 }

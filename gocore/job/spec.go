@@ -3,6 +3,7 @@ package job
 import (
 	"math"
 
+	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/workload"
@@ -30,6 +31,7 @@ type Spec struct {
 	scaling      scaling // what decides how many workers there are
 	gpuHourPrice float64 // 0 for none
 	outputs      outputs
+	faults       *replay.FaultConfig // what goes wrong; nil for nothing
 	journal      journalSpec
 
 	// origin is the part of the provenance that does not depend on input files.
@@ -80,6 +82,9 @@ func Parse(config string) (*Spec, error) {
 	if s.routing, more, err = parseRouting(o, s.deployment); err != nil {
 		return nil, err
 	}
+	if s.faults, err = parseFaults(o, s.deployment); err != nil {
+		return nil, err
+	}
 	if s.journal, err = parseJournal(o); err != nil {
 		return nil, err
 	}
@@ -107,7 +112,7 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
-		attribution:  o.Bool("attribution"),
+		attribution:  o.Bool("attribution") || o.Given("html"),
 		sla:          sla(o),
 		gpuHourPrice: o.Float("gpu_hour_price"),
 		outputs:      outputs{trace: o.Text("save_trace"), rows: o.Text("report_jsonl_path"), routerLog: o.Text("router_log")},

@@ -54,6 +54,7 @@ const (
 	takesObjectOrPath taken = "object_or_path"
 	takesPlanner      taken = "planner"
 	takesAutoscaler   taken = "autoscaler"
+	takesFaults       taken = "faults"
 )
 
 // Groups of --help.
@@ -61,6 +62,7 @@ const (
 	workloadGroup   = "workload"
 	deploymentGroup = "deployment"
 	runGroup        = "run"
+	faultGroup      = "faults"
 	loadModelGroup  = "prefill load model of the KV router"
 	outputGroup     = "output"
 )
@@ -324,6 +326,61 @@ var options = slices.Concat([]option{
 		doc:  "The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours times price.",
 	},
 	{
+		Field: strictjson.Field{Name: "faults", Type: strictjson.Text{}},
+		takes: takesFaults, offline: true,
+		group: faultGroup, metavar: "FILE",
+		help: "script of what goes wrong: crash, slow, pause, partition and the like, one JSON object per line, or YAML",
+		doc:  "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
+	},
+	{
+		Field:   strictjson.Field{Name: "fault_rate", Type: strictjson.Number{Max: 1e6}, Default: 1.0},
+		offline: true, group: faultGroup,
+		help: "how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
+		doc:  "Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
+	},
+	{
+		Field:   strictjson.Field{Name: "migration_limit", Type: strictjson.Integer{Max: 1000}, Default: 0},
+		offline: true, group: faultGroup,
+		help: "how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
+		doc:  "How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "detection_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		offline: true, group: faultGroup,
+		help: "until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
+		doc:  "Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
+	},
+	{
+		Field:   strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		offline: true, group: faultGroup,
+		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: 2000)",
+		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for about 2,000.",
+	},
+	{
+		Field:   strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},
+		offline: true, group: faultGroup,
+		help: "clients give a request up that takes longer",
+		doc:  "Time after which a client gives a request up, in milliseconds; never if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "client_retries", Type: strictjson.Integer{Max: 1000}, Default: 0},
+		offline: true, group: faultGroup,
+		help: "how often a client begins a request anew that has failed or timed out (default: 0)",
+		doc:  "How often a client begins a request anew that has failed or timed out; 0 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "client_backoff_ms", Type: strictjson.Number{Max: 1e15}, Default: 1000.0},
+		offline: true, group: faultGroup,
+		help: "pause before the first of these, doubled each time (default: 1000)",
+		doc:  "Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
+	},
+	{
+		Field:   strictjson.Field{Name: "hedge_after_ms", Type: strictjson.Number{Max: 1e15}},
+		offline: true, group: faultGroup,
+		help: "send a request a second time that has no token after so long; the first answer counts",
+		doc:  "Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given.",
+	},
+	{
 		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
 		group: runGroup,
 		help:  "offline (default, virtual time) or online",
@@ -436,6 +493,13 @@ var options = slices.Concat([]option{
 		metavar: "TIME", group: outputGroup,
 		help: "length of its windows, such as 500ms (default: 1s)",
 		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
+	},
+	{
+		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},
+		aside: true, offline: true, takes: takesPath, writes: true,
+		metavar: "PATH", group: outputGroup,
+		help: "also write a page about the run for a browser: one file, without anything from the net",
+		doc:  "Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest requests. One file for a browser, without anything from the net. The report gets the attribution of latencies, too.",
 	},
 	{
 		Field: strictjson.Field{Name: "save_trace", Type: strictjson.Text{NonEmpty: true}},

@@ -75,6 +75,9 @@ func TestAttribution(t *testing.T) {
 		}
 		rows := outcome.Collector.Rows(cfg.Workload)
 		checkParts(t, seed, rows, seen)
+		if cfg.Disagg == nil {
+			checkWaits(t, seed, rows)
+		}
 		compareStepwise(t, seed, rows)
 		if t.Failed() {
 			return
@@ -127,6 +130,34 @@ func checkParts(t *testing.T, seed uint64, rows *report.Rows, seen map[string]in
 	}
 }
 
+// checkWaits compares the waits with when requests were admitted. A pass that was composed while another one ran starts later than
+// that, and preempted requests are admitted again.
+func checkWaits(t *testing.T, seed uint64, rows *report.Rows) {
+	t.Helper()
+	column := func(name string) []float64 {
+		values, ok := rows.Floats(name)
+		if !ok {
+			t.Fatalf("no column %s", name)
+		}
+		return values
+	}
+	arrived, admitted, ttft := column("arrival_time_ms"), column("first_admit_ms"), column("ttft_ms")
+	router, worker, host := column("ttft_router_wait_ms"), column("ttft_worker_wait_ms"), column("ttft_host_ms")
+	preempted := column("ttft_preempted_ms")
+	for i := range ttft {
+		if math.IsNaN(ttft[i]) {
+			continue
+		}
+		waited, until := router[i]+worker[i]+host[i], admitted[i]-arrived[i]
+		if waited < until-1e-6 {
+			t.Errorf("seed %d, row %d: waited %v ms until its admission after %v", seed, i, waited, until)
+		}
+		if preempted[i] == 0 && seed%4 == 0 && router[i]+worker[i] > until+1e-6 { // an engine that composes passes when they start
+			t.Errorf("seed %d, row %d: waited %v ms, admitted after %v", seed, i, router[i]+worker[i], until)
+		}
+	}
+}
+
 // compareStepwise compares the parts with those of the same run without shortcuts.
 func compareStepwise(t *testing.T, seed uint64, rows *report.Rows) {
 	t.Helper()
@@ -137,7 +168,7 @@ func compareStepwise(t *testing.T, seed uint64, rows *report.Rows) {
 	}
 	outcome.Collector.Summarise(report.Resources{}, report.NoSLA())
 	slow := outcome.Collector.Rows(slowCfg.Workload)
-	floats, _, _ := report.ColumnNames(true)
+	floats, _, _ := report.ColumnNames(true, false)
 	for _, name := range floats {
 		a, _ := rows.Floats(name)
 		b, _ := slow.Floats(name)

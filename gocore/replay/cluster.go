@@ -56,6 +56,10 @@ func (c *cluster) loop() error {
 			continue
 		}
 		next, ok = c.scale.sooner(next, ok)
+		next, ok = c.faults.sooner(next, ok)
+		if !ok && c.faults.giveUp() {
+			continue
+		}
 		if !ok && c.scale.holds() {
 			return c.scale.deadEnd(c.nowMs)
 		}
@@ -84,6 +88,10 @@ func (c *cluster) instant() error {
 		if err != nil {
 			return err
 		}
+		struck, err := c.faults.strike()
+		if err != nil {
+			return err
+		}
 		arrived, err := c.releaseArrivals()
 		if err != nil {
 			return err
@@ -92,7 +100,10 @@ func (c *cluster) instant() error {
 		if err != nil {
 			return err
 		}
-		if ended || ready || arrived || started {
+		if ended || arrived || started {
+			c.faults.goesOn()
+		}
+		if ended || ready || struck || arrived || started {
 			c.scale.goesOn()
 			continue
 		}
@@ -103,6 +114,9 @@ func (c *cluster) instant() error {
 }
 
 func (c *cluster) done() bool {
+	if c.faults != nil {
+		return c.faults.done()
+	}
 	_, busy := c.nextEnd()
 	return !busy && c.driver.Unreleased() == 0 && c.ready.empty() && !c.scale.holds()
 }
@@ -133,6 +147,7 @@ func (c *cluster) endPasses() (changed bool, err error) {
 		pass := c.workers[i].Pass
 		if pass == nil {
 			c.settle(i, len(c.workers[i].Coast))
+			c.faults.cancelDue(0, i)
 			c.updateReady(i)
 			continue
 		}
@@ -147,6 +162,9 @@ func (c *cluster) endPasses() (changed bool, err error) {
 func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
 	c.pool.ended(i)
+	if c.faults != nil {
+		return c.endFaulty(i, pass)
+	}
 	return c.apply(i, pass)
 }
 
@@ -158,6 +176,7 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 		}
 		changed = true
 		req := c.arrive(turn, arrivalMs)
+		c.faults.arrived(turn)
 		c.scale.arrived(c.pool)
 		if c.pool.closed() {
 			c.kept = append(c.kept, req.ID)
@@ -171,6 +190,9 @@ func (c *cluster) releaseArrivals() (changed bool, err error) {
 
 // dispatch hands a request to the worker that was chosen for it.
 func (c *cluster) dispatch(turn int32, to int) {
+	if !c.faults.accepts(0, to, engine.RequestID(turn)) {
+		return
+	}
 	c.haltCoast(to)
 	c.assign(turn, to, c.nowMs)
 	c.updateReady(to)
@@ -197,9 +219,10 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			i, ok = c.ready.next(i + 1)
 			continue
 		}
+		c.faults.stretch(0, i, pass)
 		c.pool.began(i, c.workers[i].Engine, pass)
 		if c.observes && pass.KVEventsAtMs == c.nowMs {
-			c.router.Apply(i, pass.KVEvents)
+			c.tellRouter(i, pass.KVEvents)
 		}
 		if pass.EndMs > c.nowMs {
 			c.workers[i].Pass = pass
@@ -239,7 +262,7 @@ func (c *cluster) nextEnd() (eventheap.Event[int], bool) {
 
 // updateReady updates whether worker i can start a pass.
 func (c *cluster) updateReady(i int) {
-	if w := &c.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
+	if w := &c.workers[i]; !c.faults.stands(0, i) && !w.Busy() && w.Engine.Requests() > 0 {
 		c.ready.add(i)
 	} else {
 		c.ready.remove(i)

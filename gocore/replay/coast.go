@@ -15,7 +15,11 @@ import "sort"
 // coast makes idle worker i coast if it can.
 func (c *cluster) coast(i int) (bool, error) {
 	w := &c.workers[i]
-	if c.stepwise || !c.pool.mayCoast(w.Engine) || !w.TryCoast(c.nowMs, c.afterLimit()) {
+	untilMs, may := c.faults.mayCoast(0, i, c.afterLimit())
+	if !may || c.stepwise || !c.pool.mayCoast(w.Engine) || !w.TryCoast(c.nowMs, untilMs) {
+		return false, nil
+	}
+	if w.Coast = c.faults.undisturbed(w.Coast); len(w.Coast) == 0 {
 		return false, nil
 	}
 	c.pool.coasts(i, w.Engine, c.nowMs)

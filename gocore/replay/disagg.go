@@ -116,7 +116,7 @@ func (s *stage) size() int {
 
 // updateReady updates whether worker i can start a pass.
 func (s *stage) updateReady(i int) {
-	if w := &s.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
+	if w := &s.workers[i]; w.Engine != nil && !s.halted(i) && !w.Busy() && w.Engine.Requests() > 0 {
 		s.ready.add(i)
 	} else {
 		s.ready.remove(i)
@@ -137,7 +137,7 @@ func (r *run) newDisagg() (*disagg, error) {
 	d.steps = []func() (bool, error){
 		d.endPasses, d.endTransfers, d.releaseArrivals, d.act, d.startPrefill, d.startDecode,
 	}
-	if r.Planner != nil {
+	if r.Planner != nil || r.Faults != nil {
 		if err := d.scaled(); err != nil {
 			return nil, err
 		}
@@ -152,10 +152,12 @@ func (d *disagg) loop() error {
 		}
 		next, ok := d.nextMs()
 		planned, due := d.scale.sooner(next, ok)
+		planned, due = d.faults.sooner(planned, due)
 		switch {
 		case d.finished():
 			return nil
 		case !ok && !(due && d.scale.holds()) && d.unblock():
+		case !due && d.faults.giveUp():
 		case due && planned > d.MaxSimTimeMs:
 			d.passBoundaries(d.afterLimit())
 			return nil
@@ -173,12 +175,15 @@ func (d *disagg) loop() error {
 func (d *disagg) instant() error {
 	for {
 		changed := false
-		for _, step := range d.steps {
+		for n, step := range d.steps {
 			did, err := step()
 			if err != nil {
 				return err
 			}
 			changed = changed || did
+			if did && n != readyStep && n != strikeStep {
+				d.faults.goesOn()
+			}
 		}
 		if changed {
 			d.scale.goesOn()
@@ -256,6 +261,9 @@ func (d *disagg) endTransfers() (changed bool, err error) {
 		}
 		d.events.Pop()
 		changed = true
+		if d.faults != nil {
+			d.faults.transferEnds(engine.RequestID(e.index))
+		}
 		d.transferred(engine.RequestID(e.index))
 	}
 }
@@ -267,6 +275,7 @@ func (d *disagg) releaseArrivals() (changed bool, err error) {
 			return changed, nil
 		}
 		d.arrive(turn, arrivalMs)
+		d.faults.arrived(turn)
 		d.begin(engine.RequestID(turn))
 		changed = true
 	}
@@ -295,6 +304,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 			continue
 		}
 		pass, alive := w.Engine.RunPass(d.nowMs)
+		d.faults.stretch(int(kind), i, pass)
 		d.passStarted(kind, i, w.Engine, pass)
 		if !alive || pass.Idle() {
 			i, ok = s.ready.next(i + 1)
@@ -321,37 +331,62 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 
 // passStarted records what is visible at the start of a pass.
 func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engine.Pass) {
+	seen := pass
+	if d.faults != nil {
+		seen = d.faults.admitted(pass)
+	}
 	if kind == decodePass {
-		d.collector.Pass(i, pass)
+		d.collector.Pass(i, seen)
 		d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
 		return
 	}
-	d.collector.PrefillPass(i, pass)
+	d.collector.PrefillPass(i, seen)
 	d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
 	if pass.KVEventsAtMs <= pass.StartMs {
-		d.prefill.router.Apply(i, pass.KVEvents)
+		d.tellRouter(i, pass.KVEvents)
 	}
 }
 
 // endPrefill makes the end of a pass of a prefill worker visible.
 func (d *disagg) endPrefill(i int) error {
 	pass := d.idle(&d.prefill, i)
+	if d.faults.withhold(prefillSite, i, pass) {
+		return nil
+	}
+	if err := d.seePrefill(i, pass); err != nil {
+		return err
+	}
+	d.faults.cancelDue(prefillSite, i)
+	return nil
+}
+
+// seePrefill tells router and hand-offs what has come out of a pass.
+func (d *disagg) seePrefill(i int, pass *engine.Pass) error {
 	if pass.KVEventsAtMs > pass.StartMs {
-		d.prefill.router.Apply(i, pass.KVEvents)
+		d.tellRouter(i, pass.KVEvents)
 	}
 	if d.prefill.observes {
 		for _, id := range pass.Finished {
+			if d.gone(id) {
+				continue
+			}
 			if err := d.dispatch(d.prefill.router.PrefillCompleted(int32(id), d.nowMs)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, rejected := range pass.Rejected {
-		d.collector.Terminal(rejected.ID, report.Rejected, rejected.Reason)
+		if d.gone(rejected.ID) {
+			continue
+		}
+		d.collector.Terminal(d.of(rejected.ID), report.Rejected, rejected.Reason)
 		d.tell(rejected.ID, handoff.Failed)
 	}
 	for _, id := range pass.Held {
-		d.collector.Step(id, report.SourceHeld, d.nowMs)
+		if d.gone(id) {
+			continue
+		}
+		d.collector.Step(d.of(id), report.SourceHeld, d.nowMs)
 		d.tell(id, handoff.SourceHeld)
 	}
 	return nil
@@ -361,13 +396,41 @@ func (d *disagg) endPrefill(i int) error {
 // left, and reports the room afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
+	if d.faults.withhold(decodeSite, i, pass) {
+		return nil
+	}
+	if err := d.seeDecode(i, pass); err != nil {
+		return err
+	}
+	d.faults.cancelDue(decodeSite, i)
+	return nil
+}
+
+// seeDecode tells router, clients and hand-offs what has come out of a pass.
+func (d *disagg) seeDecode(i int, pass *engine.Pass) error {
+	if d.faults != nil {
+		if err := d.faults.began(pass); err != nil {
+			return err
+		}
+		seen := d.faults.emitted(pass)
+		for _, s := range joinedOrSingle(seen) {
+			d.collector.Worker(s.ID, i)
+		}
+		d.collector.Pass(i, seen)
+	}
 	reservation, reserved := d.decode.workers[i].destination.TryReserve()
 	for _, id := range pass.Finished {
+		if d.gone(id) {
+			continue
+		}
 		if err := d.leave(id, report.Completed, ""); err != nil {
 			return err
 		}
 	}
 	for _, rejected := range pass.Rejected {
+		if d.gone(rejected.ID) {
+			continue
+		}
 		if err := d.leave(rejected.ID, report.Rejected, rejected.Reason); err != nil {
 			return err
 		}
@@ -384,14 +447,18 @@ func (d *disagg) leave(id engine.RequestID, status report.Status, reason string)
 	if status == report.Completed {
 		d.completed(d.scale, id)
 	}
-	d.collector.Terminal(id, status, reason)
+	turn := d.of(id)
+	d.collector.Terminal(turn, status, reason)
 	d.unfinished--
 	if status == report.Completed {
-		d.driver.Completed(int32(id), d.nowMs)
+		d.driver.Completed(int32(turn), d.nowMs)
 	} else {
-		d.driver.Rejected(int32(id), d.nowMs)
+		d.driver.Rejected(int32(turn), d.nowMs)
 	}
-	return d.reserve(admitted, err)
+	if err := d.reserve(admitted, err); err != nil {
+		return err
+	}
+	return d.faults.ended(id)
 }
 
 // idle ends the pass of a worker, and queues the actions that waited for that.
@@ -405,10 +472,9 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 	}
 	w.Pass = nil
 	s.updateReady(i)
-	for _, a := range w.deferred {
-		d.actions.PushBack(a)
+	if s.reachable(i) {
+		d.resume(w)
 	}
-	w.deferred = w.deferred[:0]
 	return pass
 }
 
@@ -417,7 +483,7 @@ func (d *disagg) idle(s *stage, i int) *engine.Pass {
 func (d *disagg) unblock() (changed bool) {
 	for i := range d.decode.workers {
 		destination := d.decode.workers[i].destination
-		if destination == nil { // gone, or not started
+		if destination == nil || d.decode.halted(i) || !d.decode.reachable(i) { // nil: gone, or not started
 			continue
 		}
 		if r, ok := destination.TryReserve(); ok {
@@ -431,7 +497,7 @@ func (d *disagg) unblock() (changed bool) {
 		return true
 	}
 	for i := range d.prefill.workers {
-		if source := d.prefill.workers[i].source; source != nil && source.Unblock() {
+		if source := d.prefill.workers[i].source; source != nil && !d.prefill.halted(i) && source.Unblock() {
 			changed = true
 		}
 	}
@@ -440,6 +506,10 @@ func (d *disagg) unblock() (changed bool) {
 
 // cut records the tokens of requests that are not finished when the run ends.
 func (d *disagg) cut() {
+	if d.faults != nil {
+		d.faults.cut()
+		return
+	}
 	for i := range d.decode.workers {
 		if len(d.decode.workers[i].Coast) > 0 {
 			d.settleCoast(i)

@@ -43,21 +43,33 @@ const mostCoasting = 32
 func (d *disagg) topEvent() (eventheap.Event[event], bool) {
 	for {
 		top, ok := d.events.Top()
-		if !ok || top.Value.kind != decodePass {
-			return top, ok
-		}
-		if top.Value.seq == d.decode.workers[top.Value.index].coast.due {
+		if !ok || d.valid(top.Value) {
 			return top, ok
 		}
 		d.events.Pop()
 	}
 }
 
+// valid reports whether an event is still the end of something.
+func (d *disagg) valid(e event) bool {
+	switch e.kind {
+	case decodePass:
+		return e.seq == d.decode.workers[e.index].coast.due
+	case prefillPass:
+		return e.seq == d.prefill.workers[e.index].coast.due
+	}
+	return d.faults == nil || d.faults.transferValid(e)
+}
+
 // tryCoast makes idle decode worker i coast if it can.
 func (d *disagg) tryCoast(i int) bool {
 	w := &d.decode.workers[i]
 	pool := d.decode.pool
-	if d.stepwise || d.decode.size() > mostCoasting || !pool.mayCoast(w.Engine) || !w.TryCoast(d.nowMs, d.afterLimit()) {
+	untilMs, may := d.faults.mayCoast(decodeSite, i, d.afterLimit())
+	if !may || d.stepwise || d.decode.size() > mostCoasting || !pool.mayCoast(w.Engine) || !w.TryCoast(d.nowMs, untilMs) {
+		return false
+	}
+	if w.Coast = d.faults.undisturbed(w.Coast); len(w.Coast) == 0 {
 		return false
 	}
 	pool.coasts(i, w.Engine, d.nowMs)

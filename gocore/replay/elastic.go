@@ -20,9 +20,12 @@ func (c *cluster) scaled() error {
 		return err
 	}
 	c.pool = newPool("agg", c.Workers, startUpsOf(c.Args, c.Seed, decodeStartUps), e, c)
-	c.scale = newScaler(c.Planner, c.pool)
+	c.scale = newScaler(c.elasticPlanner(), c.pool)
 	for i := range c.workers {
 		c.scale.observe(c.workers[i].Engine)
+	}
+	if c.Faults != nil {
+		c.endure()
 	}
 	return c.scale.begin()
 }
@@ -47,7 +50,7 @@ func (c *cluster) start(id int) {
 // empty implements [crew].
 func (c *cluster) empty(id int) bool {
 	w := &c.workers[id]
-	return !w.Busy() && w.Engine.Requests() == 0
+	return w.Engine == nil || !w.Busy() && w.Engine.Requests() == 0
 }
 
 // remove implements [crew].
@@ -77,7 +80,7 @@ func (c *cluster) catchUp() {
 		}
 		endMs := w.Coast[len(w.Coast)-1]
 		c.settle(i, len(w.Coast))
-		w.Pass = &engine.Pass{EndMs: endMs}
+		w.Pass = c.faults.unfinished(endMs)
 	}
 }
 
@@ -87,13 +90,16 @@ func (c *cluster) gauge(id int) planner.Gauge {
 }
 
 func gauge(id int, e engine.Engine, blocks int) planner.Gauge {
+	if e == nil { // lost, which was not noticed yet
+		return planner.Gauge{Worker: id, Blocks: blocks}
+	}
 	waiting, running, active := e.(engine.Reporter).Load()
 	return planner.Gauge{Worker: id, Waiting: waiting, Running: running, ActiveBlocks: active, Blocks: blocks}
 }
 
 // arrived counts a request for a pool that computes prompts, if it finds no active worker there.
 func (s *scaler) arrived(p *pool) {
-	if s != nil && len(p.active) == 0 {
+	if s != nil && !p.serves() {
 		s.meetings.Held++
 	}
 }
@@ -118,6 +124,7 @@ func (r *run) completed(s *scaler, id engine.RequestID) {
 	if s == nil {
 		return
 	}
+	id = r.of(id)
 	ttftMs, itlMs := r.collector.Latencies(id)
 	t := r.driver.Turn(int32(id))
 	s.traffic.Complete(t.InputTokens, t.OutputTokens, ttftMs, itlMs)

@@ -19,12 +19,15 @@ func (d *disagg) scaled() error {
 	if err != nil {
 		return err
 	}
-	d.scale = newScaler(d.Planner, prefill, decode)
+	d.scale = newScaler(d.elasticPlanner(), prefill, decode)
 	d.steps = append([]func() (bool, error){d.endPasses, d.becomeReady}, d.steps[1:]...)
 	for _, s := range []*stage{&d.prefill, &d.decode} {
 		for i := range s.workers {
 			d.scale.observe(s.workers[i].Engine)
 		}
+	}
+	if d.Faults != nil {
+		d.endure()
 	}
 	return d.scale.begin()
 }
@@ -33,13 +36,16 @@ func (d *disagg) becomeReady() (changed bool, err error) { return d.scale.become
 
 // finished reports whether all requests are over.
 func (d *disagg) finished() bool {
+	if d.faults != nil {
+		return d.faults.done()
+	}
 	_, busy := d.topEvent()
 	return !busy && d.driver.Unreleased() == 0 && d.unfinished == 0
 }
 
 // keep holds an action back that needs an active worker, and reports false if there is one.
 func (s *stage) keep(a nextAction) bool {
-	if s.pool == nil || len(s.pool.active) > 0 {
+	if s.pool == nil || s.pool.serves() {
 		return false
 	}
 	s.kept = append(s.kept, a)
@@ -86,7 +92,7 @@ func (c stageCrew) start(id int) {
 
 func (c stageCrew) empty(id int) bool {
 	w := &c.s.workers[id]
-	return !w.Busy() && len(w.deferred) == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
+	return w.Engine == nil || !w.Busy() && len(w.deferred) == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
 }
 
 func (c stageCrew) remove(id int) { c.s.workers[id] = stageWorker{} }
@@ -118,7 +124,7 @@ func (c stageCrew) catchUp() {
 		d.haltCoast(i)
 		endMs := w.Coast[len(w.Coast)-1]
 		d.settleCoast(i)
-		w.Pass = &engine.Pass{EndMs: endMs}
+		w.Pass = d.faults.unfinished(endMs)
 	}
 }
 

@@ -57,6 +57,9 @@ func (d *disagg) act() (changed bool, err error) {
 }
 
 func (d *disagg) carryOut(a nextAction) error {
+	if d.settled(a) {
+		return nil
+	}
 	h := &d.handoffs[a.id]
 	switch a.do {
 	case handoff.Submit:
@@ -64,23 +67,23 @@ func (d *disagg) carryOut(a nextAction) error {
 		if d.prefill.keep(a) {
 			return nil
 		}
-		return d.dispatch(d.prefill.router.Submit(RouterRequest(d.prompt(a.id), d.Workload), d.nowMs))
+		return d.dispatch(d.prefill.router.Submit(d.routed(d.prompt(a.id)), d.nowMs))
 	case handoff.Reserve:
 		if d.decode.keep(a) {
 			return nil
 		}
-		return d.reserve(d.decode.router.Submit(RouterRequest(d.request(a.id), d.Workload), d.nowMs))
+		return d.reserve(d.decode.router.Submit(d.routed(d.request(a.id)), d.nowMs))
 	case handoff.StartTransfer:
 		d.startTransfer(a.id)
 	case handoff.Activate:
-		if w := &d.decode.workers[h.decode]; w.Busy() {
+		if w := &d.decode.workers[h.decode]; d.waits(decodeSite, int(h.decode)) {
 			w.deferred = append(w.deferred, a)
 			d.haltCoast(int(h.decode))
 		} else {
 			d.activate(a.id, int(h.decode))
 		}
 	case handoff.Release:
-		if w := &d.prefill.workers[h.prefill]; w.Busy() {
+		if w := &d.prefill.workers[h.prefill]; d.waits(prefillSite, int(h.prefill)) {
 			w.deferred = append(w.deferred, a)
 		} else {
 			d.release(a.id, int(h.prefill))
@@ -101,42 +104,62 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
-		d.collector.PrefillRoute(id, a.Worker, a.OverlapBlocks*d.prefill.blockSize)
-		d.collector.Spends(id, report.WorkerWait, d.nowMs)
-		prompt := d.prompt(id)
-		prompt.SentMs = d.nowMs
-		d.Journal.Joined(engine.Prefill, a.Worker, id, d.nowMs)
-		d.prefill.workers[a.Worker].Engine.Add(prompt)
-		d.prefill.updateReady(a.Worker)
+		d.collector.PrefillRoute(d.of(id), a.Worker, a.OverlapBlocks*d.prefill.blockSize)
+		d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
+		if d.faults.accepts(prefillSite, a.Worker, id) {
+			d.addPrompt(a.Worker, id)
+		}
 	}
 	return NameRequest(err, d.Workload)
+}
+
+// addPrompt hands a prompt to a prefill worker.
+func (d *disagg) addPrompt(i int, id engine.RequestID) {
+	prompt := d.prompt(id)
+	prompt.SentMs = d.nowMs
+	d.Journal.Joined(engine.Prefill, i, id, d.nowMs)
+	d.prefill.workers[i].Engine.Add(prompt)
+	d.prefill.updateReady(i)
 }
 
 // reserve asks decode workers for room. If a worker can never run the request, the request fails.
 func (d *disagg) reserve(admitted []router.Admission, err error) error {
 	for _, a := range admitted {
-		id, w := engine.RequestID(a.ID), &d.decode.workers[a.Worker]
-		d.collector.DecodeRoute(id, a.OverlapBlocks*d.decode.blockSize)
-		if err := w.destination.Reserve(d.request(id)); err != nil {
-			d.collector.Terminal(id, report.Failed, err.Error())
-			d.tell(id, handoff.Failed)
-			continue
-		}
-		d.handoffs[id].decode = int32(a.Worker)
-		d.collector.Worker(id, a.Worker)
-		d.collector.Spends(id, report.KVWait, d.nowMs)
-		d.Journal.Joined(engine.Decode, a.Worker, id, d.nowMs)
-		if w.Busy() {
-			d.haltCoast(a.Worker)
-		} else {
-			d.tryReserve(a.Worker)
+		id := engine.RequestID(a.ID)
+		d.collector.DecodeRoute(d.of(id), a.OverlapBlocks*d.decode.blockSize)
+		if d.faults.accepts(decodeSite, a.Worker, id) {
+			d.askForRoom(a.Worker, id)
+		} else if !d.gone(id) { // it waits until the worker can be reached
+			d.handoffs[id].decode = int32(a.Worker)
 		}
 	}
 	return NameRequest(err, d.Workload)
 }
 
+// askForRoom asks a decode worker for room. If it can never run the request, the request fails.
+func (d *disagg) askForRoom(i int, id engine.RequestID) {
+	w := &d.decode.workers[i]
+	if err := w.destination.Reserve(d.request(id)); err != nil {
+		d.collector.Terminal(d.of(id), report.Failed, err.Error())
+		d.tell(id, handoff.Failed)
+		return
+	}
+	d.handoffs[id].decode = int32(i)
+	d.collector.Worker(d.of(id), i)
+	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
+	d.Journal.Joined(engine.Decode, i, id, d.nowMs)
+	if w.Busy() {
+		d.haltCoast(i)
+	} else {
+		d.tryReserve(i)
+	}
+}
+
 // tryReserve looks for room for the request that has waited longest on an idle decode worker.
 func (d *disagg) tryReserve(i int) {
+	if !d.decode.reachable(i) {
+		return
+	}
 	if r, ok := d.decode.workers[i].destination.TryReserve(); ok {
 		d.reserved(r)
 	}
@@ -144,16 +167,20 @@ func (d *disagg) tryReserve(i int) {
 
 func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
-	d.collector.Step(r.ID, report.DestinationReserved, d.nowMs)
-	d.collector.Spends(r.ID, report.RouterWait, d.nowMs)
+	d.collector.Step(d.of(r.ID), report.DestinationReserved, d.nowMs)
+	d.collector.Spends(d.of(r.ID), report.RouterWait, d.nowMs)
 	d.Journal.Reserved(r.ID, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
-	d.collector.Spends(id, report.KVTransfer, d.nowMs)
-	promptTokens := d.driver.Turn(int32(id)).InputTokens
+	d.collector.Spends(d.of(id), report.KVTransfer, d.nowMs)
+	promptTokens := d.request(id).PromptTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
+	if d.faults != nil {
+		d.transferBegins(id, delayMs)
+		return
+	}
 	if delayMs > 0 {
 		d.Journal.Transfer(id, d.nowMs)
 		d.push(d.nowMs+delayMs, event{kind: transfer, index: int(id)})
@@ -164,23 +191,23 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 
 // transferred ends a transfer. The decode worker takes the KV over when it is idle.
 func (d *disagg) transferred(id engine.RequestID) {
-	d.collector.Spends(id, report.KVWait, d.nowMs)
+	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
 	d.tell(id, handoff.Transferred)
 }
 
 func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
 	d.decode.updateReady(i)
-	d.collector.Step(id, report.DestinationActivated, d.nowMs)
-	d.collector.Spends(id, report.WorkerWait, d.nowMs)
+	d.collector.Step(d.of(id), report.DestinationActivated, d.nowMs)
+	d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
 	d.Journal.Activated(id, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)
 }
 
 func (d *disagg) release(id engine.RequestID, i int) {
-	d.prefill.router.Apply(i, d.prefill.workers[i].source.ReleaseSource(id))
-	d.collector.Step(id, report.SourceReleased, d.nowMs)
+	d.tellRouter(i, d.prefill.workers[i].source.ReleaseSource(id))
+	d.collector.Step(d.of(id), report.SourceReleased, d.nowMs)
 	d.Journal.Left(engine.Prefill, id, d.nowMs)
 	d.tell(id, handoff.SourceReleased)
 }
@@ -196,11 +223,11 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.prefill.workers[i]
-	if w.Busy() {
+	if d.waits(prefillSite, int(i)) {
 		w.deferred = append(w.deferred, a)
 		return nil
 	}
-	d.prefill.router.Apply(int(i), w.source.CancelSource(a.id))
+	d.tellRouter(int(i), w.source.CancelSource(a.id))
 	d.Journal.Left(engine.Prefill, a.id, d.nowMs)
 	d.prefill.updateReady(int(i))
 	d.tell(a.id, handoff.SourceCanceled)
@@ -216,7 +243,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return d.reserve(d.decode.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.decode.workers[i]
-	if w.Busy() {
+	if d.waits(decodeSite, int(i)) {
 		w.deferred = append(w.deferred, a)
 		d.haltCoast(int(i))
 		return nil
@@ -236,13 +263,19 @@ func (d *disagg) complete(id engine.RequestID) error {
 		return d.dispatch(d.prefill.router.Free(int32(id), d.nowMs))
 	}
 	d.unfinished--
-	d.collector.Terminal(id, report.Canceled, "")
+	abandoned := d.gone(id)
+	if !abandoned {
+		d.collector.Terminal(d.of(id), report.Canceled, "")
+	}
 	if err := d.dispatch(d.prefill.router.Cancel(int32(id), d.nowMs)); err != nil {
 		return err
 	}
 	err := d.reserve(d.decode.router.Cancel(int32(id), d.nowMs))
-	d.driver.Rejected(int32(id), d.nowMs)
-	return err
+	if abandoned || err != nil {
+		return err
+	}
+	d.driver.Rejected(int32(d.of(id)), d.nowMs)
+	return d.faults.ended(id)
 }
 
 // prompt is the request for the prefill worker: the prompt and one token.
@@ -274,10 +307,10 @@ func (d *disagg) deadEnd() error {
 				}
 				listed[r.ID] = true
 				if s.workers[i].source != nil { // the token of a prefill worker does not count
-					r.Generated, r.OutputTokens = 0, d.driver.Turn(int32(r.ID)).OutputTokens
+					r.Generated, r.OutputTokens = 0, d.request(r.ID).OutputTokens
 				}
 				r.Worker = fmt.Sprintf("%s %d", s.name, i)
-				r.Name = d.Workload.TurnName(int32(r.ID))
+				r.Name = d.Workload.TurnName(int32(d.of(r.ID)))
 				e.Requests = append(e.Requests, r)
 			}
 		}

@@ -28,6 +28,11 @@ type pool struct {
 	next                       int          // the id of the next worker that is added
 	seconds                    float64      // of simulated time, times workers
 	cold                       map[int]bool // ids of workers that were added and have ended no pass yet: nothing is cached there
+
+	// What faults need; nil and empty without them. See poolfaults.go.
+	life    *life
+	shunned []int // active workers that get no requests
+	absent  int   // lost workers that will come back
 }
 
 // crew is what a pool asks of the event loop that has its workers.
@@ -61,10 +66,10 @@ func newPool(name string, workers int, s startUps, elastic router.Elastic, c cre
 	return p
 }
 
-func (p *pool) total() int { return len(p.active) + len(p.starting) + len(p.draining) }
+func (p *pool) total() int { return len(p.active) + len(p.starting) + len(p.draining) + p.absent }
 
 // wanted is how many workers the pool is to have, as far as was decided.
-func (p *pool) wanted() int { return len(p.active) + len(p.starting) }
+func (p *pool) wanted() int { return len(p.active) + len(p.starting) + p.absent }
 
 // scaleTo starts workers, or takes some away: those first that have not started yet, and of either kind the youngest. It
 // returns the ids of those that have to start up.
@@ -79,7 +84,7 @@ func (p *pool) scaleTo(target int) (started []int) {
 	for p.wanted() > target && len(p.starting) > 0 {
 		p.starting = p.starting[:len(p.starting)-1]
 	}
-	for p.wanted() > target {
+	for len(p.active) > target { // with those that will come back it may have more for a while
 		last := len(p.active) - 1
 		p.draining = append(p.draining, p.active[last])
 		p.active = p.active[:last]
@@ -99,6 +104,7 @@ func (p *pool) activate(id int) bool {
 	slices.Sort(p.active)
 	p.cold[id] = true
 	p.crew.start(id)
+	p.life.started(id)
 	return true
 }
 
@@ -122,32 +128,40 @@ func (p *pool) ended(id int) {
 
 // announce tells the router which workers are active. Requests that were held go first.
 func (p *pool) announce(nowMs float64) error {
-	if err := p.crew.admit(p.router.SetWorkers(p.active, nowMs)); err != nil || len(p.active) == 0 {
+	if err := p.crew.admit(p.router.SetWorkers(p.routed(), nowMs)); err != nil || !p.serves() {
 		return err
 	}
 	return p.crew.release()
 }
 
 // removeDrained lets workers go that have nothing left to do.
-func (p *pool) removeDrained() (changed bool) {
+func (p *pool) removeDrained() (changed bool, err error) {
+	var gone []int
 	p.draining = slices.DeleteFunc(p.draining, func(id int) bool {
-		if !p.crew.empty(id) {
+		if !p.crew.empty(id) || !p.life.reachable(id) {
 			return false
 		}
 		p.router.Forget(id)
 		delete(p.cold, id)
 		p.crew.remove(id)
-		changed = true
+		gone = append(gone, id)
 		return true
 	})
-	return changed
+	for _, id := range gone {
+		if p.life != nil {
+			if err := p.life.gone(id); err != nil {
+				return true, err
+			}
+		}
+	}
+	return len(gone) > 0, nil
 }
 
 // waiting is the number of requests that wait for a worker.
 func (p *pool) waiting() int { return p.crew.held() + p.router.Waiting() }
 
 // closed reports whether requests have to be held before they come to the router, because it would need a worker for them.
-func (p *pool) closed() bool { return p != nil && len(p.active) == 0 && !p.router.Queues() }
+func (p *pool) closed() bool { return p != nil && !p.serves() && !p.router.Queues() }
 
 // state is what a planner sees of the pool.
 func (p *pool) state(wants planner.Wants) planner.Pool {

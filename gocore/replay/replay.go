@@ -43,6 +43,9 @@ type Config struct {
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds. Such
+	// a run keeps no Journal and has no Attribution.
+	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
@@ -56,6 +59,8 @@ type Outcome struct {
 	PrefillWorkerSeconds float64         // of the others
 	Scaling              []planner.Event // by the planner; nil without one
 	Meetings             Meetings        // 0 without one
+	Faults               []FaultEvent    // that have happened, in the order of time; nil without faults
+	FaultTally           FaultTally
 }
 
 // Run replays a workload.
@@ -64,7 +69,7 @@ func Run(cfg Config) (Outcome, error) {
 		return runDisaggregated(cfg)
 	}
 	r, setups := newRun(cfg)
-	if cfg.Planner != nil {
+	if cfg.Planner != nil || cfg.Faults != nil {
 		return r.throughPlanned(setups)
 	}
 	loop := r.cluster
@@ -115,7 +120,9 @@ func (r *run) throughPlanned(setups []engine.Setup) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.cut()
-	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events, Meetings: c.scale.meetings}, nil
+	outcome := Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds}
+	r.planned(&outcome, c.scale)
+	return outcome, nil
 }
 
 func (r *run) makeWorkers(setups []engine.Setup) {
@@ -140,10 +147,18 @@ func runDisaggregated(cfg Config) (Outcome, error) {
 	}
 	d.cut()
 	outcome := Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds}
-	if d.scale != nil {
-		outcome.Scaling, outcome.Meetings = d.scale.events, d.scale.meetings
-	}
+	r.planned(&outcome, d.scale)
 	return outcome, nil
+}
+
+// planned adds what a planner and faults have done.
+func (r *run) planned(o *Outcome, s *scaler) {
+	if r.Planner != nil {
+		o.Scaling, o.Meetings = s.events, s.meetings
+	}
+	if r.faults != nil {
+		o.Faults, o.FaultTally = r.faults.outcome()
+	}
 }
 
 func (cfg *Config) collector() *report.Collector {
@@ -181,6 +196,8 @@ type run struct {
 	nowMs  float64
 	passes int
 	polled int // requests that were over at the last call of Config.Poll
+
+	faults *faultRun // nil if nothing goes wrong
 }
 
 // pollEvery is the number of passes between two calls of Config.Poll.
@@ -199,12 +216,15 @@ func (r *run) assign(turn int32, to int, sentMs float64) {
 	req := r.request(engine.RequestID(turn))
 	req.SentMs = sentMs
 	r.workers[to].Engine.Add(req)
-	r.collector.Worker(engine.RequestID(turn), to)
-	r.collector.Spends(engine.RequestID(turn), report.WorkerWait, sentMs)
+	r.collector.Worker(r.of(engine.RequestID(turn)), to)
+	r.collector.Spends(r.of(engine.RequestID(turn)), report.WorkerWait, sentMs)
 	r.Journal.Joined(engine.Aggregated, to, engine.RequestID(turn), sentMs)
 }
 
 func (r *run) request(id engine.RequestID) engine.Request {
+	if r.faults != nil {
+		return r.faults.request(id)
+	}
 	t := r.driver.Turn(int32(id))
 	return engine.Request{
 		ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens, OutputTokens: t.OutputTokens, NamedBlocks: t.NamedBlocks,
@@ -218,7 +238,11 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 		return nil, false, err
 	}
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
-	r.collector.Pass(i, pass)
+	seen := pass
+	if r.faults != nil {
+		seen = r.faults.admitted(pass)
+	}
+	r.collector.Pass(i, seen)
 	r.Journal.Pass(engine.Aggregated, i, r.workers[i].Engine, pass, r.collector.BeforeRun)
 	return pass, alive, nil
 }
@@ -230,7 +254,7 @@ func (r *run) settle(i, passes int) {
 
 // coasted records the tokens of passes through which a worker coasted.
 func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
-	r.collector.Coast(i, endsMs)
+	r.collector.Coast(i, r.faults.visible(endsMs))
 	role := engine.Aggregated
 	if r.Disagg != nil {
 		role = engine.Decode
@@ -280,7 +304,7 @@ func (r *run) over(id engine.RequestID, reason string) {
 func (r *run) unblock() bool {
 	any := false
 	for i := range r.workers {
-		if w := &r.workers[i]; w.Engine != nil && w.Engine.Requests() > 0 && w.Engine.Unblock() {
+		if w := &r.workers[i]; w.Engine != nil && !r.faults.stands(0, i) && w.Engine.Requests() > 0 && w.Engine.Unblock() {
 			any = true
 		}
 	}
@@ -289,6 +313,10 @@ func (r *run) unblock() bool {
 
 // cut records the tokens of requests that are not finished when the run ends.
 func (r *run) cut() {
+	if r.faults != nil {
+		r.faults.cut()
+		return
+	}
 	for i := range r.workers {
 		if r.workers[i].Engine == nil { // gone, or not started
 			continue
@@ -314,7 +342,7 @@ func (r *run) deadEnd() error {
 		}
 	}
 	for i := range e.Requests {
-		e.Requests[i].Name = r.Workload.TurnName(int32(e.Requests[i].ID))
+		e.Requests[i].Name = r.Workload.TurnName(int32(r.of(e.Requests[i].ID)))
 	}
 	return e
 }

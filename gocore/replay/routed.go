@@ -12,7 +12,7 @@ import (
 
 // submit asks the router for a worker. The request may have to wait there.
 func (c *cluster) submit(req engine.Request) error {
-	return c.admit(c.router.Submit(RouterRequest(req, c.Workload), c.nowMs))
+	return c.admit(c.router.Submit(c.routed(req), c.nowMs))
 }
 
 // apply makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens, then
@@ -20,6 +20,9 @@ func (c *cluster) submit(req engine.Request) error {
 func (c *cluster) apply(i int, pass *engine.Pass) error {
 	if !c.observes {
 		for _, id := range pass.Finished {
+			if c.gone(id) {
+				continue
+			}
 			if err := c.end(id, ""); err != nil {
 				return err
 			}
@@ -27,9 +30,12 @@ func (c *cluster) apply(i int, pass *engine.Pass) error {
 		return c.reject(pass)
 	}
 	if pass.KVEventsAtMs > pass.StartMs {
-		c.router.Apply(i, pass.KVEvents)
+		c.tellRouter(i, pass.KVEvents)
 	}
 	for _, s := range pass.Signals {
+		if c.gone(s.ID) {
+			continue
+		}
 		var err error
 		if s.Final {
 			err = c.end(s.ID, "")
@@ -46,6 +52,9 @@ func (c *cluster) apply(i int, pass *engine.Pass) error {
 // reject ends the requests that a pass has found to be unable to run.
 func (c *cluster) reject(pass *engine.Pass) error {
 	for _, rejected := range pass.Rejected {
+		if c.gone(rejected.ID) {
+			continue
+		}
 		if err := c.end(rejected.ID, rejected.Reason); err != nil {
 			return err
 		}
@@ -59,8 +68,11 @@ func (c *cluster) end(id engine.RequestID, reason string) error {
 	if reason == "" {
 		c.completed(c.scale, id)
 	}
-	c.over(id, reason)
-	return c.admit(admitted, err)
+	c.over(c.of(id), reason)
+	if err := c.admit(admitted, err); err != nil {
+		return err
+	}
+	return c.faults.ended(id)
 }
 
 // admit hands requests to the workers that the router chose.

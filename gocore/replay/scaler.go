@@ -100,8 +100,8 @@ func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err er
 	if err := s.ask(); err != nil {
 		return false, err
 	}
-	if s.removeDrained() {
-		return true, nil
+	if removed, err := s.removeDrained(); removed || err != nil {
+		return true, err
 	}
 	if done() {
 		return false, nil
@@ -128,13 +128,14 @@ func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
 	return false, nil
 }
 
-func (s *scaler) removeDrained() (changed bool) {
+func (s *scaler) removeDrained() (changed bool, err error) {
 	for _, p := range s.pools {
-		if p.removeDrained() {
-			changed = true
+		removed, err := p.removeDrained()
+		if changed = changed || removed; err != nil {
+			return changed, err
 		}
 	}
-	return changed
+	return changed, nil
 }
 
 // waiting is the number of requests that wait for a worker.
@@ -247,13 +248,18 @@ func (s *scaler) scale(p *pool, target int, reason string, nowMs float64) error 
 		s.events = append(s.events, planner.Event{AtMs: nowMs, Pool: p.name, From: from, To: target, Reason: reason})
 	}
 	for _, id := range p.scaleTo(target) {
-		takesMs := p.startUps.ms(id)
-		if takesMs == 0 {
-			p.activate(id)
-			continue
-		}
-		s.ready.Push(nowMs+takesMs, s.started, startUp{p, id})
-		s.started++
+		s.startUp(p, id, nowMs)
 	}
 	return p.announce(nowMs)
+}
+
+// startUp begins the start-up of a worker that was added.
+func (s *scaler) startUp(p *pool, id int, nowMs float64) {
+	takesMs := float64(p.startUps.ms(id) * p.life.factor(id))
+	if takesMs == 0 {
+		p.activate(id)
+		return
+	}
+	s.ready.Push(nowMs+takesMs, s.started, startUp{p, id})
+	s.started++
 }

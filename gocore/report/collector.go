@@ -23,7 +23,9 @@ type Collector struct {
 	attribution *attribution
 	again       []again // of the last pass
 	// earlier is the runs before the last one of requests that have several and are not counted yet.
-	earlier map[engine.RequestID][]run
+	earlier map[engine.RequestID][]placedRun
+	trials  []Trials           // by request, nil in a run without faults
+	lost    []engine.Rejection // requests that failed for a fault or a time-out, and why
 }
 
 // Status says how a request ended.
@@ -35,6 +37,7 @@ const (
 	Rejected // can never run
 	Failed   // can never run on the worker that should have generated its output
 	Canceled
+	Lost // by a fault or a time-out, see faults.go
 )
 
 // record is what is known about one request. There may be millions, so it is kept small.
@@ -59,6 +62,12 @@ type run struct {
 	last  int32 // pass of the last token, once the run is closed
 }
 
+// placedRun is a run on a worker.
+type placedRun struct {
+	run
+	worker int32
+}
+
 // runState is what is known of the latest run of a request.
 type runState uint8
 
@@ -73,7 +82,7 @@ func NewCollector(requests, workers int) *Collector {
 	c := &Collector{
 		records: make([]record, requests),
 		workers: make([]timeline, workers),
-		earlier: map[engine.RequestID][]run{},
+		earlier: map[engine.RequestID][]placedRun{},
 	}
 	for i := range c.records {
 		c.records[i] = newRecord()
@@ -166,6 +175,9 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	if status == Rejected || status == Failed {
 		c.rejected = append(c.rejected, engine.Rejection{ID: id, Reason: reason})
 	}
+	if status == Lost {
+		c.lost = append(c.lost, engine.Rejection{ID: id, Reason: reason})
+	}
 	c.finished++
 	if c.passing != nil {
 		c.closeRecord(id)
@@ -206,7 +218,7 @@ func (c *Collector) Part(worker int) *Collector {
 		records:     c.records,
 		workers:     c.workers[worker : worker+1],
 		first:       worker,
-		earlier:     map[engine.RequestID][]run{},
+		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
 	}
 }
@@ -263,7 +275,7 @@ func (c *Collector) start(id engine.RequestID, next run) {
 	r := c.record(id)
 	r.close(next.index)
 	if r.state == closedRun {
-		c.earlier[id] = append(c.earlier[id], r.run)
+		c.earlier[id] = append(c.earlier[id], placedRun{r.run, r.worker})
 	}
 	r.run, r.state = next, openRun
 }
@@ -323,21 +335,21 @@ func (r *record) emitted(pass int32) int32 {
 // rejected after it had emitted tokens is never counted.
 func (c *Collector) countRuns(id engine.RequestID) {
 	r := c.record(id)
-	if r.state == noRun {
-		return
-	}
 	if earlier, several := c.earlier[id]; several {
 		for _, n := range earlier {
 			c.countRun(r, n)
 		}
 		delete(c.earlier, id)
 	}
-	c.countRun(r, r.run)
+	if r.state == noRun {
+		return
+	}
+	c.countRun(r, placedRun{r.run, r.worker})
 	r.state = noRun
 }
 
-func (c *Collector) countRun(r *record, n run) {
-	line := &c.workers[int(r.worker)-c.first]
+func (c *Collector) countRun(r *record, n placedRun) {
+	line := &c.workers[int(n.worker)-c.first]
 	first, last := line.endMs(n.pass), line.endMs(n.last)
 	switch {
 	case n.index == 0:
@@ -353,7 +365,7 @@ func (c *Collector) countRun(r *record, n run) {
 		c.gaps = append(c.gaps, gap(r.lastMs, first))
 	}
 	r.lastMs = last
-	line.count(n)
+	line.count(n.run)
 }
 
 // gap is the time from one token to a later one; rounding must not make it negative.
@@ -362,7 +374,7 @@ func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
 // counts reports whether the metrics include the request: it was admitted and emitted at least one token. It need not
 // have finished.
 func (r *record) counts() bool {
-	return r.status != Rejected && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
+	return r.status != Rejected && r.status != Lost && !math.IsNaN(r.firstAdmitMs) && !math.IsNaN(r.firstTokenMs)
 }
 
 // The latencies of a request that counts.

@@ -44,7 +44,7 @@ func (s *shares) fit(wholeMs float64) {
 	const rounds = 3
 	for range rounds {
 		rest := wholeMs - s.sum()
-		if rest == 0 {
+		if math.Abs(rest) <= wholeMs*0x1p-52 {
 			return
 		}
 		largest := 0

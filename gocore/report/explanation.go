@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -86,91 +85,98 @@ func (c *Collector) Explain() *Explanation {
 	if c.attribution == nil {
 		return nil
 	}
-	e := &Explanation{}
-	for _, l := range dividedLatencies {
-		e.Latencies = append(e.Latencies, c.attribution.explain(l))
-	}
+	var counted []*spent
 	for i := range c.attribution.requests {
-		if !math.IsNaN(c.attribution.requests[i].ttftMs) {
-			e.Requests++
+		if q := &c.attribution.requests[i]; !math.IsNaN(q.ttftMs) {
+			counted = append(counted, q)
 		}
+	}
+	e := &Explanation{Requests: len(counted)}
+	for _, l := range dividedLatencies {
+		e.Latencies = append(e.Latencies, Explained{Name: l.name, Split: l.splits(counted), Parts: l.statistics(counted)})
 	}
 	return e
 }
 
-// ranked is a request and its latency.
-type ranked struct {
-	wholeMs float64
-	index   int
-	request *spent
-}
-
-func (a *attribution) explain(l dividedLatency) Explained {
-	var sorted []ranked
-	for i := range a.requests {
-		if q := &a.requests[i]; !math.IsNaN(l.whole(q)) {
-			sorted = append(sorted, ranked{l.whole(q), i, q})
-		}
-	}
-	values := make([]float64, len(sorted))
-	e := Explained{Name: l.name}
+// statistics are those of each part by itself.
+func (l dividedLatency) statistics(requests []*spent) (all [][]Value) {
+	values := make([]float64, len(requests))
 	for part := range partNames {
-		for i, r := range sorted {
-			values[i] = l.of(r.request)[part]
+		for i, q := range requests {
+			values[i] = l.of(q)[part]
 		}
 		s := &summary{}
 		for i, v := range unsortedStatistics(values) {
 			s.float(statNames[i], v)
 		}
-		e.Parts = append(e.Parts, s.values)
-	}
-	slices.SortFunc(sorted, func(x, y ranked) int { return cmp.Or(cmp.Compare(x.wholeMs, y.wholeMs), x.index-y.index) })
-	e.Split = l.splits(sorted)
-	return e
-}
-
-// splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes from is
-// told by all requests near that one, as a single one may be an exception.
-func (l dividedLatency) splits(sorted []ranked) (all []Split) {
-	n := len(sorted)
-	if n == 0 {
-		return nil
-	}
-	wholes := make([]float64, n)
-	for i, r := range sorted {
-		wholes[i] = r.wholeMs
-	}
-	found := statistics(wholes)
-	all = append(all, l.split(statNames[0], found[0], sorted))
-	near := int(math.Round(float64(n) * nearRank))
-	for i, percent := range percents {
-		rank := int(rankOf(percent, int64(n)))
-		band := sorted[max(0, rank-near):min(n, rank+near+1)]
-		all = append(all, l.split(statNames[3+i], found[3+i], band))
+		all = append(all, s.values)
 	}
 	return all
 }
 
-// split divides whole in the proportion in which the latencies of some requests are divided.
-func (l dividedLatency) split(statistic string, whole float64, requests []ranked) Split {
-	s := Split{Statistic: statistic, WholeMs: whole}
-	sum := 0.0
-	for _, r := range requests {
-		for part, ms := range l.of(r.request) {
-			s.PartsMs[part] += ms
+// splits divides the mean and the percentiles of a latency. A percentile is the latency of one request; where it comes from is
+// told by all requests near that one, as a single one may be an exception.
+func (l dividedLatency) splits(requests []*spent) []Split {
+	n := len(requests)
+	if n == 0 {
+		return nil
+	}
+	sorted := make([]float64, n)
+	for i, q := range requests {
+		sorted[i] = l.whole(q)
+	}
+	slices.Sort(sorted)
+	found := statistics(sorted)
+	bands := []band{{Split: Split{Statistic: statNames[0], WholeMs: found[0]}, fromMs: sorted[0], toMs: sorted[n-1]}}
+	near := int(math.Round(float64(n) * nearRank))
+	for i, percent := range percents {
+		rank := int(rankOf(percent, int64(n)))
+		bands = append(bands, band{
+			Split:  Split{Statistic: statNames[3+i], WholeMs: found[3+i]},
+			fromMs: sorted[max(0, rank-near)], toMs: sorted[min(n-1, rank+near)],
+		})
+	}
+	all := make([]Split, len(bands))
+	for _, q := range requests {
+		for i := range bands {
+			bands[i].add(l.whole(q), l.of(q))
 		}
-		sum += r.wholeMs
 	}
-	if sum == 0 {
-		return s
+	for i := range bands {
+		all[i] = bands[i].split()
 	}
-	parts := shares(s.PartsMs)
+	return all
+}
+
+// band is a statistic, and the requests that say where it comes from: those whose latencies lie between two.
+type band struct {
+	Split
+	fromMs, toMs float64
+	sumMs        float64
+}
+
+func (b *band) add(wholeMs float64, parts *shares) {
+	if wholeMs < b.fromMs || wholeMs > b.toMs {
+		return
+	}
+	b.sumMs += wholeMs
+	for part, ms := range parts {
+		b.PartsMs[part] += ms
+	}
+}
+
+// split divides the statistic in the proportion in which the latencies of the requests are divided.
+func (b *band) split() Split {
+	if b.sumMs == 0 {
+		return b.Split
+	}
+	parts := shares(b.PartsMs)
 	for part := range parts {
-		parts[part] *= whole / sum
+		parts[part] *= b.WholeMs / b.sumMs
 	}
-	parts.fit(whole)
-	s.PartsMs = parts
-	return s
+	parts.fit(b.WholeMs)
+	b.PartsMs = parts
+	return b.Split
 }
 
 // AppendJSON appends the explanation as a JSON object:

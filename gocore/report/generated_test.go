@@ -50,6 +50,10 @@ func TestGeneratedPage(t *testing.T) {
 	for _, c := range partColumns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
+	out.WriteString("\n## Columns of runs with faults\n\nWith [faults](../faults.md), client time-outs or hedging rows have these columns, too.\n\n| column | meaning |\n|---|---|\n")
+	for _, c := range trialColumns {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
+	}
 	if err := fieldtable.Keep("../../docs/reference/report.md", out.String(), "./gocore/report", *rewrite); err != nil {
 		t.Fatal(err)
 	}

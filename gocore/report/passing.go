@@ -31,7 +31,7 @@ const (
 func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 	return &Collector{
 		workers: make([]timeline, workers),
-		earlier: map[engine.RequestID][]run{},
+		earlier: map[engine.RequestID][]placedRun{},
 		passing: &passing{
 			sla: sla, slots: make([]int32, requests),
 			ttftMs: missing(requests), ttstMs: missing(requests), tpotMs: missing(requests), e2eMs: missing(requests),
@@ -54,7 +54,7 @@ func (c *Collector) passingPart(worker int) *Collector {
 	return &Collector{
 		workers:     c.workers[worker : worker+1],
 		first:       worker,
-		earlier:     map[engine.RequestID][]run{},
+		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
 		passing:     &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
 	}

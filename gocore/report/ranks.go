@@ -17,17 +17,17 @@ func unsortedStatistics(values []float64) (found [len(statNames)]float64) {
 		sum += v
 		least, most = min(least, v), max(most, v)
 	}
+	if least == most { // most parts are 0 in most runs
+		for i := range len(found) - 1 {
+			found[i] = most
+		}
+		return found
+	}
 	mean, squares := sum/count, 0.0
 	for _, v := range values {
 		squares += float64((v - mean) * (v - mean))
 	}
 	found[0], found[1], found[2] = mean, least, most
-	if least == most { // most parts are 0 in most runs
-		for i := range percents {
-			found[3+i] = most
-		}
-		return found
-	}
 	from := 0
 	for i, percent := range percents {
 		rank := int(rankOf(percent, int64(len(values))))

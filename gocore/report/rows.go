@@ -19,11 +19,13 @@ type Rows struct {
 	w       *workload.Workload
 	turns   []int32
 	reasons map[engine.RequestID]string
+	// failures are the reasons of requests that failed for a fault or a time-out.
+	failures map[engine.RequestID]string
 }
 
 // Rows returns the per-request table. w must be the workload that was run.
 func (c *Collector) Rows(w *workload.Workload) *Rows {
-	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string)}
+	rows := &Rows{c: c, w: w, reasons: make(map[engine.RequestID]string), failures: make(map[engine.RequestID]string)}
 	for i := range c.records {
 		if !math.IsNaN(c.records[i].arrivalMs) {
 			rows.turns = append(rows.turns, int32(i))
@@ -31,6 +33,9 @@ func (c *Collector) Rows(w *workload.Workload) *Rows {
 	}
 	for _, r := range c.rejected {
 		rows.reasons[r.ID] = r.Reason
+	}
+	for _, r := range c.lost {
+		rows.failures[r.ID] = r.Reason
 	}
 	return rows
 }
@@ -118,7 +123,7 @@ var columns = []column{
 
 // String is the status as rows show it, "" for a request that is not over.
 func (s Status) String() string {
-	return [...]string{"", "completed", "rejected", "failed", "canceled"}[s]
+	return [...]string{"", "completed", "rejected", "failed", "canceled", "failed"}[s]
 }
 
 // lastState says where a request was when the run ended.
@@ -155,9 +160,9 @@ func requestUUID(turn int32) string {
 }
 
 // ColumnNames lists the columns of numbers with and without fraction, and of text; attributed tells whether latencies were
-// divided.
-func ColumnNames(attributed bool) (floats, ints, texts []string) {
-	for _, c := range columnsOf(attributed) {
+// divided, faulty whether the run had faults.
+func ColumnNames(attributed, faulty bool) (floats, ints, texts []string) {
+	for _, c := range columnsOf(attributed, faulty) {
 		switch {
 		case c.float != nil:
 			floats = append(floats, c.name)
@@ -209,16 +214,23 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 	return values, true
 }
 
-// columnsOf are the columns of rows whose latencies were divided, or were not.
-func columnsOf(attributed bool) []column {
+// columnsOf are the columns of rows whose latencies were divided, or were not, in a run with faults or without.
+func columnsOf(attributed, faulty bool) []column {
+	all := columns
 	if attributed {
-		return slices.Concat(columns, partColumns)
+		all = slices.Concat(all, partColumns)
 	}
-	return columns
+	if faulty {
+		all = slices.Concat(all, trialColumns)
+	}
+	return all
 }
 
+// columns are those of these rows.
+func (rows *Rows) columns() []column { return columnsOf(rows.c.Attributes(), rows.c.trials != nil) }
+
 func (rows *Rows) find(name string) *column {
-	all := columnsOf(rows.c.Attributes())
+	all := rows.columns()
 	if i := slices.IndexFunc(all, func(c column) bool { return c.name == name }); i >= 0 {
 		return &all[i]
 	}
@@ -229,7 +241,7 @@ func (rows *Rows) find(name string) *column {
 func (rows *Rows) WriteJSONL(out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var line []byte
-	all := columnsOf(rows.c.Attributes())
+	all := rows.columns()
 	for _, turn := range rows.turns {
 		line = rows.appendJSON(line[:0], turn, all)
 		if _, err := w.Write(line); err != nil {

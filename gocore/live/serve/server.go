@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -168,10 +169,14 @@ func runServer(text string, stop *Stop, ask Ask) error {
 		return err
 	}
 	log := spec.log.open()
-	loaded, err := spec.load(stop, ask)
-	if err != nil {
+	loaded, err := spec.load(stop, ask, log)
+	switch {
+	case errors.Is(err, errStopped):
+		return nil
+	case err != nil:
 		return err
 	}
+	defer loaded.close()
 	for _, w := range append(spec.warnings, loaded.warnings...) {
 		log.Warn(w)
 	}

@@ -30,6 +30,8 @@ type servedModel struct {
 	recording  string // file, "" for none
 	standard   int    // tokens of an answer if the request asks for no number
 	kvType     string
+	python     string // that runs tokenizers
+	helpers    int    // processes of it
 	warnings   []string
 }
 
@@ -109,6 +111,7 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: o.Text("router_mode"),
 		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
+		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 	}
 	if m.path == "" {
 		m.path = tokens.BuiltinBytes

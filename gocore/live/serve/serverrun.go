@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -38,15 +39,17 @@ type loadedModel struct {
 	spec      *servedModel
 	pools     []inputs // with the arguments of each pool
 	tokenizer tokens.Tokenizer
+	context   int // tokens of the longest sequence of the model, 0 if that is not known
 	recording *answers.Recording
 }
 
 // load reads files, and asks the AIC SDK what is needed before requests can be served.
-func (s *serverSpec) load(stop *Stop, ask Ask) (*loadedServer, error) {
+func (s *serverSpec) load(stop *Stop, ask Ask, log *slog.Logger) (*loadedServer, error) {
 	l := &loadedServer{}
 	for i := range s.models {
-		m, err := s.models[i].load(stop, ask)
+		m, err := s.models[i].load(stop, ask, log)
 		if err != nil {
+			l.close()
 			return nil, err
 		}
 		for j := range m.pools {
@@ -57,7 +60,14 @@ func (s *serverSpec) load(stop *Stop, ask Ask) (*loadedServer, error) {
 	return l, nil
 }
 
-func (m *servedModel) load(stop *Stop, ask Ask) (loadedModel, error) {
+// close ends the tokenizers.
+func (l *loadedServer) close() {
+	for i := range l.models {
+		l.models[i].tokenizer.Close()
+	}
+}
+
+func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, error) {
 	loaded := loadedModel{spec: m}
 	for _, p := range m.pools {
 		in := inputs{args: p.args}
@@ -76,11 +86,11 @@ func (m *servedModel) load(stop *Stop, ask Ask) (loadedModel, error) {
 			return loaded, fmt.Errorf("response_file: %s: %w", m.recording, err)
 		}
 	}
-	return loaded, loaded.loadTokenizer()
+	return loaded, loaded.loadTokenizer(log)
 }
 
 // loadTokenizer finds the tokenizer of the model, and the size of a token's KV if transfers need it.
-func (l *loadedModel) loadTokenizer() error {
+func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 	if l.spec.path == tokens.BuiltinBytes {
 		l.tokenizer = tokens.Bytes{}
 		return nil
@@ -95,7 +105,19 @@ func (l *loadedModel) loadTokenizer() error {
 			p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
 		}
 	}
-	return fmt.Errorf("model_path: %s: not built yet, leave it out for %s", l.spec.path, tokens.BuiltinBytes)
+	for _, file := range []string{"tokenizer.json", "config.json"} {
+		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+			return fmt.Errorf("model_path: %w", err)
+		}
+	}
+	if l.context, err = card.MaxContextLength(folder); err != nil {
+		return fmt.Errorf("model_path: %w", err)
+	}
+	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, log)
+	if err != nil {
+		return fmt.Errorf("model_path: %s: %w", l.spec.path, err)
+	}
+	return nil
 }
 
 // serve starts the models, opens the socket and waits for the end.
@@ -109,7 +131,6 @@ func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error 
 	}
 	for i := range l.models {
 		m := starter.start(&l.models[i])
-		defer m.Tokenizer.Close()
 		defer m.Deployment.Close()
 		config.Models = append(config.Models, m)
 	}
@@ -151,7 +172,7 @@ type serverStart struct {
 func (s *serverStart) start(l *loadedModel) *openai.Model {
 	last := &l.pools[len(l.pools)-1].args
 	m := &openai.Model{
-		Name: l.spec.name, Args: *last, MaxLength: l.spec.maxLength, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
+		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
 		Answers: answers.Source{
 			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
 		},
@@ -159,10 +180,7 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 	if r := last.Live.Reasoning; r != nil {
 		m.Answers.Thinking = r.Ratio
 	}
-	pool := last.NumGPUBlocks * last.BlockSize
-	if m.MaxLength == 0 || m.MaxLength > pool {
-		m.MaxLength = pool
-	}
+	m.MaxLength = l.maxLength()
 	config, loads, latencies := s.cluster(l)
 	config.Loaded = func(pool, worker int, c cluster.Load) { loads[pool][worker].LoadChanged(shownLoad(c)) }
 	m.Latencies = latencies
@@ -173,6 +191,21 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 		}
 	})
 	return m
+}
+
+// maxLength is the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
+// case no more than a KV pool holds.
+func (l *loadedModel) maxLength() int {
+	last := &l.pools[len(l.pools)-1].args
+	longest := last.NumGPUBlocks * last.BlockSize
+	switch {
+	case l.spec.maxLength > 0:
+		return min(longest, l.spec.maxLength)
+	case l.context > 0:
+		return min(longest, l.context)
+	default:
+		return longest
+	}
 }
 
 // cluster describes the cluster of a model, and makes the metrics of its workers.

@@ -215,6 +215,10 @@ var options = []option{
 		help(serverGroup, "what answers say: random, echo or recorded (default: random)"),
 	own("response_file", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "JSONL file with prompt and response, for --response-mode recorded").told("none"),
+	own("tokenizer_processes", strictjson.Integer{Min: 1, Max: 64}, 2).serving().
+		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
+	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().
+		help(serverGroup, "the Python that they run, with tokenizers and jinja2").told("the one that runs this command, or python3"),
 	own("inject_errors", strictjson.Text{}, "").serving().
 		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").told("none"),
 	own("api_key", strictjson.Text{NonEmpty: true}, nil).serving().

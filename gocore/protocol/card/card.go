@@ -139,7 +139,7 @@ func New(m Model) (Card, error) {
 	if err := c.addFiles(m.Folder); err != nil {
 		return Card{}, err
 	}
-	length, err := maxContextLength(m.Folder)
+	length, err := MaxContextLength(m.Folder)
 	c.MaxContextLength = length
 	return c, err
 }

@@ -141,7 +141,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add(`{"text_config": {"max_position_embeddings": 5}}`, `[]`)
 	f.Fuzz(func(t *testing.T, config, tokenizer string) {
 		folder := writeModel(t, map[string]string{"config.json": config, "tokenizer_config.json": tokenizer})
-		if n, err := maxContextLength(folder); err == nil && n < 0 {
+		if n, err := MaxContextLength(folder); err == nil && n < 0 {
 			t.Errorf("context of %d tokens", n)
 		}
 		if n, err := KVBytesPerToken(folder, "auto"); err == nil && n < 0 {

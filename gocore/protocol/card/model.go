@@ -72,8 +72,8 @@ func readConfig(folder string) (modelConfig, error) {
 	return c, nil
 }
 
-// maxContextLength is 0 if no file has it.
-func maxContextLength(folder string) (int, error) {
+// MaxContextLength is 0 if no file has it.
+func MaxContextLength(folder string) (int, error) {
 	c, err := readConfig(folder)
 	if err != nil {
 		return 0, err

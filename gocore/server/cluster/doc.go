@@ -1,5 +1,5 @@
 // Package cluster is the deployment that serves one model: a router and the engines behind it, of which requests come from outside
-// one by one and may be cancelled at any time. It is the event loop of package replay for requests that nobody knows beforehand:
+// one by one and may be cancelled at any time. It is the event loop of package replay for requests that are not known beforehand:
 // equal arrivals give equal times.
 //
 //	Step(atMs, arrivals, cancels)

@@ -110,6 +110,9 @@ func (c *Cluster) startPasses(pool int) (changed bool) {
 			c.cacheChanged(pool, i, pass.KVEvents)
 		}
 		w.Pass = pass
+		if len(pass.Admitted) > 0 {
+			c.loadChanged(pool, i)
+		}
 		if pass.EndMs > c.nowMs {
 			p.updateReady(i)
 			c.push(pass.EndMs, event{pool: pool, worker: i})

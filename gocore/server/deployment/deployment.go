@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/server/cluster"
 )
 
@@ -59,7 +60,7 @@ func Start(c *cluster.Cluster, log *slog.Logger, failed func(error)) *Deployment
 		cluster: c, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}), calls: map[*Call]struct{}{},
 	}
-	go d.run()
+	go guard.Func(d.run)()
 	return d
 }
 

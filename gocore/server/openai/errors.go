@@ -84,12 +84,17 @@ func asProblem(err error) *problem {
 		return p
 	case errors.As(err, &input):
 		return badRequest("", "%s", input.Reason)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
+		return &problem{status: statusClientGone, kind: "invalid_request_error", message: "the client has gone"}
+	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the tokenizer did not answer in time")
 	default:
 		return failed("%s", err)
 	}
 }
+
+// statusClientGone is the status in metrics of requests whose clients go away; nginx has made it up.
+const statusClientGone = 499
 
 // write sends a problem as the whole answer.
 func (p *problem) write(w http.ResponseWriter) {

@@ -149,6 +149,7 @@ func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
 	if err := g.submit(); err != nil {
 		return err
 	}
+	holdOf(ctx).release() // the engines know the prompt by its blocks
 	defer func() { g.abandon(g.choices) }()
 	defer g.server.metrics.enter(g)()
 	var into output
@@ -160,7 +161,8 @@ func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
 	if err := g.follow(ctx, into); err != nil {
 		return into.fail(err)
 	}
-	return into.finish()
+	into.finish()
+	return nil
 }
 
 // output is where the parts of answers go.
@@ -169,9 +171,9 @@ type output interface {
 	part(c *choice, from, to int)
 	// flush sends what has been taken.
 	flush() error
-	// fail ends the answer with an error, if none is on its way yet; else it returns the error.
+	// fail ends an answer that is on its way with an error; it returns the error if nothing has been sent.
 	fail(error) error
-	finish() error
+	finish()
 }
 
 // follow hands on the tokens of all choices as they are released. It returns an error if one of them fails or the client goes away.
@@ -179,7 +181,7 @@ func (g *generation) follow(ctx context.Context, into output) error {
 	for left := len(g.choices); left > 0; {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-g.wake:
 		}
 		var due time.Time

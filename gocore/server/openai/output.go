@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// writeTimeout is how long a client may take to read a part before it is cut off. Tokens that are released meanwhile are sent
-// together afterwards.
+// writeTimeout is how long a client may take to read a part before it is cut off, unless the configuration says otherwise. Tokens that
+// are released meanwhile are sent together afterwards.
 const writeTimeout = 30 * time.Second
 
 // eventStream sends an answer as server-sent events. What a client has not read yet is in the socket alone: while a write waits,
@@ -39,7 +39,7 @@ func (s *eventStream) flush() error {
 		h.Set("X-Accel-Buffering", "no")
 		s.w.WriteHeader(http.StatusOK)
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	s.g.server.mustRead(s.w)
 	_, err := s.w.Write(s.buffer)
 	s.buffer = s.buffer[:0]
 	if err != nil {
@@ -53,13 +53,14 @@ func (s *eventStream) fail(err error) error {
 	if !s.begun {
 		return err
 	}
-	s.buffer = append(append(append(s.buffer, "data: "...), asProblem(err).body()...), "\n\ndata: [DONE]\n\n"...)
-	return s.flush()
+	s.buffer = s.g.shape.appendFailure(s.buffer, asProblem(err))
+	_ = s.flush()
+	return nil
 }
 
-func (s *eventStream) finish() error {
+func (s *eventStream) finish() {
 	s.buffer = s.g.shape.appendEnd(s.buffer, s.g)
-	return s.flush()
+	_ = s.flush()
 }
 
 // document sends an answer when it is complete.
@@ -74,8 +75,7 @@ func (*document) flush() error { return nil }
 
 func (*document) fail(err error) error { return err }
 
-func (d *document) finish() error {
-	_ = http.NewResponseController(d.w).SetWriteDeadline(time.Now().Add(writeTimeout))
+func (d *document) finish() {
+	d.g.server.mustRead(d.w)
 	writeJSON(d.w, http.StatusOK, d.g.shape.whole(d.g))
-	return nil
 }

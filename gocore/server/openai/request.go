@@ -41,14 +41,14 @@ type streamOptions struct {
 // chatRequest is the body of /v1/chat/completions.
 type chatRequest struct {
 	sampling            `json:",inline"`
-	Messages            []message      `json:"messages"`
-	MaxTokens           *int           `json:"max_tokens"`
-	MaxCompletionTokens *int           `json:"max_completion_tokens"`
-	Logprobs            bool           `json:"logprobs"`
-	TopLogprobs         *int           `json:"top_logprobs"`
-	Tools               []any          `json:"tools"`
-	ToolChoice          jsontext.Value `json:"tool_choice"`
-	TemplateArguments   map[string]any `json:"chat_template_kwargs"`
+	Messages            []message        `json:"messages"`
+	MaxTokens           *int             `json:"max_tokens"`
+	MaxCompletionTokens *int             `json:"max_completion_tokens"`
+	Logprobs            bool             `json:"logprobs"`
+	TopLogprobs         *int             `json:"top_logprobs"`
+	Tools               []jsontext.Value `json:"tools"`
+	ToolChoice          jsontext.Value   `json:"tool_choice"`
+	TemplateArguments   jsontext.Value   `json:"chat_template_kwargs"`
 }
 
 // completionRequest is the body of /v1/completions.
@@ -65,11 +65,11 @@ type completionRequest struct {
 
 // message is one message of a chat.
 type message struct {
-	Role       string  `json:"role"`
-	Content    content `json:"content"`
-	Name       string  `json:"name"`
-	ToolCalls  []any   `json:"tool_calls"`
-	ToolCallID string  `json:"tool_call_id"`
+	Role       string           `json:"role"`
+	Content    content          `json:"content"`
+	Name       string           `json:"name"`
+	ToolCalls  []jsontext.Value `json:"tool_calls"`
+	ToolCallID string           `json:"tool_call_id"`
 }
 
 // content is the text of a message: a string, null, or a list of parts that are text.
@@ -249,6 +249,9 @@ func (r *chatRequest) check(recorded bool) error {
 	if err := r.checkTools(); err != nil {
 		return err
 	}
+	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
+		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
+	}
 	if err := r.checkFormat(recorded); err != nil {
 		return err
 	}
@@ -276,6 +279,9 @@ func (r *chatRequest) most() *int {
 // conversation is what the tokenizer makes a prompt of.
 func (r *chatRequest) conversation() tokens.Chat {
 	c := tokens.Chat{Tools: r.Tools, Generate: true, Extra: r.TemplateArguments}
+	if string(r.ToolChoice) == `"none"` {
+		c.Tools = nil
+	}
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		c.Messages = append(c.Messages, tokens.Message{

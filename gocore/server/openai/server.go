@@ -8,12 +8,11 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/semaphore"
 )
 
 // Config describes a server.
@@ -31,6 +31,10 @@ type Config struct {
 	Keys     []string // of clients, none for all
 	MaxQueue int      // calls of a model that wait before more are turned away; 0 for no limit
 	MaxBody  int64    // bytes of a request
+	// BodyTimeout bounds how long a client may take to send a body, 0 for a minute.
+	BodyTimeout time.Duration
+	// WriteTimeout bounds how long a client may take to read a part of an answer, 0 for half a minute.
+	WriteTimeout time.Duration
 	// Timeout bounds how long an answer may take, 0 for no limit.
 	Timeout time.Duration
 	// Startup is how long engines take to start: requests are turned away until then.
@@ -49,11 +53,13 @@ type Server struct {
 	started  time.Time
 	draining atomic.Bool
 	inFlight atomic.Int64
+	bodies   *semaphore.Weighted
 }
 
 // New returns a server whose models run.
 func New(c Config) *Server {
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now()}
+	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody)}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -74,7 +80,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
 	generating := map[string]handler{
-		"/v1/chat/completions": s.chat, "/v1/completions": s.completions,
+		"/v1/chat/completions": s.chat, "/v1/completions": s.completions, "/v1/responses": s.responses,
 	}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
@@ -85,7 +91,11 @@ func (s *Server) routes() {
 	} {
 		s.mux.Handle(path, s.open(s.keyed(h)))
 	}
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
+	page := promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{})
+	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		s.mustRead(w)
+		page.ServeHTTP(w, r)
+	})
 	for path, h := range map[string]handler{"GET /health": s.health, "GET /live": s.live, "GET /ping": s.health, "GET /version": s.version, "GET /{$}": s.root} {
 		s.mux.Handle(path, s.open(h))
 	}
@@ -93,6 +103,7 @@ func (s *Server) routes() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of an earlier request on this connection
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r)
@@ -153,12 +164,22 @@ func (s *Server) open(h handler) http.HandlerFunc {
 				failed("internal error; request %s", id).write(w)
 			}
 		}()
-		err := h(w, r.WithContext(context.WithValue(r.Context(), receivedKey{}, time.Now())))
-		if err != nil && r.Context().Err() == nil {
-			asProblem(err).write(w)
-			s.metrics.refused(asProblem(err).status)
+		var held hold
+		defer held.release()
+		ctx := context.WithValue(context.WithValue(r.Context(), receivedKey{}, time.Now()), holdKey{}, &held)
+		err := h(w, r.WithContext(ctx))
+		if err != nil {
+			p := asProblem(err)
+			s.mustRead(w)
+			p.write(w)
+			s.metrics.refused(p.status)
 		}
 	}
+}
+
+// mustRead bounds how long the client may take to read what is written next.
+func (s *Server) mustRead(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
 }
 
 // keyed wants a key, if there are any.
@@ -200,35 +221,16 @@ func (s *Server) generating(h handler) handler {
 			r = r.WithContext(ctx)
 		}
 		err := h(w, r)
-		if err != nil && errors.Is(context.Cause(r.Context()), errTooLate) {
-			return &problem{status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: errTooLate.Error()}
+		if err != nil && context.Cause(r.Context()) == errTooLate {
+			return errTooLate
 		}
 		return err
 	}
 }
 
-var errTooLate = errors.New("the answer took longer than --request-timeout")
-
-// body reads the body of a request.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if length := r.ContentLength; length > s.config.MaxBody {
-		return nil, s.tooLarge()
-	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, s.tooLarge()
-	case err != nil:
-		return nil, badRequest("", "the body cannot be read: %s", err)
-	}
-	return text, nil
-}
-
-func (s *Server) tooLarge() error {
-	p := badRequest("", "the body is larger than %d bytes", s.config.MaxBody)
-	p.status = http.StatusRequestEntityTooLarge
-	return p
+// errTooLate is the error of an answer that takes longer than Config.Timeout.
+var errTooLate error = &problem{
+	status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: "the answer took longer than --request-timeout",
 }
 
 // overloaded is the error of a request that finds the queue full.

@@ -13,6 +13,8 @@ type shape interface {
 	appendPart(b []byte, g *generation, c *choice, to int) []byte
 	// appendEnd appends the end of a stream.
 	appendEnd(b []byte, g *generation) []byte
+	// appendFailure appends the end of a stream that fails after it has begun.
+	appendFailure(b []byte, p *problem) []byte
 	// whole is the answer to a request without a stream.
 	whole(g *generation) []byte
 }
@@ -49,6 +51,11 @@ func (f *frame) appendDone(b []byte, g *generation) []byte {
 		b = appendUsage(append(append(b, f.head...), ']'), g)
 	}
 	return append(b, "data: [DONE]\n\n"...)
+}
+
+// appendFailure implements [shape].
+func (*frame) appendFailure(b []byte, p *problem) []byte {
+	return append(append(append(b, "data: "...), p.body()...), "\n\ndata: [DONE]\n\n"...)
 }
 
 func appendUsage(b []byte, g *generation) []byte {

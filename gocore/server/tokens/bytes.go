@@ -2,10 +2,11 @@ package tokens
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // BuiltinBytes is the name by which users ask for Bytes.
@@ -59,21 +60,26 @@ func (Bytes) Chat(_ context.Context, c Chat) ([]uint32, error) {
 	tokens := make([]uint32, 1, size)
 	tokens[0] = beginOfText
 	if len(c.Tools) > 0 {
-		tokens = appendMessage(tokens, "tools", fmt.Sprint(c.Tools...))
+		tokens = appendMessage(tokens, "tools", joined(c.Tools))
 	}
 	for i := range c.Messages {
 		m := &c.Messages[i]
-		content := m.Content
-		if len(m.ToolCalls) > 0 {
-			content += fmt.Sprint(m.ToolCalls...)
-		}
-		tokens = appendMessage(tokens, m.Role, content)
+		tokens = appendMessage(tokens, m.Role, m.Content+joined(m.ToolCalls))
 	}
 	if c.Generate {
 		tokens = append(tokens, messageStart)
 		tokens = appendBytes(tokens, "assistant\n")
 	}
 	return tokens, nil
+}
+
+// joined is JSON values one after the other.
+func joined(values []jsontext.Value) string {
+	var text strings.Builder
+	for _, v := range values {
+		text.Write(v)
+	}
+	return text.String()
 }
 
 func appendMessage(tokens []uint32, role, content string) []uint32 {

@@ -5,6 +5,8 @@ package tokens
 import (
 	"context"
 	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Tokenizer is the tokenizer of one model. It may be used from several goroutines. A context bounds the wait for helpers; an error of
@@ -30,10 +32,11 @@ type Tokenizer interface {
 // Chat is a conversation whose next message the model is to write.
 type Chat struct {
 	Messages []Message `json:"messages"`
-	Tools    []any     `json:"tools,omitempty"`
+	// Tools, ToolCalls and Extra are as the client has sent them.
+	Tools []jsontext.Value `json:"tools,omitempty"`
 	// Generate says whether the tokens that begin the next message are added.
 	Generate bool           `json:"add_generation_prompt"`
-	Extra    map[string]any `json:"chat_template_kwargs,omitempty"`
+	Extra    jsontext.Value `json:"chat_template_kwargs,omitempty"`
 }
 
 // Message is one message of a conversation.
@@ -41,9 +44,9 @@ type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 	Name    string `json:"name,omitempty"`
-	// ToolCalls and ToolCallID are as the client has sent them.
-	ToolCalls  []any  `json:"tool_calls,omitempty"`
-	ToolCallID string `json:"tool_call_id,omitempty"`
+
+	ToolCalls  []jsontext.Value `json:"tool_calls,omitempty"`
+	ToolCallID string           `json:"tool_call_id,omitempty"`
 }
 
 // Spoken is text and the tokens that it consists of.

@@ -72,6 +72,8 @@ class RunResult:
         if outcome["scaling_events"] is not None:
             for key in ("held_requests", "cold_worker_requests", "scaling_events"):
                 self.report[key] = outcome[key]
+        if outcome["faults"] is not None:
+            self.report.update(outcome["faults"])
         if "attribution" in outcome:
             self.report["attribution"] = outcome["attribution"]
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])

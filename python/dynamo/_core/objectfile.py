@@ -65,6 +65,11 @@ def _read(name: str, path: str, lists: bool) -> Any:
         raise ValueError(str(error)) from None
 
 
+def text(name: str, path: str) -> str:
+    """The text of a file of at most 1 MiB. Raises ValueError, naming the option and the file, or FileNotFoundError."""
+    return _text(name, path)
+
+
 def _text(name: str, path: str) -> str:
     if not path:
         raise ValueError(f"{name}: the path of the file is empty")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("reasoning", "router_config", "prefill_engine_args", "decode_engine_args"):
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name])
+    if options.get("standalone"):
+        options.setdefault("tokenizer_python", sys.executable)
     for name in ("models", "inject_errors"):
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name], lists=True)

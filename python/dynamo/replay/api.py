@@ -22,6 +22,7 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo.replay import artifacts, files, planned
+from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
@@ -104,6 +105,15 @@ def run_trace_replay(
     planner_python: Path | None = None,
     benchmark_granularity: int | None = None,
     gpu_hour_price: float | None = None,
+    faults: Faults | None = None,
+    fault_rate: float | None = None,
+    migration_limit: int | None = None,
+    detection_ms: float | None = None,
+    avoid_ms: float | None = None,
+    client_timeout_ms: float | None = None,
+    client_retries: int | None = None,
+    client_backoff_ms: float | None = None,
+    hedge_after_ms: float | None = None,
     replay_mode: ReplayMode | None = None,
     replay_concurrency: int | None = None,
     arrival_speedup_ratio: float | None = None,
@@ -120,6 +130,7 @@ def run_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -169,6 +180,21 @@ def run_trace_replay(
             target ``sla`` begins with; 8 if not given.
         gpu_hour_price: The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours
             times price.
+        faults: What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others,
+            or the path of a JSONL or YAML file with them. See docs/faults.md.
+        fault_rate: Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.
+        migration_limit: How often a request whose worker is lost goes on at another one, with the tokens that it has as
+            part of the prompt, as Dynamo's frontend does; 0 if not given.
+        detection_ms: Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent
+            there. 0 if not given; the records of live workers live 10,000.
+        avoid_ms: How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not
+            given. Dynamo's frontend avoids it for about 2,000.
+        client_timeout_ms: Time after which a client gives a request up, in milliseconds; never if not given.
+        client_retries: How often a client begins a request anew that has failed or timed out; 0 if not given.
+        client_backoff_ms: Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not
+            given.
+        hedge_after_ms: Time without a token, in milliseconds, after which a request is sent a second time. The attempt
+            counts that has the first token; the other one is cancelled. Never if not given.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
@@ -194,6 +220,9 @@ def run_trace_replay(
         timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
         timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
             only the file is given.
+        html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
+            requests. One file for a browser, without anything from the net. The report gets the attribution of
+            latencies, too.
         save_trace: Also write the workload to this file, as a Mooncake trace that replays to the same report. A warning
             says with which ``trace_format`` and ``trace_block_size``.
         on_progress: Called about twenty times a second during the run and once at its end, in the calling thread, with
@@ -249,6 +278,15 @@ def run_synthetic_trace_replay(
     planner_python: Path | None = None,
     benchmark_granularity: int | None = None,
     gpu_hour_price: float | None = None,
+    faults: Faults | None = None,
+    fault_rate: float | None = None,
+    migration_limit: int | None = None,
+    detection_ms: float | None = None,
+    avoid_ms: float | None = None,
+    client_timeout_ms: float | None = None,
+    client_retries: int | None = None,
+    client_backoff_ms: float | None = None,
+    hedge_after_ms: float | None = None,
     replay_mode: ReplayMode | None = None,
     replay_concurrency: int | None = None,
     arrival_speedup_ratio: float | None = None,
@@ -265,6 +303,7 @@ def run_synthetic_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -273,10 +312,11 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price,
-    replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
-    aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window, timeseries, timeseries_step,
-    save_trace and on_progress.
+    planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price, faults,
+    fault_rate, migration_limit, detection_ms, avoid_ms, client_timeout_ms, client_retries, client_backoff_ms,
+    hedge_after_ms, replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms,
+    sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window,
+    timeseries, timeseries_step, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -445,6 +485,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "object_or_path": _planner_config,
     "planner": _planner,
     "autoscaler": _autoscaler,
+    "faults": script,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,

@@ -1,4 +1,4 @@
-"""Files about a run that are made from its report: its series."""
+"""Files about a run that are made from its report: its series, and its page."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ SHAPES = ("timeline_window", "timeseries_step")
 """Options that say what is in such a file. A run that is repeated may have others."""
 
 
-def write_of(config: Mapping[str, Any], result: RunResult) -> None:
+def write_of(config: Mapping[str, Any], result: RunResult, command: str = "") -> None:
     """Writes the files that a configuration asks for, as ``write`` does."""
-    if "timeseries" not in config:
+    if "timeseries" not in config and "html" not in config:
         return
     from dynamo.replay.report import Report
     from dynamo.replay.requests import Requests
     from dynamo.replay.timeseries import Timeseries
 
-    write(config, Report(result.report, Requests(result), Timeseries(result.timeseries)))
+    write(config, Report(result.report, Requests(result), Timeseries(result.timeseries)), command)
 
 
-def write(config: Mapping[str, Any], report: Report) -> None:
-    """Writes the files that a configuration asks for, each whole or not at all. Raises OSError."""
+def write(config: Mapping[str, Any], report: Report, command: str = "") -> None:
+    """Writes the files that a configuration asks for, each whole or not at all. Raises OSError.
+
+    ``command`` is what the user typed, if it was a command.
+    """
     if path := config.get("timeseries"):
         seriesfile.write(report.timeseries, path)
+    if path := config.get("html"):
+        from dynamo.replay import files, page
+
+        files.write_whole(path, page.as_html(report, command))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import artifacts, files, planned, reportfile, runfile, summary
+from dynamo.replay import artifacts, faults, files, planned, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -47,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         repeated = options.pop("from_report", None)
         config = _config(options) if repeated is None else _repeated(repeated, options)
         _check_outputs(report_path.path, config if repeated is None else {**config, "from_report": repeated})
-        return _run(config, report_path)
+        typed = sys.argv[1:] if argv is None else argv
+        return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *typed]))
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     except UsageError as error:
@@ -65,11 +67,11 @@ def _given(argv: Sequence[str] | None) -> dict[str, Any]:
         raise UsageError(error) from None
 
 
-def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
+def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command: str) -> int:
     try:
         with _progress() as show:
             # Rows are only written to a file.
-            result = planned.run({"rows": "report_jsonl_path" in config, **config}, show)
+            result = planned.run({"rows": ("report_jsonl_path" in config or "html" in config), **config}, show)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -83,7 +85,7 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath) -> int:
         )
     status = _present(result.report, report_path)
     try:
-        artifacts.write_of(config, result)
+        artifacts.write_of(config, result, command)
     except OSError as error:
         return fail(f"cannot write {error.filename!r}: {error.strerror}", FAILED)
     if result.write_error:
@@ -111,6 +113,8 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         failure = error
     if events := report.get("scaling_events"):
         print_text(summary.format_scaling_events(events))
+    if "fault_events" in report:
+        print_text(faults.format_faults(report))
     drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
     print_text(summary.format_report_table(report, **drawn))
     if attribution := report.get("attribution"):

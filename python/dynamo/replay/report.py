@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynamo.replay.requests import Requests, unknown
 from dynamo.replay.timeseries import Timeseries
+
+if TYPE_CHECKING:
+    from dynamo.replay.plots import Plots
 
 
 class Report(dict[str, Any]):
@@ -28,6 +31,13 @@ class Report(dict[str, Any]):
 
     def __missing__(self, key: object) -> NoReturn:
         raise unknown("metric", key, self)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots for notebooks: ``report.plot.cdf()``, ``.timeline()`` and ``.attribution()``. They need plotly."""
+        from dynamo.replay.plots import Plots
+
+        return Plots(self)
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""

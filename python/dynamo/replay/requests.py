@@ -58,6 +58,9 @@ class Requests(ReadOnlyDict[str, "Column"]):
         source_released_ms: When the prefill worker let go of the KV.
         decode_reused_input_tokens: Tokens of the prompt that the decode worker had cached.
         prefill_route_overlap_tokens, decode_route_overlap_tokens: Cached tokens that each router counted on.
+        ttft_PART_ms, e2e_PART_ms: With ``attribution=True``, what ttft_ms and e2e_latency_ms consist of: PART is one of
+            router_wait, worker_wait, own_prompt, other_prompts, preempted, recompute, kv_wait, kv_transfer, decode,
+            decode_slowed and host, which docs/why.md defines. The parts of a latency add up to it.
     """
 
     _MISSING = "the run has kept no rows, as it was asked to (rows=False)"

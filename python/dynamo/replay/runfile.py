@@ -15,6 +15,8 @@ _OBJECTS = ("engine_args", "router_config", "autoscaler")
 _LISTS = ("autoscaler",)
 # Such an option may also be a plain path.
 _OBJECT_OR_PATH = "object_or_path"
+# Such an option is the path of a file whose content Go reads.
+_SCRIPT = "faults"
 # Keys that the Python functions do not have: the other name of trace_files, and where the report goes.
 _TRACE, _REPORT = "trace", "report_json"
 # Options that are not called like their keys, where the nearest name would be that of something else.
@@ -40,6 +42,10 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expanded(name: str, value: Any) -> Any:
     takes = run_options()[name].takes
+    if takes == _SCRIPT:
+        from dynamo.replay import faults  # not before it is needed
+
+        return faults.read("--" + name, value)
     if takes in _OBJECTS or (takes == _OBJECT_OR_PATH and value.startswith("@")):
         return objectfile.expand("--" + name.replace("_", "-"), value, lists=takes in _LISTS)
     return value

@@ -45,6 +45,11 @@ class Timeseries(Requests):
         self.step_ms: float | None = getattr(source, "step_ms", None)
         """The length of a window; None without series."""
 
+    @property
+    def numbers(self) -> list[str]:
+        """The columns that are figures of a window, not what the row is about."""
+        return [name for name in self if name not in ("start_ms", "pool", "worker")]
+
     def _fetch(self, name: str) -> Column:
         if not self._names:
             raise KeyError(f"{name}: {self._MISSING}")

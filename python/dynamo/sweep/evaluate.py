@@ -167,8 +167,10 @@ class _Probe:
         return result
 
     def _figures(self, run: Prepared, result: Run) -> dict[str, float | None]:
-        context = figures.Context(run.gpus, self._spec.gpu_hour_price, run.arrival_rps)
-        return figures.of_run(result.figures(), context)
+        report = result.figures()
+        gpus = figures.mean_gpus(report) if "scaling_events" in report else run.gpus
+        context = figures.Context(gpus, self._spec.gpu_hour_price, run.arrival_rps)
+        return figures.of_run(report, context)
 
 
 # How far the rate is moved, in doublings, until bounds are found around the highest one.

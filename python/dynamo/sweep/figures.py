@@ -14,7 +14,7 @@ from dynamo._core import spelling, values
 CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
 """Keys of a report that say how fast the simulation was. They differ between equal runs, and are no figures."""
 
-_TEXT_KEYS = frozenset({"timing_model", "provenance"})
+_TEXT_KEYS = frozenset({"timing_model", "provenance", "scaling_events", "planner"})
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T95 = (
     12.706204736432095, 4.302652729911275, 3.182446305284263, 2.776445105197799, 2.570581835636314,
@@ -42,7 +42,7 @@ Report = Mapping[str, Any]
 class Context(NamedTuple):
     """What figures need beside the report of a run."""
 
-    gpus: int
+    gpus: float
     gpu_hour_price: float | None
     arrival_rps: float | None
     """Requests that arrive per second, with the arrival_speedup_ratio of the run."""
@@ -87,7 +87,18 @@ DERIVED: Mapping[str, _Derived] = {
         True,
         "requests within sla_ttft_ms, sla_itl_ms and sla_e2e_ms of the run, of all that arrived",
     ),
-    "gpus": _Derived(lambda _, context: context.gpus, False, "GPUs of all workers"),
+    "gpus": _Derived(lambda _, context: context.gpus, False, "GPUs of all workers; the mean with a planner"),
+    "scaling_changes": _Derived(
+        lambda report, _: len(report["scaling_events"]) if "scaling_events" in report else None,
+        False,
+        "how often a planner has changed the number of workers",
+    ),
+    "held_requests": _Derived(
+        lambda report, _: report.get("held_requests"), False, "requests that found no active worker"
+    ),
+    "cold_worker_requests": _Derived(
+        lambda report, _: report.get("cold_worker_requests"), False, "requests sent to a worker that had just started"
+    ),
     "cost_per_million_output_tokens": _Derived(
         _cost(lambda report: report["total_output_tokens"]), False, "gpu_hours times gpu_hour_price, by output tokens"
     ),
@@ -103,7 +114,7 @@ DERIVED: Mapping[str, _Derived] = {
 
 COSTS = frozenset(name for name in DERIVED if name.startswith("cost"))
 
-_SMALL = re.compile(r"_(ms|hours|seconds)$|^rejected_requests$|gpus_per_worker$")
+_SMALL = re.compile(r"_(ms|hours|seconds)$|^rejected_requests$|^gpu_cost$|gpus_per_worker$")
 _LARGE = re.compile(r"throughput|_(rps|tok_s|ratio)$|^(completed|finished)_requests$|^goodput_")
 _NEUTRAL = re.compile(r"^(std|count)_|^num_requests$|^total_|^processed_tokens$")
 
@@ -115,6 +126,11 @@ def maximizes(name: str) -> bool | None:
     if _NEUTRAL.search(name):
         return None
     return True if _LARGE.search(name) else False if _SMALL.search(name) else None
+
+
+def mean_gpus(report: Report) -> float:
+    """How many GPUs a run had on average, from its start to its last token."""
+    return _ratio(report["gpu_hours"] * 3.6e6, report["duration_ms"]) or 0.0
 
 
 @cache

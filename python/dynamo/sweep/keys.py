@@ -13,6 +13,7 @@ from dynamo._shell.tables import table
 TOPOLOGY = "topology"
 AGG, DISAGG = "agg", "disagg"
 TRACE, TRACE_FILES = "trace", "trace_files"
+AUTOSCALER, PLANNER_CONFIG = "autoscaler", "planner_config"
 
 OBJECTS: Mapping[str, tuple[str, str]] = {
     "engine": ("extra_engine_args", "engine_args"),
@@ -20,8 +21,12 @@ OBJECTS: Mapping[str, tuple[str, str]] = {
     "decode": ("decode_engine_args", "engine_args"),
     "router": ("router_config", "router_config"),
     "aic": ("aic_perf_config", "aic_perf_config"),
+    "autoscaler": (AUTOSCALER, AUTOSCALER),
 }
 """What stands before the dot of a field: the key of the run that holds it, and the table of its fields."""
+
+_FREE = frozenset({PLANNER_CONFIG})
+"""Objects whose fields only the program that reads them knows."""
 
 POOLS = ("num_prefill_workers", "num_decode_workers")
 _OBJECT_KEYS = frozenset(key for key, _ in OBJECTS.values())
@@ -52,6 +57,8 @@ def names() -> frozenset[str]:
 def check(where: str, name: str) -> None:
     """Raises ValueError unless a sweep can set what this name stands for."""
     short = ".".join(name.split(".")[:2])
+    if short != name and name.partition(".")[0] in _FREE and all(name.split(".")):
+        return
     if short in names() and name.rpartition(".")[2] not in _OWN:
         if name == short or _is_nested(*name.split(".")):
             return
@@ -61,7 +68,7 @@ def check(where: str, name: str) -> None:
     hint = (
         f"did you mean {near}?"
         if near
-        else "want a key of --config, or a field of engine, prefill, decode, router, aic"
+        else "want a key of --config, or a field of engine, prefill, decode, router, aic, autoscaler, planner_config"
     )
     raise ValueError(f"{where}: unknown key {values.brief(values.show(name))}, {hint}")
 
@@ -78,7 +85,8 @@ def _is_nested(prefix: str, field: str, *rest: str) -> bool:
 def holder(name: str) -> tuple[str, list[str]] | None:
     """The key of the run that holds a field, and the path to it there; None for a key of the run itself."""
     prefix, *path = name.split(".")
-    return (OBJECTS[prefix][0], path) if path else None
+    key = prefix if prefix in _FREE else OBJECTS[prefix][0] if path else ""
+    return (key, path) if path else None
 
 
 def is_object(name: str) -> bool:
@@ -86,8 +94,20 @@ def is_object(name: str) -> bool:
     return name in _OBJECT_KEYS
 
 
+def is_list(name: str, value: object) -> bool:
+    """Whether a value is a list of objects in the place of one: policies for two pools."""
+    return name == AUTOSCALER and isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+
+
+def is_planned(settings: Iterable[str]) -> bool:
+    """Whether runs with these keys and fields have a planner."""
+    return not {AUTOSCALER, PLANNER_CONFIG}.isdisjoint(name.partition(".")[0] for name in settings)
+
+
 def default(name: str) -> Any:
     """The default of a key or field, None if it has none."""
     prefix, _, field = name.partition(".")
+    if field and prefix in _FREE:
+        return None
     rows: Iterable[Mapping[str, Any]] = table(OBJECTS[prefix][1])["fields"] if field else table("run_options")["fields"]
     return next((row["default"] for row in rows if row["name"] == (field or name)), None)

@@ -96,7 +96,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from dynamo.sweep import figures, report, sweep
+    from dynamo.sweep import figures, report, runpages, sweep
     from dynamo.sweep.page import measured
 
     found = sweep.load(options.directory)
@@ -104,7 +104,10 @@ def _report(options: argparse.Namespace) -> int:
     if options.json:
         console.print_text(json.dumps(found.content))
         return 0
-    written = report.write(found.content, Path(options.directory), overlay)
+    folder = Path(options.directory)
+    for point in [] if options.runs is None else runpages.chosen(found.content, values.text("--runs", options.runs)):
+        runpages.write(point, folder / report.RUN_PAGES / f"{point['id']}.html")
+    written = report.write(found.content, folder, overlay)
     console.print_text(str(found).rstrip())
     console.print_text(f"Wrote: {', '.join(str(path) for path in written)}")
     return 0
@@ -142,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     report.add_argument("--json", action="store_true", help="print the content of the report as JSON instead")
     report.add_argument("--measured", metavar="FILE", help="CSV file of measurements to show on the page report.html")
+    report.add_argument("--runs", metavar="front|IDS", help="also write a page about the run of each of these points")
     diff = _add(commands, "diff", _diff, "compare the results of two sweeps")
     diff.add_argument("before", metavar="DIR1", help="the folder of a sweep")
     diff.add_argument("after", metavar="DIR2", help="the folder of another one")

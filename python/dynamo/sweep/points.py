@@ -54,7 +54,7 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
     # How many workers there are is open while the fewest are searched for.
     one = None if spec.load is not None and spec.load.kind == FIND_MIN_GPUS else 1
     workers = settings.get("num_workers", spec.run.get("num_workers", one))
-    alone = shape == keys.AGG and workers == 1
+    alone = shape == keys.AGG and workers == 1 and not keys.is_planned([*spec.run, *settings])
     routed = not alone and settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN)) != ROUND_ROBIN
 
     def ignored(name: str) -> bool:
@@ -101,6 +101,8 @@ def _object(name: str, value: Any) -> Any:
         return objectfile.read(name, value[1:])
     if isinstance(value, Mapping):
         return values.json_object(name, value)
+    if keys.is_list(name, value):
+        return value
     raise ValueError(f"{name}: got {values.show(value)}, want an object or @FILE")
 
 
@@ -119,6 +121,8 @@ def _set_fields(run: dict[str, Any], settings: Knobs) -> None:
             continue
         key, path = held
         target = run.setdefault(key, {})
+        if not isinstance(target, dict):
+            raise ValueError(f"{name}: got {key} {values.brief(values.show(target))}, want one object in the run")
         for part in path[:-1]:
             target[part] = {**(target.get(part) or {})}
             target = target[part]

@@ -153,7 +153,7 @@ def _run(given: object) -> dict[str, Any]:
             raise ValueError("run: trace and trace_files are the same, want one of them")
         if keys.is_object(name) and isinstance(value, str) and value.startswith("@"):
             value = objectfile.read(f"run: {name}", value[1:])
-        if keys.is_object(name) and not isinstance(value, Mapping):
+        if keys.is_object(name) and not isinstance(value, Mapping) and not keys.is_list(name, value):
             raise ValueError(f"run: {name}: got {values.brief(values.show(value))}, want an object or @FILE")
         run[plain] = value
     _check_traces(run.get(keys.TRACE_FILES))
@@ -341,6 +341,9 @@ def _check_together(spec: Spec) -> None:
     if spec.load is not None and spec.load.sure and len(spec.seeds) < 2:
         raise ValueError(f"load: {spec.load.kind}: sure: want seeds with it, at least 2: they make intervals")
     wanted = {objective.figure for objective in spec.objectives} | {bound.figure for bound in spec.sla}
+    planned = keys.is_planned([*spec.run, *_varied(spec.search)])
+    if planned and spec.load is not None and spec.load.kind == FIND_MIN_GPUS:
+        raise ValueError("load: find_min_gpus: want it left out: a planner decides how many workers there are")
     if spec.gpu_hour_price is None and (priced := sorted(wanted & figures.COSTS)):
         raise ValueError(f"{priced[0]}: want gpu_hour_price with it")
     levels = ("sla_ttft_ms", "sla_itl_ms", "sla_e2e_ms")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynamo._core.version import VERSION
+from dynamo.replay.commandline import command
 from dynamo.sweep import analysis, points
 from dynamo.sweep.analysis import Candidate
-from dynamo.sweep.command import command
 from dynamo.sweep.evaluate import figure
 from dynamo.sweep.folder import Folder, Point
 from dynamo.sweep.spec import Objective, Spec

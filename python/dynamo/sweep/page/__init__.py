@@ -7,14 +7,12 @@ They put texts into the page as text only, and the page forbids the browser ever
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
+from dynamo import _page
 from dynamo.sweep import keys, points, reasons
 from dynamo.sweep.page import data
 from dynamo.sweep.page.measured import Measured
@@ -33,12 +31,8 @@ def as_html(
         measured: Measurements of real deployments, shown with the points.
         pages: Addresses of pages about the run of a point, by its id.
     """
-    script = '"use strict";\n' + "".join(_file(name) for name in _SCRIPTS)
-    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     given = data.of(content, measured, pages or {})
     parts = {
-        "POLICY": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hashed}'",
-        "STYLE": _file("page.css"),
         "TITLE": f"Sweep of {sum(content['counts'].values()):,} points",
         "HEAD": _headline(content),
         "BEST": _best(content),
@@ -46,16 +40,8 @@ def as_html(
         "INFLUENCE": _influence(content),
         "REASONS": _reasons(content),
         "SPEC": html.escape(json.dumps(content["spec"], indent=1)),
-        # Within a script element only "<" could end it; it is in strings only, where JSON has another spelling for it.
-        "DATA": json.dumps(given, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        "SCRIPT": script,
     }
-    pieces = _file("page.html").split("@@")
-    return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces))
-
-
-def _file(name: str) -> str:
-    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return _page.whole(__name__, _SCRIPTS, parts, given)
 
 
 def _headline(content: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-// What all parts share: the data, what the reader has chosen, elements, numbers.
+// What all parts share: the data, and what the reader has chosen.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(data.points.map(point => [point.id, point]));
@@ -8,9 +8,6 @@ const state = { selected: null, accepts: () => true, missed: false, x: "", y: ""
 const figure = (point, name) => column.has(name) ? point.figures[column.get(name)] : null;
 const interval = (point, name) => point.intervals && column.has(name) ? point.intervals[column.get(name)] : null;
 const title = name => data.titles[name] || name;
-const isNumber = value => typeof value === "number";
-const isMissing = value => value === null || value === undefined;
-
 // Orders values of a column: numbers, then texts.
 function inOrder(a, b) {
   if (isNumber(a) || isNumber(b)) return isNumber(a) && isNumber(b) ? a - b : isNumber(a) ? -1 : 1;
@@ -24,51 +21,11 @@ function value(point, name) {
   return figure(point, name);
 }
 
-function shown(number) {
-  if (isMissing(number)) return "–";
-  if (!isNumber(number)) return number;
-  const size = Math.abs(number);
-  if (size !== 0 && (size < 1e-4 || size >= 1e12)) return number.toExponential(3);
-  const digits = Number.isInteger(number) ? number : Number(number.toPrecision(5));
-  return digits.toLocaleString("en-US", { maximumFractionDigits: 8 });
-}
-
 // Settings are written as they are in a specification: 16384.
 const plain = found => isMissing(found) ? "–" : String(found);
 
 function withInterval(number, ends) {
   return ends && ends[0] < ends[1] ? `${shown(number)} (${shown(ends[0])} to ${shown(ends[1])})` : shown(number);
-}
-
-// Texts become text nodes, never markup.
-function fill(element, attributes, children) {
-  for (const [name, text] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), text);
-    else if (text !== null && text !== false) element.setAttribute(name, text === true ? "" : text);
-  }
-  element.append(...children.filter(child => child !== null));
-  return element;
-}
-
-const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) =>
-  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-
-// Round numbers between two ends, about as many as asked for.
-function ticks(low, high, count) {
-  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find(factor => factor * power >= rough) * power;
-  const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at++) found.push(Number((at * step).toPrecision(12)));
-  return found;
-}
-
-// The ends of an axis around numbers, with some room.
-function extent(numbers) {
-  let low = Infinity, high = -Infinity;
-  for (const number of numbers) { low = Math.min(low, number); high = Math.max(high, number); }
-  const room = (high - low) * 0.07 || Math.abs(high) * 0.1 || 1;
-  return [low >= 0 ? Math.max(0, low - room) : low - room, high + room];
 }
 
 // Circle, square, triangle: topologies differ without colours, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dynamo._page import short
 from dynamo.sweep import figures, points
 from dynamo.sweep.page.measured import Measured
 
@@ -69,12 +70,12 @@ def _point(point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, s
         "knobs": {name: _knob(value) for name, value in point["knobs"].items()},
         "topology": point["topology"],
         "status": point["status"],
-        "figures": [_short(point["figures"].get(name)) for name in names],
+        "figures": [short(point["figures"].get(name)) for name in names],
         "command": point["command"],
     }
     if point["intervals"]:
         intervals = [point["intervals"].get(name) for name in names]
-        found["intervals"] = [pair and [_short(pair[0]), _short(pair[1])] for pair in intervals]
+        found["intervals"] = [pair and [short(pair[0]), short(pair[1])] for pair in intervals]
     optional = {"page": pages.get(point["id"]), "front": point["on_front"]}
     optional |= {name: point[name] for name in ("reason", "limited_by", "warnings", "sla")}
     return {**found, **{name: value for name, value in optional.items() if value}}
@@ -86,18 +87,10 @@ def _knob(value: Any) -> Any:
     return value if number else points.label(value)
 
 
-def _short(number: float | None) -> float | int | None:
-    """A number with six digits, which is more than a chart shows."""
-    if number is None:
-        return None
-    short = float(f"{number:.6g}")
-    return int(short) if short.is_integer() else short
-
-
 def _measurement(row: Measured) -> dict[str, Any]:
     return {
         "label": row.label,
-        "figures": {name: _short(number) for name, number in row.figures.items()},
-        "intervals": {name: [_short(low), _short(high)] for name, (low, high) in row.intervals.items()},
+        "figures": {name: short(number) for name, number in row.figures.items()},
+        "intervals": {name: [short(low), short(high)] for name, (low, high) in row.intervals.items()},
         "point": row.point,
     }

@@ -1,0 +1,176 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"dynosim/gocore/faults"
+	"dynosim/gocore/replay"
+	"dynosim/gocore/strictjson"
+)
+
+// What goes wrong in a run, and what its report says about that. docs/faults.md has the meaning.
+
+// faultOptions are the options that make a run one with faults; others say how requests take them.
+var faultOptions = []string{"faults", "client_timeout_ms", "hedge_after_ms"}
+
+// parseFaults reads the script of faults and what frontends and clients do about them. It returns nil if nothing goes wrong.
+func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error) {
+	if !slices.ContainsFunc(faultOptions, o.Given) {
+		return nil, nil
+	}
+	script, err := faults.Parse(o.Text("faults"), faults.Layout{
+		TwoPools: d.disaggregated, Prefill: d.prefillWorkers, Decode: d.workers, Grows: isPlanned(o),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("faults: %w", err)
+	}
+	script = atRate(script, o.Float("fault_rate"))
+	if len(script) == 0 && !o.Given("client_timeout_ms") && !o.Given("hedge_after_ms") {
+		return nil, nil
+	}
+	for _, name := range []string{"attribution", "timeline", "timeseries", "router_log", "router_decisions"} {
+		if !o.AtDefault(name) {
+			return nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "it left out in a run with faults, client time-outs or hedging, where a request may be on several workers"}
+		}
+	}
+	return &replay.FaultConfig{
+		Script: script, Seed: o.Uint("seed"),
+		DetectionMs: o.Float("detection_ms"), AvoidMs: o.Float("avoid_ms"), MigrationLimit: o.Int("migration_limit"),
+		ClientTimeoutMs: orNever(o, "client_timeout_ms"), ClientRetries: o.Int("client_retries"),
+		ClientBackoffMs: o.Float("client_backoff_ms"), HedgeAfterMs: orNever(o, "hedge_after_ms"),
+	}, nil
+}
+
+// atRate has faults that are drawn happen rate times as often.
+func atRate(script []faults.Fault, rate float64) []faults.Fault {
+	if rate == 0 {
+		return slices.DeleteFunc(script, func(f faults.Fault) bool { return f.MTBFMs > 0 })
+	}
+	for i := range script {
+		script[i].MTBFMs /= rate
+	}
+	return script
+}
+
+func orNever(o *strictjson.Object, name string) float64 {
+	if !o.Given(name) {
+		return math.Inf(1)
+	}
+	return o.Float(name)
+}
+
+// unusedFaultOptions warns of options about faults that change nothing.
+func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
+	if s.faults == nil {
+		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms", "fault_rate"} {
+			warn(name, "without faults and client_timeout_ms")
+		}
+		return
+	}
+	has := func(of func(*faults.Fault) bool) bool {
+		return slices.ContainsFunc(s.faults.Script, func(f faults.Fault) bool { return of(&f) })
+	}
+	if !has(func(f *faults.Fault) bool { return f.Kind == faults.Crash || f.Kind == faults.Partition }) {
+		warn("detection_ms", "without a crash or a partition")
+		warn("avoid_ms", "without a crash")
+	}
+	if !has((*faults.Fault).OfWorkers) {
+		warn("migration_limit", "without a fault of a worker")
+	}
+	if o.Int("client_retries") == 0 {
+		warn("client_backoff_ms", "without client_retries")
+	}
+	if !has(func(f *faults.Fault) bool { return f.MTBFMs > 0 }) {
+		warn("fault_rate", "without a fault with mtbf_s")
+	}
+	if mode := s.routing.mode; !mode.Configured {
+		for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
+			if has(func(f *faults.Fault) bool { return f.Kind == kind }) {
+				s.warnings = append(s.warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which does not hear of caches", kind, mode.Name))
+			}
+		}
+	}
+}
+
+// drawsFaults reports whether anything about the faults depends on the seed.
+func (s *Spec) drawsFaults() bool {
+	return s.faults != nil && slices.ContainsFunc(s.faults.Script, func(f faults.Fault) bool { return f.Drawn() })
+}
+
+// faultReport is what the report says about faults.
+type faultReport struct {
+	Failed       int          `json:"failed_requests"`
+	Migrated     int          `json:"migrated_requests"`
+	Migrations   int          `json:"migrations"`
+	Retried      int          `json:"retried_requests"`
+	Retries      int          `json:"retries"`
+	Timeouts     int          `json:"client_timeouts"`
+	Hedges       int          `json:"hedges"`
+	Recomputed   int          `json:"recomputed_tokens"`
+	LostTokens   int          `json:"lost_output_tokens"`
+	Availability *float64     `json:"availability"`
+	Events       []faultEvent `json:"fault_events"`
+}
+
+// faultKeys are the keys of numbers of a faultReport.
+var faultKeys = []string{"failed_requests", "migrated_requests", "migrations", "retried_requests", "retries", "client_timeouts",
+	"hedges", "recomputed_tokens", "lost_output_tokens", "availability"}
+
+// faultEvent is a fault that happened. Numbers that do not exist are null.
+type faultEvent struct {
+	Kind     faults.Kind `json:"kind"`
+	Pool     string      `json:"pool"`
+	Workers  []int       `json:"workers"`
+	AtMs     float64     `json:"at_ms"`
+	UntilMs  *float64    `json:"until_ms"`
+	Hit      int         `json:"lost_attempts"`
+	Refused  int         `json:"refused_attempts"`
+	Migrated int         `json:"migrated"`
+	Retried  int         `json:"retried"`
+	Failed   int         `json:"failed"`
+	Before   *float64    `json:"goodput_before_rps"`
+	During   *float64    `json:"goodput_during_rps"`
+	After    *float64    `json:"goodput_after_rps"`
+	Recovery *float64    `json:"recovery_ms"`
+}
+
+// reportFaults sums up what went wrong, nil if nothing could.
+func (r *run) reportFaults(e ended) *faultReport {
+	if r.faults == nil {
+		return nil
+	}
+	f := &faultReport{Failed: len(e.Collector.Lost()), Timeouts: e.FaultTally.Timeouts, Events: []faultEvent{}}
+	for _, t := range e.Collector.AllTrials() {
+		f.Migrations += t.Migrations
+		f.Retries += t.Retries
+		f.Hedges += t.Hedges
+		f.Recomputed += t.RecomputedTokens
+		f.LostTokens += t.LostTokens
+		f.Migrated += min(t.Migrations, 1)
+		f.Retried += min(t.Retries, 1)
+	}
+	if over := e.Collector.Finished(); over > 0 {
+		f.Availability = finite(float64(over-f.Failed) / float64(over))
+	}
+	good, endMs := e.Collector.GoodMs(r.sla), e.Collector.DurationMs()
+	for _, v := range e.Faults {
+		g := faults.Around(good, v.AtMs, v.UntilMs, endMs)
+		f.Events = append(f.Events, faultEvent{
+			Kind: v.Kind, Pool: v.Pool, Workers: v.Workers, AtMs: v.AtMs, UntilMs: finite(v.UntilMs),
+			Hit: v.Hit, Refused: v.Refused, Migrated: v.Migrated, Retried: v.Retried, Failed: v.Failed,
+			Before: finite(g.BeforeRPS), During: finite(g.DuringRPS), After: finite(g.AfterRPS), Recovery: finite(g.RecoveryMs),
+		})
+	}
+	return f
+}
+
+// finite is a value of JSON, null if it is not finite.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+

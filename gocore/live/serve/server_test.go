@@ -1,0 +1,140 @@
+package serve
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/engine"
+)
+
+func describe(t *testing.T, members string) string {
+	t.Helper()
+	return `{"standalone": true, "environment": []` + members + `}`
+}
+
+func TestServerSpec(t *testing.T) {
+	s, err := parseServer(describe(t, `, "num_workers": 3, "router_mode": "kv", "lora_modules": "a, b", "api_key": "k1,k2", "data_parallel_size": 2, "http_port": 0`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.models[0]
+	if m.name != "builtin:bytes" || len(m.pools) != 1 || m.pools[0].workers != 6 || len(m.adapters) != 2 || len(s.keys) != 2 {
+		t.Errorf("got %+v", m)
+	}
+	if s.address.Listen != "127.0.0.1:0" || s.address.MaxConnections != 8192 {
+		t.Errorf("got %+v", s.address)
+	}
+}
+
+func TestServerPools(t *testing.T) {
+	s, err := parseServer(describe(t, `, "num_prefill_workers": 2, "num_decode_workers": 3, "max_num_seqs": 7, "prefill_engine_args": "{\"max_num_seqs\": 5}"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.models[0].pools
+	if len(p) != 2 || p[0].workers != 2 || p[1].workers != 3 || p[0].args.MaxNumSeqs != 5 || p[1].args.MaxNumSeqs != 7 ||
+		p[0].args.Role != engine.Prefill || p[1].args.Role != engine.Decode {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// TestServedModels: each model is the description with what its entry says.
+func TestServedModels(t *testing.T) {
+	models, _ := json.Marshal(`[{"model_name": "a"}, {"model_name": "b", "num_workers": 4, "router_mode": "random", "router_config": {}, "max_model_len": 100}]`)
+	s, err := parseServer(describe(t, `, "num_workers": 2, "models": `+string(models)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.models[0], s.models[1]
+	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing != "random" || b.maxLength != 100 {
+		t.Errorf("got %+v and %+v", a, b)
+	}
+}
+
+func TestServerIsRefused(t *testing.T) {
+	quoted := func(text string) string {
+		q, _ := json.Marshal(text)
+		return string(q)
+	}
+	for members, says := range map[string]string{
+		`, "http_port": 70000`:                          "http_port",
+		`, "router_mode": "best"`:                       "router_mode",
+		`, "tls_cert": "x"`:                             "tls_cert, tls_key",
+		`, "api_key": ","`:                              "got no key",
+		`, "api_key_file": "/no"`:                       "api_key_file",
+		`, "models": "7"`:                               "models: got",
+		`, "models": ` + quoted(`[{"http_port": 1}]`):   "models: 0: http_port: concerns the whole server",
+		`, "models": ` + quoted(`[{"num_workers": 0}]`): "models: 0: num_workers",
+		`, "models": ` + quoted(`[{}, {}]`):             "models: 1: model_name",
+		`, "models": ` + quoted(`[{"unheard_of": 1}]`):  "unheard_of",
+		`, "num_prefill_workers": 1`:                    "num_decode_workers",
+		`, "num_decode_workers": 1`:                     "num_prefill_workers",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`:                            "num_workers: cannot be combined",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"block_size\": 8}"`: "block_size",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`:                   "decode_engine_args",
+		`, "response_mode": "recorded"`:                           "response_file",
+		`, "inject_errors": "{\"share\": 3}"`:                     "inject_errors: share",
+		`, "router_config": "{\"x\": 3}"`:                         "router_config",
+		`, "request_timeout": -1`:                                 "request_timeout",
+		`, "aic_perf_model": true`:                                "model_path",
+		`, "extra_engine_args": "{\"worker_type\": \"prefill\"}"`: "worker_type",
+	} {
+		if _, err := parseServer(describe(t, members)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %q", members, err, says)
+		}
+	}
+}
+
+// TestServerWarnings: options of the other kind of process have no effect, and the user hears it.
+func TestServerWarnings(t *testing.T) {
+	s, err := parseServer(describe(t, `, "discovery_backend": "etcd", "stagger_delay": 1, "router_config": "{\"router_temperature\": 1}"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(s.warnings, "\n")
+	for _, want := range []string{"discovery_backend has no effect", "stagger_delay has no effect", "router_config has no effect without router_mode kv"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("got %s, want %q", all, want)
+		}
+	}
+	spec, err := Parse(`{"model_path": "x", "discovery_backend": "mem", "http_port": 1, "environment": []}`)
+	if err != nil || !strings.Contains(strings.Join(spec.warnings, "\n"), "http_port has no effect without standalone") {
+		t.Errorf("got %+v, %v", spec, err)
+	}
+}
+
+func TestFromCommandLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "faults.json")
+	if err := os.WriteFile(file, []byte(`[{"share": 1, "status": 500}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := FromCommandLine([]string{
+		"--standalone", "--http-port", "0", "--num-workers=2", "--no-enable-prefix-caching", "--speedup-ratio", "2.5", "--inject-errors", "@" + file,
+	}, []string{"A=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"enable_prefix_caching":false,"environment":["A=b"],"http_port":0,"inject_errors":"[{\"share\": 1, \"status\": 500}]","num_workers":2,"speedup_ratio":2.5,"standalone":true}`
+	if text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	if _, err := parseServer(text); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{
+		{"--nothing"}, {"http-port"}, {"--http-port"}, {"--http-port", "x"}, {"--standalone=1"}, {"--no-standalone"}, {"--models", "@/none"}, {"--speedup-ratio", "fast"},
+	} {
+		if _, err := FromCommandLine(args, nil); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+	if _, err := FromCommandLine([]string{"--help"}, nil); err != ErrHelp {
+		t.Errorf("got %v", err)
+	}
+	if help := ServerHelp(); !strings.Contains(help, "--http-port") || strings.Contains(help, "--discovery-backend") {
+		t.Errorf("got %s", help)
+	}
+}

@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/report"
+)
+
+// What becomes of requests when attempts fail.
+
+// arrived is told of a turn that has just arrived. Its first attempt is on its way.
+func (f *faultRun) arrived(turn int32) {
+	if f == nil {
+		return
+	}
+	f.open++
+	f.journeys[turn].open = true
+	f.begin(turn, engine.RequestID(turn))
+}
+
+// begin starts the clocks of a try whose first attempt is id.
+func (f *faultRun) begin(turn int32, id engine.RequestID) {
+	j := &f.journeys[turn]
+	f.live(turn, id)
+	try := j.try
+	f.after(f.cfg.ClientTimeoutMs, func() error {
+		if !j.open || j.try != try {
+			return nil
+		}
+		f.tally.Timeouts++
+		return f.giveUpTry(turn, fmt.Sprintf("the client gave up after %v ms", f.cfg.ClientTimeoutMs), noFault)
+	})
+	f.after(f.cfg.HedgeAfterMs, func() error {
+		if !j.open || j.try != try || j.first || len(j.live) != 1 {
+			return nil
+		}
+		f.trials[turn].Hedges++
+		return f.again(turn, int(f.attempts[j.live[0]].base))
+	})
+}
+
+// noFault is the number of a fault that does not exist.
+const noFault = -1
+
+// live notes an attempt that begins.
+func (f *faultRun) live(turn int32, id engine.RequestID) {
+	j := &f.journeys[turn]
+	j.live = append(j.live, id)
+	j.sinceMs = f.nowMs
+	f.trials[turn].Attempts++
+}
+
+// next is a new attempt of a turn, whose client has tokens tokens.
+func (f *faultRun) next(turn int32, tokens int) engine.RequestID {
+	f.attempts = append(f.attempts, attempt{turn: turn, base: int32(tokens), worker: unassigned})
+	return engine.RequestID(len(f.attempts) - 1)
+}
+
+// again sends a turn once more.
+func (f *faultRun) again(turn int32, tokens int) error {
+	id := f.next(turn, tokens)
+	f.live(turn, id)
+	return f.loop.send(id)
+}
+
+// lose notes that an attempt has failed. What follows is done when the instant allows it.
+func (f *faultRun) lose(b breakage) {
+	a := &f.attempts[b.id]
+	a.over = true
+	f.collector.Interrupt(engine.RequestID(a.turn), b.tokens)
+	if b.event != noFault {
+		if e := &f.events[b.event]; b.migrates {
+			e.Hit++
+		} else {
+			e.Refused++
+		}
+	}
+	f.broken = append(f.broken, b)
+}
+
+// mend goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or not.
+func (f *faultRun) mend(b breakage) error {
+	if err := f.loop.recall(b.id); err != nil {
+		return err
+	}
+	turn := f.attempts[b.id].turn
+	j, trials := &f.journeys[turn], &f.trials[turn]
+	j.live = slices.DeleteFunc(j.live, func(id engine.RequestID) bool { return id == b.id })
+	if !j.open || len(j.live) > 0 {
+		return nil
+	}
+	trials.LostMs += f.nowMs - j.sinceMs
+	if !b.migrates || trials.Migrations >= f.cfg.MigrationLimit {
+		return f.failTry(turn, b.tokens, b.cause, b.event)
+	}
+	trials.Migrations++
+	f.count(b.event, func(e *FaultEvent) { e.Migrated++ })
+	return f.again(turn, b.tokens)
+}
+
+// giveUpTry ends all attempts of a client's try.
+func (f *faultRun) giveUpTry(turn int32, cause string, event int) error {
+	j := &f.journeys[turn]
+	tokens := f.has(turn)
+	if len(j.live) > 0 {
+		f.trials[turn].LostMs += f.nowMs - j.sinceMs
+	}
+	if err := f.withdraw(j); err != nil {
+		return err
+	}
+	return f.failTry(turn, tokens, cause, event)
+}
+
+// has is how many tokens the client of a turn has got in its try.
+func (f *faultRun) has(turn int32) int {
+	tokens, goesOn := f.collector.Emitted(engine.RequestID(turn))
+	if live := f.journeys[turn].live; goesOn && len(live) == 1 { // passes of a coast are not on record before its end
+		s := f.sites[len(f.sites)-1]
+		tokens += endedBy(s.station.at(int(f.loop.emitter(live[0]))).Coast, f.nowMs)
+	}
+	return tokens
+}
+
+// withdraw takes all attempts of a turn back.
+func (f *faultRun) withdraw(j *journey) error {
+	live := j.live
+	j.live = nil
+	for _, id := range live {
+		f.attempts[id].over = true
+	}
+	return f.takeBack(live)
+}
+
+// failTry ends a try of a client, which begins anew if it may. The tokens that it has got are of no use.
+func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) error {
+	j, trials := &f.journeys[turn], &f.trials[turn]
+	trials.LostTokens += tokens
+	if j.try >= f.cfg.ClientRetries {
+		f.count(event, func(e *FaultEvent) { e.Failed++ })
+		f.lost(turn, cause)
+		return nil
+	}
+	f.count(event, func(e *FaultEvent) { e.Retried++ })
+	j.try++
+	j.first, j.sinceMs = false, f.nowMs
+	trials.Retries++
+	f.collector.Again(engine.RequestID(turn))
+	try := j.try
+	pauseMs := f.cfg.ClientBackoffMs * float64(uint64(1)<<min(try-1, 40))
+	f.after(pauseMs, func() error {
+		if !j.open || j.try != try {
+			return nil
+		}
+		trials.LostMs += f.nowMs - j.sinceMs
+		id := f.next(turn, 0)
+		f.begin(turn, id)
+		return f.loop.send(id)
+	})
+	return nil
+}
+
+// lost ends a request that has failed for good.
+func (f *faultRun) lost(turn int32, cause string) {
+	f.collector.Again(engine.RequestID(turn))
+	f.collector.Terminal(engine.RequestID(turn), report.Lost, cause)
+	f.close(turn)
+	f.driver.Rejected(turn, f.nowMs)
+}
+
+func (f *faultRun) close(turn int32) {
+	f.journeys[turn].open = false
+	f.open--
+}
+
+// count changes the counts of a fault, if there is one.
+func (f *faultRun) count(event int, change func(*FaultEvent)) {
+	if event != noFault {
+		change(&f.events[event])
+	}
+}
+
+// ended is told that an attempt has come to the end of its request, or was rejected. Another one of the same request is not
+// needed any more.
+func (f *faultRun) ended(id engine.RequestID) error {
+	if f == nil {
+		return nil
+	}
+	a := &f.attempts[id]
+	others := f.claim(id)
+	a.over = true
+	f.close(a.turn)
+	return f.takeBack(others)
+}
+
+// began is told of the attempts that get a token at the end of a pass and had none in the pass before.
+func (f *faultRun) began(pass *engine.Pass) error {
+	for _, s := range joinedOrSingle(pass) {
+		if err := f.takeBack(f.claim(s.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claim makes an attempt the only one of its turn, as its tokens are what the client gets. It returns the others, which are
+// over.
+func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
+	a := &f.attempts[id]
+	if a.over {
+		return nil
+	}
+	j := &f.journeys[a.turn]
+	j.first = true
+	for _, other := range j.live {
+		if other != id {
+			f.attempts[other].over = true
+			others = append(others, other)
+		}
+	}
+	j.live = append(j.live[:0], id)
+	return others
+}
+
+// takeBack takes attempts that are over back from workers and routers.
+func (f *faultRun) takeBack(ids []engine.RequestID) error {
+	for _, id := range ids {
+		if err := f.loop.recall(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitted records what a pass that has just begun admits.
+func (f *faultRun) admitted(pass *engine.Pass) *engine.Pass {
+	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs}
+	for _, a := range pass.Admitted {
+		of := &f.attempts[a.ID]
+		if of.over {
+			continue
+		}
+		t := f.driver.Turn(of.turn)
+		j := &f.journeys[of.turn]
+		if j.begun == unassigned {
+			j.begun = a.ID
+		}
+		if !of.admitted && j.begun != a.ID {
+			f.trials[of.turn].RecomputedTokens += max(0, t.InputTokens+int(of.base)-a.ReusedTokens)
+		}
+		of.admitted = true
+		reused := a.ReusedTokens
+		if of.base > 0 { // what the client had is no part of the input
+			reused = min(reused, t.InputTokens)
+		}
+		seen.Admitted = append(seen.Admitted, engine.Admission{ID: engine.RequestID(of.turn), ReusedTokens: reused})
+	}
+	return seen
+}
+
+// emitted is what clients see at the end of a pass: the tokens of attempts that are not over.
+func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
+	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: f.nowMs, Tokens: pass.Tokens}
+	for _, s := range pass.Started {
+		if a := &f.attempts[s.ID]; !a.over {
+			seen.Started = append(seen.Started, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
+		}
+	}
+	for _, s := range pass.Singles {
+		if a := &f.attempts[s.ID]; !a.over {
+			seen.Singles = append(seen.Singles, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
+		}
+	}
+	if len(pass.Singles) > 0 { // without any left the pass must not look like one in which the emitting set emits
+		seen.Tokens = len(seen.Singles)
+	}
+	for _, b := range pass.Bursts {
+		if a := &f.attempts[b.ID]; !a.over {
+			seen.Bursts = append(seen.Bursts, engine.Burst{ID: engine.RequestID(a.turn), Tokens: b.Tokens})
+		}
+	}
+	for _, id := range pass.Finished {
+		if a := &f.attempts[id]; !a.over {
+			seen.Finished = append(seen.Finished, engine.RequestID(a.turn))
+		}
+	}
+	return seen
+}
+
+// joinedOrSingle are the requests of a pass that join the emitting set or emit a token by themselves: all whose first token
+// the pass can have emitted.
+func joinedOrSingle(pass *engine.Pass) []engine.TokenRun {
+	return slices.Concat(pass.Started, pass.Singles)
+}

@@ -1,0 +1,396 @@
+package replay
+
+import (
+	"math"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/eventheap"
+	"dynosim/gocore/faults"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/report"
+	"dynosim/gocore/router"
+)
+
+// FaultConfig is what goes wrong in a run, and what frontends and clients do about it.
+type FaultConfig struct {
+	Script      []faults.Fault
+	Seed        uint64
+	DetectionMs float64 // from the loss of a worker until nothing is sent there any more
+	// AvoidMs is how long after its streams have broken nothing is sent to a worker whose loss was not detected yet.
+	AvoidMs         float64
+	MigrationLimit  int     // how often a request may go on elsewhere
+	ClientTimeoutMs float64 // after which a client gives a request up, +Inf for never
+	ClientRetries   int     // how often a client begins anew
+	ClientBackoffMs float64 // before the first of these; each further pause is twice as long
+	HedgeAfterMs    float64 // without a first token, after which a request is sent a second time; +Inf for never
+}
+
+// faultRun is what a run with faults knows besides: it has the script carried out, and leads every request to its end.
+//
+// A request (a turn) may need several attempts. The engines, the routers and the hand-offs know attempts, each by an id of its
+// own; the collector and the driver know turns. The first attempt of a turn has its id. An attempt that is over may still be
+// on a worker that has not heard of that; whatever it does is not visible.
+//
+// A run without faults has none: loops call the methods of a nil one, which do nothing.
+type faultRun struct {
+	*run
+	cfg   *FaultConfig
+	loop  faultLoop
+	scale *scaler
+	sites []*site // as in scaler.pools
+
+	attempts []attempt // by id
+	journeys []journey // by turn
+	trials   []report.Trials
+	open     int // turns that have arrived and are not over
+
+	script eventheap.Heap[func() error] // what the script does: passes begin and end otherwise afterwards
+	timers eventheap.Heap[func() error] // what clients and routers do
+	pushed int64
+	broken []breakage // attempts that have failed at this instant
+
+	failure error // ends the run
+	vain    int   // faults drawn since anything else has happened
+
+	fresh    map[int32]uint32 // by turn: the first id of blocks of its output that are part of a prompt
+	freshEnd uint32           // ids from here on are taken
+
+	clocks     map[clockKey]*faults.Clock
+	drained    map[struckWorker]float64 // restarts of workers that drain: how long each is away
+	cutNumbers map[struckWorker]int     // the number of the last partition of a worker
+	cuts       int
+	cold       []*faults.Fault // that make start-ups slow now
+	lasting    map[int]bool    // faults of no worker by number, while they last
+
+	links     []*linkFault
+	transfers []transferring
+	events    []FaultEvent
+	tally     FaultTally
+}
+
+// faultLoop is what faults ask of the event loop.
+type faultLoop interface {
+	// send gives an attempt to the deployment.
+	send(id engine.RequestID) error
+	// recall takes an attempt that is over back from routers and workers.
+	recall(id engine.RequestID) error
+	// emitter is the worker that emits the tokens of an attempt, if it has one.
+	emitter(id engine.RequestID) int32
+	// struck tells whether an attempt ends if worker i of a pool is lost, which has answered for it until now.
+	struck(s *site, i int, id engine.RequestID) bool
+}
+
+// attempt is one sending of a request.
+type attempt struct {
+	turn     int32
+	base     int32 // tokens that the client had before; they are part of the prompt
+	worker   int32 // that it was given to, unassigned before; not used with two pools
+	over     bool
+	admitted bool
+}
+
+// journey is where a turn stands.
+type journey struct {
+	live    []engine.RequestID // attempts that are not over: one, or two with hedging
+	begun   engine.RequestID   // the first attempt that was admitted, unassigned before
+	try     int                // number of the client's current try
+	open    bool               // it has arrived and is not over
+	first   bool               // the client has a token of the current try
+	sinceMs float64            // when the last attempt was sent, or when the client has begun to wait before it tries again
+}
+
+// breakage is an attempt that has failed.
+type breakage struct {
+	id       engine.RequestID
+	tokens   int // that the client has
+	cause    string
+	migrates bool // it may go on elsewhere
+	event    int  // number of the fault
+}
+
+// FaultEvent is a fault that has happened.
+type FaultEvent struct {
+	Fault   int // number in the script, from 0
+	Kind    faults.Kind
+	Pool    string
+	Workers []int // ids, empty for a fault that has no workers
+	AtMs    float64
+	UntilMs float64 // when it was over: +Inf if never. A crash is over when there is a worker in the place of each again
+	Hit     int     // attempts that were lost with a worker
+	Refused int     // attempts that were sent to a worker which was not there any more
+	// What became of these: each went on elsewhere, was begun anew by its client, or failed for good.
+	Migrated, Retried, Failed int
+
+	places []sitePlace // of a crash, in which there is no worker again
+}
+
+// FaultTally counts what happened in all.
+type FaultTally struct {
+	Timeouts int // tries that clients gave up
+	Stranded int // requests given up because nothing could happen any more
+}
+
+func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
+	f := &faultRun{run: r, cfg: r.Faults, loop: loop, scale: s}
+	f.fresh, f.freshEnd = map[int32]uint32{}, math.MaxUint32
+	f.clocks, f.drained, f.cutNumbers = map[clockKey]*faults.Clock{}, map[struckWorker]float64{}, map[struckWorker]int{}
+	f.lasting = map[int]bool{}
+	turns := r.Workload.Len()
+	f.attempts, f.journeys, f.trials = make([]attempt, turns), make([]journey, turns), make([]report.Trials, turns)
+	for i := range turns {
+		f.attempts[i] = attempt{turn: int32(i), worker: unassigned}
+		f.journeys[i].begun = unassigned
+	}
+	r.collector.KeepTrials(f.trials)
+	return f
+}
+
+// of is the turn of an attempt, as the collector names it.
+func (r *run) of(id engine.RequestID) engine.RequestID {
+	if r.faults == nil {
+		return id
+	}
+	return engine.RequestID(r.faults.attempts[id].turn)
+}
+
+// gone reports whether an attempt is over, so that nothing it does is visible.
+func (r *run) gone(id engine.RequestID) bool { return r.faults != nil && r.faults.attempts[id].over }
+
+// request is an attempt as engines get it: the tokens that the client has are part of the prompt.
+func (f *faultRun) request(id engine.RequestID) engine.Request {
+	a := &f.attempts[id]
+	t := f.driver.Turn(a.turn)
+	req := engine.Request{
+		ID: id, Prompt: t.Prompt, PromptTokens: t.InputTokens + int(a.base), OutputTokens: t.OutputTokens - int(a.base), NamedBlocks: t.NamedBlocks,
+	}
+	if a.base > 0 {
+		req.Prompt = f.grown(t.Prompt, req.PromptTokens, max(t.NamedBlocks, t.InputTokens/f.blockSize()), a.turn)
+	}
+	return req
+}
+
+func (f *faultRun) blockSize() int {
+	if f.Disagg != nil {
+		return f.Disagg.Prefill.BlockSize
+	}
+	return f.Args.BlockSize
+}
+
+// grown names the blocks of a prompt that ends with generated tokens, of which named ones have names already. No other request
+// has the others, whose ids come from the upper end.
+func (f *faultRun) grown(p kvcache.Prompt, tokens, named int, turn int32) kvcache.Prompt {
+	blocks := tokens / f.blockSize()
+	named = min(named, len(p.Segments)*p.PerSegment)
+	if blocks <= named {
+		return p
+	}
+	first, known := f.fresh[turn]
+	if !known {
+		t := f.driver.Turn(turn)
+		f.freshEnd -= uint32((t.InputTokens+t.OutputTokens)/f.blockSize() - named + 1)
+		first = f.freshEnd
+		f.fresh[turn] = first
+	}
+	if named > 0 && p.Block(named-1) >= kvcache.BlockID(f.freshEnd) {
+		named = 0 // more names than fit: what others have cached is not found
+	}
+	segments := make([]uint32, blocks)
+	for i := range segments {
+		if i < named {
+			segments[i] = uint32(p.Block(i))
+		} else {
+			segments[i] = first + uint32(i-named)
+		}
+	}
+	return kvcache.Prompt{Segments: segments, PerSegment: 1}
+}
+
+// routed is what a router needs to know of a request, attempts included.
+func (r *run) routed(req engine.Request) router.Request {
+	if r.faults == nil {
+		return RouterRequest(req, r.Workload)
+	}
+	turn := req
+	turn.ID = r.of(req.ID)
+	asked := RouterRequest(turn, r.Workload)
+	asked.ID = int32(req.ID)
+	return asked
+}
+
+// onScript has something done that changes what workers do.
+func (f *faultRun) onScript(atMs float64, do func() error) {
+	if !math.IsInf(atMs, 1) {
+		f.script.Push(max(atMs, f.nowMs), f.pushed, do)
+		f.pushed++
+	}
+}
+
+// after has something done that changes nothing for passes.
+func (f *faultRun) after(ms float64, do func() error) {
+	if !math.IsInf(ms, 1) {
+		f.timers.Push(f.nowMs+ms, f.pushed, do)
+		f.pushed++
+	}
+}
+
+// strike does what is due now: first what has to be done about attempts that have failed, then what the script does.
+func (f *faultRun) strike() (changed bool, err error) {
+	if f == nil {
+		return false, nil
+	}
+	if f.vain > maxVainFaults {
+		f.abandonAll()
+		f.vain, changed = 0, true
+	}
+	for err = f.failure; err == nil; changed = true {
+		if len(f.broken) > 0 {
+			b := f.broken[0]
+			f.broken = f.broken[1:]
+			err = f.mend(b)
+			continue
+		}
+		do := f.due(&f.script)
+		if do == nil {
+			do = f.due(&f.timers)
+		}
+		if do == nil {
+			return changed, nil
+		}
+		err = do()
+	}
+	return changed, err
+}
+
+// maxVainFaults is how many faults may be drawn one after the other without anything else happening while requests are left.
+// Then nothing else will happen: faults that are drawn never end.
+const maxVainFaults = 2000
+
+// goesOn is told that something else than a fault has happened.
+func (f *faultRun) goesOn() {
+	if f != nil {
+		f.vain = 0
+	}
+}
+
+// due takes the first event out of a heap if its time has come.
+func (f *faultRun) due(h *eventheap.Heap[func() error]) func() error {
+	if top, ok := h.Top(); !ok || top.AtMs > f.nowMs {
+		return nil
+	}
+	return h.Pop()
+}
+
+// sooner is the next instant, if next is that without faults and ok tells whether there is one.
+func (f *faultRun) sooner(next float64, ok bool) (float64, bool) {
+	if f == nil {
+		return next, ok
+	}
+	if !ok {
+		next = math.Inf(1)
+	}
+	for _, h := range []*eventheap.Heap[func() error]{&f.script, &f.timers} {
+		if top, some := h.Top(); some {
+			next = min(next, top.AtMs)
+		}
+	}
+	return next, !math.IsInf(next, 1)
+}
+
+// disturbedMs is when the script changes something next. No worker coasts beyond.
+func (f *faultRun) disturbedMs() float64 {
+	if top, ok := f.script.Top(); ok {
+		return top.AtMs
+	}
+	return math.Inf(1)
+}
+
+// done reports whether all requests are over.
+func (f *faultRun) done() bool { return f.open == 0 && f.driver.Unreleased() == 0 }
+
+// giveUp is called when nothing is going to happen any more although requests are left. If faults are the reason, these fail,
+// and the run goes on.
+func (f *faultRun) giveUp() bool {
+	if f == nil || f.open == 0 || !slices.ContainsFunc(f.sites, (*site).harmed) && len(f.links) == 0 {
+		return false
+	}
+	f.abandonAll()
+	return true
+}
+
+// abandonAll has all requests fail that have arrived.
+func (f *faultRun) abandonAll() {
+	for turn := range f.journeys {
+		if j := &f.journeys[turn]; j.open && f.failure == nil {
+			f.tally.Stranded++
+			f.failure = f.withdraw(j)
+			f.lost(int32(turn), "no worker was left that could have gone on with it")
+		}
+	}
+}
+
+// maxTimeMs is beyond all times of a run; later ends are those of passes that stand still.
+const maxTimeMs = math.MaxFloat64
+
+// outcome is what has happened.
+func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
+	if f.events == nil {
+		f.events = []FaultEvent{}
+	}
+	return f.events, f.tally
+}
+
+// cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens, unless
+// their workers cannot be reached.
+func (f *faultRun) cut() {
+	for k := len(f.sites) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
+		s := f.sites[k]
+		for i := range s.next {
+			if s.station.at(i).Engine != nil {
+				f.cutWorker(k, i)
+			}
+		}
+	}
+	for turn := range f.journeys { // what waits in a router has tokens, too, if it was on a worker before
+		if id := engine.RequestID(turn); f.journeys[turn].open {
+			tokens, _ := f.collector.Emitted(id)
+			f.collector.Cut(engine.RequestState{ID: id, Generated: tokens})
+		}
+	}
+}
+
+func (f *faultRun) cutWorker(pool, i int) {
+	s := f.sites[pool]
+	c, w := s.cond(i), s.station.at(i)
+	emits := pool == len(f.sites)-1
+	passes := c.unseen
+	switch {
+	case len(w.Coast) > 0:
+		f.collector.Coast(i, w.Settle(len(w.Coast)))
+	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
+		for _, started := range joinedOrSingle(w.Pass) {
+			f.claim(started.ID)
+		}
+		seen := f.emitted(w.Pass)
+		seen.EndMs = w.Pass.EndMs
+		for _, started := range joinedOrSingle(seen) {
+			f.collector.Worker(started.ID, i)
+		}
+		f.collector.Pass(i, seen)
+	case w.Pass != nil:
+		passes = append(passes, w.Pass)
+	}
+	generated := map[engine.RequestID]int{}
+	states := w.Engine.States()
+	for _, state := range states {
+		generated[state.ID] = state.Generated
+	}
+	for _, state := range states {
+		if f.attempts[state.ID].over {
+			continue
+		}
+		state.Generated = f.seen(state.ID, generated, passes)
+		state.ID = f.of(state.ID)
+		f.collector.Cut(state)
+	}
+}

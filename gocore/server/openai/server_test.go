@@ -1,0 +1,714 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/live/enginemetrics"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/cluster"
+	"dynosim/gocore/server/deployment"
+	"dynosim/gocore/server/tokens"
+)
+
+// fast are engine arguments with which an answer takes no time that matters; slow is one that never ends.
+const (
+	fast = `{"block_size":16,"num_gpu_blocks":4096,"speedup_ratio":1000}`
+	slow = `{"block_size":16,"num_gpu_blocks":4096,"speedup_ratio":0.001}`
+)
+
+// newModel starts a model with a worker of its own.
+func newModel(t *testing.T, name, arguments string, registry *prometheus.Registry) *Model {
+	t.Helper()
+	args, _, err := engineargs.ParseLive(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Model{Name: name, Args: args, MaxLength: 4096, Tokenizer: tokens.Bytes{}}
+	m.Answers = answers.Source{Tokenizer: m.Tokenizer, Standard: 16}
+	var load *enginemetrics.LoadMetrics
+	if registry != nil {
+		load, m.Latencies = enginemetrics.New(registry, args, false).Rank(name, "0", 0, &args)
+	}
+	c := cluster.New(cluster.Config{
+		Pools: []cluster.Pool{{Args: args, Workers: 1, Setup: func(int) engine.Setup { return engine.Setup{} }}},
+		Loaded: func(_, _ int, l cluster.Load) {
+			if load != nil {
+				load.LoadChanged(enginemetrics.Load{Waiting: l.Waiting, Running: l.Running, UsedBlocks: l.UsedBlocks})
+			}
+		},
+	})
+	m.Deployment = deployment.Start(c, slog.New(slog.DiscardHandler), func(err error) { t.Error(err) })
+	t.Cleanup(m.Deployment.Close)
+	return m
+}
+
+// start starts a server; change changes its configuration.
+func start(t *testing.T, arguments string, change func(*Config)) (*Server, string) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	c := Config{
+		Models: []*Model{newModel(t, "m", arguments, registry)}, MaxBody: 1 << 20, Log: slog.New(slog.DiscardHandler), Registry: registry,
+	}
+	if change != nil {
+		change(&c)
+	}
+	s := New(c)
+	l, err := s.Listen(Address{Listen: "127.0.0.1:0", MaxConnections: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		l.Close(ctx)
+	})
+	return s, "http://" + l.Addr().String()
+}
+
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func (a answer) json(t *testing.T) map[string]any {
+	t.Helper()
+	var value map[string]any
+	if err := json.Unmarshal([]byte(a.text), &value); err != nil {
+		t.Fatalf("%s: %v", a.text, err)
+	}
+	return value
+}
+
+func post(t *testing.T, url, body string, headers ...string) answer {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+// events are the data of a stream, without the mark at its end.
+func events(t *testing.T, a answer) (list []map[string]any) {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("got %d: %s", a.status, a.text)
+	}
+	for line := range strings.Lines(a.text) {
+		data, found := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !found || data == "[DONE]" {
+			continue
+		}
+		list = append(list, answer{text: data}.json(t))
+	}
+	return list
+}
+
+// at follows a path of keys and indices.
+func at(value any, path ...any) any {
+	for _, step := range path {
+		switch key := step.(type) {
+		case string:
+			object, _ := value.(map[string]any)
+			value = object[key]
+		case int:
+			list, _ := value.([]any)
+			if key >= len(list) {
+				return nil
+			}
+			value = list[key]
+		}
+	}
+	return value
+}
+
+// TestStreamedAndNot: a stream has the same text as a document, and as many tokens.
+func TestStreamedAndNot(t *testing.T) {
+	_, url := start(t, fast, nil)
+	for _, c := range []struct{ path, body, delta, whole, used string }{
+		{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi"}],"max_tokens":40`, "delta content", "message content", "completion_tokens"},
+		{"/v1/completions", `"prompt":"Hi","max_tokens":40`, "text", "text", "completion_tokens"},
+	} {
+		whole := post(t, url+c.path, "{"+c.body+"}").json(t)
+		text := at(whole, append([]any{"choices", 0}, steps(c.whole)...)...).(string)
+		stream := post(t, url+c.path, "{"+c.body+`,"stream":true,"stream_options":{"include_usage":true}}`)
+		if !strings.HasSuffix(stream.text, "data: [DONE]\n\n") || !strings.HasPrefix(stream.header.Get("Content-Type"), "text/event-stream") {
+			t.Errorf("%s: got %v, %s", c.path, stream.header, stream.text)
+		}
+		var joined, finish string
+		var used any
+		for _, e := range events(t, stream) {
+			if part, ok := at(e, append([]any{"choices", 0}, steps(c.delta)...)...).(string); ok {
+				joined += part
+			}
+			if reason, ok := at(e, "choices", 0, "finish_reason").(string); ok {
+				finish = reason
+			}
+			if n := at(e, "usage", c.used); n != nil {
+				used = n
+			}
+		}
+		if len(text) != 40 || joined != text || finish != "length" || used != 40.0 || at(whole, "usage", c.used) != 40.0 {
+			t.Errorf("%s: got %q, %q, %q, %v", c.path, text, joined, finish, used)
+		}
+	}
+}
+
+func steps(path string) (list []any) {
+	for word := range strings.FieldsSeq(path) {
+		list = append(list, word)
+	}
+	return list
+}
+
+func TestResponses(t *testing.T) {
+	_, url := start(t, fast, nil)
+	const body = `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}],"instructions":"Be brief.","max_output_tokens":20`
+	whole := post(t, url+"/v1/responses", body+"}").json(t)
+	text := at(whole, "output", 0, "content", 0, "text").(string)
+	if len(text) != 20 || whole["status"] != "incomplete" || at(whole, "usage", "output_tokens") != 20.0 {
+		t.Fatalf("got %v", whole)
+	}
+	joined, kinds := "", []string{}
+	for n, e := range events(t, post(t, url+"/v1/responses", body+`,"stream":true}`)) {
+		if e["sequence_number"] != float64(n) {
+			t.Errorf("event %d has number %v", n, e["sequence_number"])
+		}
+		if kind := e["type"].(string); kind == "response.output_text.delta" {
+			joined += e["delta"].(string)
+		} else {
+			kinds = append(kinds, strings.TrimPrefix(kind, "response."))
+		}
+	}
+	want := "created in_progress output_item.added content_part.added output_text.done content_part.done output_item.done incomplete"
+	if got := strings.Join(kinds, " "); joined != text || got != want {
+		t.Errorf("got %q, %s", joined, got)
+	}
+	if post(t, url+"/v1/responses", `{"input":"Hi"}`).json(t)["status"] != "completed" {
+		t.Error("an answer that ends by itself is not complete")
+	}
+}
+
+// TestRefused: what is wrong with a request is said in the schema of OpenAI.
+func TestRefused(t *testing.T) {
+	_, url := start(t, fast, nil)
+	const chat, hello = "/v1/chat/completions", `"messages":[{"role":"user","content":"Hi"}]`
+	for _, c := range []struct {
+		path, body  string
+		status      int
+		param, says string
+	}{
+		{chat, `{`, 400, "", "no JSON object"},
+		{chat, `[]`, 400, "", "want an object"},
+		{chat, "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", 400, "", "UTF-8"},
+		{chat, `{` + hello + `,` + hello + `}`, 400, "", "duplicate"},
+		{chat, `{}`, 400, "messages", "at least one message"},
+		{chat, `{"messages":[{"content":"Hi"}]}`, 400, "messages", "no role"},
+		{chat, `{"messages":[{"role":"user","content":7}]}`, 400, "messages.0.content", "got 7"},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "messages.0.content", "image_url"},
+		{chat, `{"model":"x",` + hello + `}`, 404, "model", "does not exist"},
+		{chat, `{"max_tokens":0,` + hello + `}`, 400, "max_tokens", "integer >= 1"},
+		{chat, `{"max_tokens":"many",` + hello + `}`, 400, "max_tokens", "want an integer"},
+		{chat, `{"max_tokens":1.5,` + hello + `}`, 400, "max_tokens", "want an integer"},
+		{chat, `{"max_tokens":5000,` + hello + `}`, 400, "max_tokens", "maximum context length is 4096"},
+		{chat, `{"max_tokens":5,"min_tokens":6,` + hello + `}`, 400, "min_tokens", "at most 5"},
+		{chat, `{"n":0,` + hello + `}`, 400, "n", "from 1"},
+		{chat, `{"stop":[""],` + hello + `}`, 400, "stop", "empty"},
+		{chat, `{"stop":5,` + hello + `}`, 400, "stop", "list of strings"},
+		{chat, `{"temperature":-1,` + hello + `}`, 400, "temperature", ">= 0"},
+		{chat, `{"logprobs":true,` + hello + `}`, 400, "logprobs", "leave it out"},
+		{chat, `{"tools":[{}],"tool_choice":"required",` + hello + `}`, 400, "tool_choice", "auto or none"},
+		{chat, `{"response_format":{"type":"json_object"},` + hello + `}`, 400, "response_format", "want text"},
+		{chat, `{"stream_options":{},` + hello + `}`, 400, "stream_options", "stream true"},
+		{chat, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 5000) + `"}]}`, 400, "", "maximum context length"},
+		{chat, `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "", "larger than"},
+		{"/v1/completions", `{}`, 400, "prompt", "missing"},
+		{"/v1/completions", `{"prompt":[[999]]}`, 400, "prompt", "out of the vocabulary"},
+		{"/v1/completions", `{"prompt":"x","logprobs":1}`, 400, "logprobs", "leave it out"},
+		{"/v1/completions", `{"prompt":"x","suffix":"y"}`, 400, "suffix", "not supported"},
+		{"/v1/responses", `{"input":"x","previous_response_id":"y"}`, 400, "previous_response_id", "keeps no responses"},
+		{"/tokenize", `{}`, 400, "prompt", "missing"},
+		{"/detokenize", `{"tokens":[1000]}`, 400, "tokens", "out of the vocabulary"},
+		{"/v1/load_lora_adapter", `{}`, 400, "lora_name", "missing"},
+		{"/v1/unload_lora_adapter", `{"lora_name":"x"}`, 404, "", "not loaded"},
+		{"/v1/nothing", `{}`, 404, "", "there is no"},
+		{"/v1/models", `{}`, 405, "", "want method GET"},
+	} {
+		got := post(t, url+c.path, c.body)
+		shown := c.body[:min(len(c.body), 80)]
+		message, _ := at(got.json(t), "error", "message").(string)
+		param, _ := at(got.json(t), "error", "param").(string)
+		if got.status != c.status || !strings.Contains(message, c.says) || param != c.param || at(got.json(t), "error", "type") != "invalid_request_error" {
+			t.Errorf("%s %s: got %d %s", c.path, shown, got.status, got.text)
+		}
+	}
+}
+
+// TestAccepted: parameters that have no effect here are accepted.
+func TestAccepted(t *testing.T) {
+	_, url := start(t, fast, nil)
+	for _, body := range []string{
+		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"tools":[{"type":"function"}],"tool_choice":"auto"}`,
+		`{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"x"}],"max_completion_tokens":3}`,
+		`{"messages":[{"role":"user","content":"Hi"}],"stop":null,"n":null,"temperature":0,"top_p":1,"max_tokens":null,"response_format":{"type":"text"}}`,
+	} {
+		if got := post(t, url+"/v1/chat/completions", body); got.status != 200 {
+			t.Errorf("%s: got %d %s", body, got.status, got.text)
+		}
+	}
+}
+
+func TestChoicesAndStops(t *testing.T) {
+	_, url := start(t, fast, nil)
+	got := post(t, url+"/v1/completions", `{"prompt":["a","b"],"n":2,"max_tokens":30}`).json(t)
+	texts := map[string]bool{}
+	for i, c := range got["choices"].([]any) {
+		texts[at(c, "text").(string)] = true
+		if at(c, "index") != float64(i) {
+			t.Errorf("choice %d: got %v", i, c)
+		}
+	}
+	if len(texts) != 4 || at(got, "usage", "completion_tokens") != 120.0 || at(got, "usage", "prompt_tokens") != 4.0 {
+		t.Errorf("got %v", got)
+	}
+	plain := at(post(t, url+"/v1/completions", `{"prompt":"a","max_tokens":60}`).json(t), "choices", 0, "text").(string)
+	word := strings.Fields(plain)[2]
+	for _, stream := range []string{"", `,"stream":true`} {
+		stopped := post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":[%q]%s}`, word, stream))
+		text, reason := "", ""
+		for _, e := range events(t, answer{200, nil, "data: " + strings.ReplaceAll(stopped.text, "data: ", "\ndata: ")}) {
+			text += at(e, "choices", 0, "text").(string)
+			if r, ok := at(e, "choices", 0, "stop_reason").(string); ok {
+				reason = r
+			}
+		}
+		if want := plain[:strings.Index(plain, word)]; text != want || reason != word {
+			t.Errorf("stop %q%s: got %q, %q, want %q", word, stream, text, reason, want)
+		}
+	}
+	late := post(t, url+"/v1/completions", fmt.Sprintf(`{"prompt":"a","max_tokens":60,"stop":%q,"min_tokens":59}`, word)).json(t)
+	if n := at(late, "usage", "completion_tokens").(float64); n < 59 {
+		t.Errorf("got %v tokens, want at least 59", n)
+	}
+}
+
+// TestPrefixCache: what a second request finds in the cache is in its usage, and adapters share nothing.
+func TestPrefixCache(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
+	prompt := strings.Repeat("All work and no play. ", 20)
+	cached := func(model string) any {
+		body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":2}`, model, prompt)
+		return at(post(t, url+"/v1/completions", body).json(t), "usage", "prompt_tokens_details", "cached_tokens")
+	}
+	whole := float64((len(prompt) + 1) / 16 * 16)
+	for i, c := range []struct {
+		model string
+		want  float64
+	}{{"m", 0}, {"m", whole}, {"lora", 0}, {"lora", whole}} {
+		if got := cached(c.model); got != c.want {
+			t.Errorf("request %d, %s: got %v cached tokens, want %v", i, c.model, got, c.want)
+		}
+	}
+	for _, path := range []string{"/v1/unload_lora_adapter", "/v1/load_lora_adapter"} {
+		if got := post(t, url+path, `{"lora_name":"lora","lora_path":"p"}`); got.status != 200 {
+			t.Fatalf("got %d %s", got.status, got.text)
+		}
+	}
+	if got := cached("lora"); got != 0.0 {
+		t.Errorf("an adapter that was loaded anew finds %v tokens of the old one", got)
+	}
+	if got := post(t, url+"/v1/load_lora_adapter", `{"lora_name":"m"}`); got.status != 400 {
+		t.Errorf("an adapter has the name of a model: got %d", got.status)
+	}
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("still not: " + what)
+		}
+	}
+}
+
+// begin sends a request whose answer does not end, and returns how to go away.
+func begin(t *testing.T, url, body string) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		if response, err := http.DefaultClient.Do(r); err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+const endless = `{"prompt":"x","max_tokens":1000,"stream":true}`
+
+// TestClientsThatLeave: their calls end.
+func TestClientsThatLeave(t *testing.T) {
+	s, url := start(t, slow, nil)
+	d := s.config.Models[0].Deployment
+	var leave []func()
+	for range 20 {
+		leave = append(leave, begin(t, url+"/v1/completions", endless))
+	}
+	eventually(t, "20 calls are open", func() bool { return d.Open() == 20 })
+	for _, cancel := range leave {
+		cancel()
+	}
+	eventually(t, "all calls have ended", func() bool { return d.Open() == 0 && d.Waiting() == 0 && s.InFlight() == 0 })
+}
+
+// TestFullQueue: more requests than may wait get 429, with the time after which to try again.
+func TestFullQueue(t *testing.T) {
+	one := strings.Replace(slow, "{", `{"max_num_seqs":1,`, 1)
+	s, url := start(t, one, func(c *Config) { c.MaxQueue = 2 })
+	d := s.config.Models[0].Deployment
+	defer begin(t, url+"/v1/completions", endless)()
+	eventually(t, "one runs", func() bool { return d.Open() == 1 && d.Waiting() == 0 })
+	defer begin(t, url+"/v1/completions", endless)()
+	defer begin(t, url+"/v1/completions", endless)()
+	eventually(t, "two wait", func() bool { return d.Waiting() == 2 })
+	got := post(t, url+"/v1/completions", endless)
+	if got.status != 429 || got.header.Get("Retry-After") == "" || at(got.json(t), "error", "type") != "rate_limit_error" {
+		t.Errorf("got %d %v %s", got.status, got.header, got.text)
+	}
+}
+
+// TestDraining: requests are turned away, and those that are being answered go on.
+func TestDraining(t *testing.T) {
+	s, url := start(t, fast, nil)
+	s.Drain()
+	for _, path := range []string{"/v1/completions", "/v1/chat/completions"} {
+		if got := post(t, url+path, endless); got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: got %d %v", path, got.status, got.header)
+		}
+	}
+	if got := get(t, url+"/health"); got.status != 503 {
+		t.Errorf("/health: got %d", got.status)
+	}
+	if got := get(t, url+"/live"); got.status != 200 {
+		t.Errorf("/live: got %d", got.status)
+	}
+}
+
+func get(t *testing.T, url string) answer {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+func TestKeys(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.Keys = []string{"one", "two"} })
+	const body = `{"prompt":"x"}`
+	for header, want := range map[string]int{"Bearer one": 200, "Bearer two": 200, "Bearer three": 401, "one": 401, "": 401} {
+		got := post(t, url+"/v1/completions", body, "Authorization", header)
+		if got.status != want || want == 401 && at(got.json(t), "error", "code") != "invalid_api_key" {
+			t.Errorf("%q: got %d %s", header, got.status, got.text)
+		}
+	}
+	if got := get(t, url+"/v1/models"); got.status != 401 {
+		t.Errorf("/v1/models: got %d", got.status)
+	}
+	for _, path := range []string{"/health", "/metrics"} {
+		if got := get(t, url+path); got.status != 200 {
+			t.Errorf("%s: got %d", path, got.status)
+		}
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	_, url := start(t, fast, nil)
+	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`, requestID, "mine"); got.header.Get(requestID) != "mine" {
+		t.Errorf("got %q", got.header.Get(requestID))
+	}
+	if got := post(t, url+"/v1/completions", `{}`); got.header.Get(requestID) == "" {
+		t.Error("an error has no id")
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	s, url := start(t, slow, func(c *Config) { c.Timeout = 50 * time.Millisecond })
+	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 504 || at(got.json(t), "error", "code") != "timeout" {
+		t.Errorf("got %d %s", got.status, got.text)
+	}
+	eventually(t, "the call has ended", func() bool { return s.config.Models[0].Deployment.Open() == 0 })
+}
+
+func TestInjectedFaults(t *testing.T) {
+	faults := func(text string) func(*Config) {
+		return func(c *Config) {
+			parsed, err := ParseFaults(text, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Faults = parsed
+		}
+	}
+	_, url := start(t, fast, faults(`{"share":0.5,"status":429,"retry_after_s":7}`))
+	refused := 0
+	for range 100 {
+		if got := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`); got.status == 429 && got.header.Get("Retry-After") == "7" {
+			refused++
+		}
+	}
+	if refused < 25 || refused > 75 {
+		t.Errorf("%d of 100 requests were refused", refused)
+	}
+	_, url = start(t, fast, faults(`[{"share":1,"break_after_tokens":5}]`))
+	response, err := http.Post(url+"/v1/completions", "", strings.NewReader(`{"prompt":"x","max_tokens":50,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err == nil || bytes.Contains(text, []byte("[DONE]")) {
+		t.Errorf("got %v, %s", err, text)
+	}
+	for _, bad := range []string{`{"share":2,"status":500}`, `{"share":1}`, `{"share":1,"status":200}`, `{"rate":1}`, `7`, `{"share":1,"delay_ms":-1}`} {
+		if _, err := ParseFaults(bad, 0); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestReasoning: the first part of an answer is thought, without its marks.
+func TestReasoning(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.Models[0].Answers.Thinking = 0.5 })
+	const body = `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":40`
+	got := post(t, url+"/v1/chat/completions", body+"}").json(t)
+	thought, text := at(got, "choices", 0, "message", "reasoning_content").(string), at(got, "choices", 0, "message", "content").(string)
+	if len(thought) != 18 || len(text) != 20 || at(got, "usage", "completion_tokens_details", "reasoning_tokens") != 20.0 {
+		t.Errorf("got %v", got)
+	}
+	var thoughts, texts string
+	for _, e := range events(t, post(t, url+"/v1/chat/completions", body+`,"stream":true}`)) {
+		if part, ok := at(e, "choices", 0, "delta", "reasoning_content").(string); ok {
+			thoughts += part
+		}
+		if part, ok := at(e, "choices", 0, "delta", "content").(string); ok {
+			texts += part
+		}
+	}
+	if thoughts != thought || texts != text {
+		t.Errorf("got %q and %q, want %q and %q", thoughts, texts, thought, text)
+	}
+}
+
+func TestEchoAndRecorded(t *testing.T) {
+	recording, err := answers.ReadRecording(strings.NewReader(`{"prompt":"What","response":"Grüße"}` + "\n" + `{"prompt":"What now","response":"Later"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url := start(t, fast, func(c *Config) {
+		a := &c.Models[0].Answers
+		a.Mode, a.Recorded = answers.Recorded, recording
+	})
+	say := func(url, content string) string {
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"response_format":{"type":"json_object"}}`, content)
+		text, _ := at(post(t, url+"/v1/chat/completions", body).json(t), "choices", 0, "message", "content").(string)
+		return text
+	}
+	for said, want := range map[string]string{"What": "Grüße", "What is it?": "Grüße", "What now?": "Later", "What nothing": "Grüße"} {
+		if got := say(url, said); got != want {
+			t.Errorf("%q: got %q, want %q", said, got, want)
+		}
+	}
+	_, url = start(t, fast, func(c *Config) { c.Models[0].Answers.Mode = answers.Echo })
+	got := post(t, url+"/v1/chat/completions", `{"messages":[{"role":"user","content":"Grüße 🙂"}],"max_tokens":3}`).json(t)
+	if at(got, "choices", 0, "message", "content") != "Gr" || at(got, "choices", 0, "finish_reason") != "length" {
+		t.Errorf("got %v, want what three bytes say", got)
+	}
+}
+
+func TestModels(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.Models = append(c.Models, newModel(t, "second", fast, nil)) })
+	list := get(t, url+"/v1/models").json(t)
+	if at(list, "data", 0, "id") != "m" || at(list, "data", 1, "id") != "second" || get(t, url+"/v1/models/second").json(t)["id"] != "second" {
+		t.Errorf("got %v", list)
+	}
+	if got := post(t, url+"/v1/completions", `{"prompt":"x"}`); got.status != 400 || !strings.Contains(got.text, "m, second") {
+		t.Errorf("without a model: got %d %s", got.status, got.text)
+	}
+	if got := post(t, url+"/v1/completions", `{"model":"second","prompt":"x"}`); got.status != 200 {
+		t.Errorf("got %d %s", got.status, got.text)
+	}
+}
+
+// TestHTTP2WithoutTLS: a client that begins with HTTP/2 is understood.
+func TestHTTP2WithoutTLS(t *testing.T) {
+	_, url := start(t, fast, nil)
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	response, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.ProtoMajor != 2 || !bytes.HasSuffix(text, []byte("data: [DONE]\n\n")) {
+		t.Errorf("got HTTP/%d, %v, %s", response.ProtoMajor, err, text)
+	}
+}
+
+// TestSlowReader: a client that does not read holds nobody up, and gets every token in the end.
+func TestSlowReader(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.Models[0].MaxLength = 60_000 })
+	body := `{"prompt":"x","max_tokens":50000,"stream":true}`
+	response, err := http.Post(url+"/v1/completions", "", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	for range 20 { // others are served meanwhile
+		if got := post(t, url+"/v1/completions", `{"prompt":"y","max_tokens":100}`); got.status != 200 {
+			t.Fatalf("got %d", got.status)
+		}
+	}
+	size := 0
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if data, found := strings.CutPrefix(lines.Text(), "data: {"); found {
+			text, _ := at(answer{text: "{" + data}.json(t), "choices", 0, "text").(string)
+			size += len(text)
+		}
+	}
+	if size != 50_000 {
+		t.Errorf("got %d bytes of text, want 50000", size)
+	}
+}
+
+// TestMetrics: requests are counted by the names that autoscalers and gateways read.
+func TestMetrics(t *testing.T) {
+	s, url := start(t, slow, func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
+	leave := begin(t, url+"/v1/completions", strings.Replace(endless, "{", `{"model":"lora",`, 1))
+	defer leave()
+	eventually(t, "it runs", func() bool {
+		return s.config.Models[0].Deployment.Waiting() == 0 && s.config.Models[0].Deployment.Open() == 1
+	})
+	page := get(t, url+"/metrics").text
+	for _, want := range []string{
+		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`, `vllm:lora_requests_info{max_lora="1",running_lora_adapters="lora",waiting_lora_adapters=""}`,
+		`vllm:num_requests_waiting{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_bucket{`, `vllm:inter_token_latency_seconds_bucket{`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// TestSlowBody: a client that does not send its body is cut off, with or without a length, and holds no memory.
+func TestSlowBody(t *testing.T) {
+	s, url := start(t, fast, func(c *Config) { c.BodyTimeout = 50 * time.Millisecond })
+	for _, length := range []int64{-1, 1 << 19} {
+		reader, writer := io.Pipe()
+		r, _ := http.NewRequest(http.MethodPost, url+"/v1/completions", reader)
+		r.ContentLength = length
+		response, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode != 408 {
+				t.Errorf("length %d: got %d", length, response.StatusCode)
+			}
+		}
+		_ = writer.Close()
+	}
+	eventually(t, "nothing is held", func() bool {
+		free := s.bodies.TryAcquire(maxBodies)
+		if free {
+			s.bodies.Release(maxBodies)
+		}
+		return free
+	})
+	if got := post(t, url+"/v1/completions", `{"prompt":"`+strings.Repeat("x", 1000)+`"}`); got.status != 200 {
+		t.Errorf("got %d", got.status)
+	}
+}
+
+// TestStuckReader: a client that does not read is cut off, and its call ends.
+func TestStuckReader(t *testing.T) {
+	s, url := start(t, fast, func(c *Config) { c.WriteTimeout, c.Models[0].MaxLength = 100*time.Millisecond, 60_000 })
+	var stuck []io.Closer
+	for range 3 {
+		response, err := http.Post(url+"/v1/completions", "", strings.NewReader(`{"prompt":"x","max_tokens":50000,"n":2,"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck = append(stuck, response.Body)
+	}
+	eventually(t, "all calls have ended", func() bool { return s.config.Models[0].Deployment.Open() == 0 && s.InFlight() == 0 })
+	for _, body := range stuck {
+		_ = body.Close()
+	}
+}
+
+// TestConnectionIsUsedAgain: the deadline of one answer does not meet the next one.
+func TestConnectionIsUsedAgain(t *testing.T) {
+	_, url := start(t, fast, func(c *Config) { c.WriteTimeout = 20 * time.Millisecond })
+	for range 3 {
+		if got := post(t, url+"/v1/completions", `{"prompt":"x","stream":true}`); got.status != 200 {
+			t.Fatalf("got %d", got.status)
+		}
+		time.Sleep(50 * time.Millisecond) // past the deadline
+		for _, path := range []string{"/v1/models", "/health", "/metrics"} {
+			if got := get(t, url+path); got.status != 200 {
+				t.Fatalf("%s: got %d", path, got.status)
+			}
+		}
+	}
+}
+
+// TestPanic: a request that breaks something gets an error, and the server goes on.
+func TestPanic(t *testing.T) {
+	s, _ := start(t, fast, nil)
+	recorder := httptest.NewRecorder()
+	s.open(func(http.ResponseWriter, *http.Request) error { panic("broken") })(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
+	if recorder.Code != 500 || !strings.Contains(recorder.Body.String(), "internal error") {
+		t.Errorf("got %d %s", recorder.Code, recorder.Body)
+	}
+}

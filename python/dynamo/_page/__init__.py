@@ -1,0 +1,51 @@
+"""What pages for a browser have in common: one file each, for phones, wide windows and paper, light and dark.
+
+A page is a template with the name of a part between ``@@`` and ``@@``, styles, scripts, and data for the scripts. The
+scripts put texts into the page as text only, and the page forbids the browser everything else that could run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+_SHARED_SCRIPT, _SHARED_STYLE = "elements.js", "page.css"
+
+
+def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: Any) -> str:
+    """The text of a page.
+
+    Args:
+        package: The package with the template ``page.html``, the styles ``page.css`` and the scripts.
+        scripts: Names of the scripts, in their order.
+        parts: What goes into the template, as HTML. POLICY, STYLE, DATA and SCRIPT are added here.
+        data: What the scripts work on, JSON values without NaN.
+    """
+    script = '"use strict";\n' + _file(__name__, _SHARED_SCRIPT) + "".join(_file(package, name) for name in scripts)
+    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    every = {
+        **parts,
+        "POLICY": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hashed}'",
+        "STYLE": _file(__name__, _SHARED_STYLE) + _file(package, "page.css"),
+        # Within a script element only "<" could end it; it is in strings only, where JSON has another spelling for it.
+        "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "SCRIPT": script,
+    }
+    pieces = _file(package, "page.html").split("@@")
+    return "".join(every[piece] if at % 2 else piece for at, piece in enumerate(pieces))
+
+
+def _file(package: str, name: str) -> str:
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def short(number: float | None) -> float | int | None:
+    """A number with six digits, which is more than a chart shows. None for NaN."""
+    if number is None or number != number:
+        return None
+    digits = float(f"{number:.6g}")
+    return int(digits) if digits.is_integer() else digits

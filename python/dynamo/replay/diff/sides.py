@@ -1,0 +1,111 @@
+"""One of the two runs that are compared: its figures, where its latencies come from, and its rows if there are any."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dynamo._core import values
+from dynamo.replay.diff import figures
+from dynamo.replay.diff.figures import Rows, Split
+from dynamo.replay.report import Report
+
+_GZIP = b"\x1f\x8b"
+# What tells a report from a row.
+_REPORT_KEY, _ROW_KEY = "num_requests", "arrival_time_ms"
+
+
+@dataclass
+class Side:
+    """A run. Times are in milliseconds of simulated time."""
+
+    name: str
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    """The numbers of its report by key; None for one that does not exist, as of a distribution over nothing."""
+    splits: Mapping[str, Split] = field(default_factory=dict)
+    """By latency and statistic, its parts; empty if the run was not explained."""
+    rows: Rows | None = None
+
+    def add_rows(self, rows: Rows) -> None:
+        """Takes over rows, and the figures that follow from them and are not known yet."""
+        self.rows = rows
+        self.metrics = {**figures.metrics(rows), **self.metrics}
+        self.splits = self.splits or figures.splits(rows)
+
+
+def side(name: str, run: object) -> Side:
+    """A run from its report (what a replay returns, or a mapping) or from the path of a report or of rows.
+
+    Raises ValueError for a file that is neither, OSError for one that cannot be read, and TypeError.
+    """
+    if isinstance(run, str | os.PathLike):
+        return read(name, run)
+    if not isinstance(run, Mapping):
+        raise TypeError(f"{name}: got {values.show(run)}, want a report or a path")
+    found = _of_report(name, run)
+    if isinstance(run, Report) and len(run.requests):
+        found.add_rows(figures.rows_of(run.requests))
+    return found
+
+
+def read(name: str, path: str | os.PathLike[str]) -> Side:
+    """A run from a JSON report or from a JSONL file of rows, either of which may be compressed with gzip."""
+    text = _text(path)
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        whole = None
+    if isinstance(whole, dict) and _REPORT_KEY in whole:
+        return _of_report(name, whole)
+    rows = figures.parse_rows(_objects(path, text))
+    found = Side(name)
+    found.add_rows(rows)
+    return found
+
+
+def _of_report(name: str, report: Mapping[str, Any]) -> Side:
+    if _REPORT_KEY not in report:
+        raise ValueError(f"{name}: the report has no key {_REPORT_KEY}, want one of a replay")
+    numbers = {
+        key: None if value is None else float(value)
+        for key, value in report.items()
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    }
+    attribution = report.get("attribution") or {}
+    splits = {key: value["split"] for key, value in attribution.items() if isinstance(value, Mapping)}
+    return Side(name, numbers, splits if all(splits.values()) else {})
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    shown = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+        return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{shown}: cannot be decompressed: {error}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{shown}: got bytes that are no text, want a JSON report, or rows as JSONL") from None
+    except OSError as error:
+        raise ValueError(f"{shown}: cannot be read: {error.strerror}") from None
+
+
+def _objects(path: str | os.PathLike[str], text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rows of a file, each with its place for messages."""
+    number = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"{os.fspath(path)}: line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict) or _ROW_KEY not in row:
+            raise ValueError(f"{place} is no row of a run, want a JSON report, or the file of --report-jsonl")
+        yield place, row
+    if not number:
+        raise ValueError(f"{os.fspath(path)}: got an empty file, want a JSON report, or rows as JSONL")

@@ -1,0 +1,131 @@
+"""The page about a run: one file without any other, for phones, wide windows and paper, light and dark.
+
+What matters most is HTML. Charts are made of the data in the page by the scripts beside this module.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dynamo import _page
+from dynamo._shell.options import run_options
+from dynamo.replay import commandline, summary
+from dynamo.replay.page import balance, data, slowest
+
+if TYPE_CHECKING:
+    from dynamo.replay.report import Report
+
+# Arguments that the command line has under other names.
+_OTHERWISE_SPELLED = ("trace_files", "max_sim_time_ms", "aic_perf_config")
+_SCRIPTS = ("charts.js", "parts.js", "overtime.js", "start.js")
+
+
+def as_html(report: Report, command: str = "") -> str:
+    """The page about a run that has kept rows. ``command`` repeats it; by default it is made of the provenance."""
+    attribution = report.get("attribution")
+    parts = data.part_names(attribution) if attribution and attribution["requests"] else []
+    provenance = report.get("provenance", {})
+    filled = {
+        "TITLE": f"Run of {report['num_requests']:,} requests",
+        "HEAD": _headline(provenance),
+        "CARDS": _cards(report),
+        "SUMMARY": _summary(report),
+        "BALANCE": balance.table(report),
+        "SLOW_HINT": _slow_hint(parts),
+        "SLOW": slowest.tables(report, parts),
+        "COMMAND": html.escape(command or _command(provenance)),
+        "PROVENANCE": html.escape(json.dumps(provenance, indent=1)),
+    }
+    return _page.whole(__name__, _SCRIPTS, filled, data.of(report))
+
+
+def _headline(provenance: Mapping[str, Any]) -> str:
+    """What was run on what."""
+    arguments = provenance.get("arguments", {})
+    workload = ", ".join(arguments.get("trace_files", [])) or "a synthetic workload"
+    if "num_prefill_workers" in arguments:
+        workers = f"{arguments['num_prefill_workers']} prefill and {arguments['num_decode_workers']} decode workers"
+    else:
+        count = arguments.get("num_workers", 1)
+        workers = f"{count} worker{'s' if count != 1 else ''}"
+    engine = arguments.get("extra_engine_args", arguments.get("decode_engine_args", {}))
+    parts = [workload, workers, str(engine.get("engine_type", "")), str(arguments.get("router_mode", ""))]
+    lines = [f"<p>{html.escape(', '.join(part for part in parts if part))}</p>"]
+    bounds = {"sla_ttft_ms": "TTFT", "sla_itl_ms": "ITL", "sla_e2e_ms": "latency"}
+    level = [f"{name} ≤ {arguments[key]:g} ms" for key, name in bounds.items() if key in arguments]
+    if level:
+        lines.append(f"<p>Service level: {', '.join(level)}</p>")
+    return "\n".join(lines)
+
+
+def _cards(report: Report) -> str:
+    """The figures that most readers look for first."""
+    cards = [
+        ("p99 time to first token", _time(report.get("p99_ttft_ms")), f"mean {_time(report.get('mean_ttft_ms'))}"),
+        ("p99 inter-token latency", _time(report.get("p99_itl_ms")), f"mean {_time(report.get('mean_itl_ms'))}"),
+        (
+            "Output tokens/s",
+            f"{report['output_throughput_tok_s']:,.0f}",
+            f"{report['request_throughput_rps']:,.2f} requests/s",
+        ),
+        (
+            "Prompt tokens reused",
+            _percent(report.get("prefix_cache_reused_ratio")),
+            f"{report['total_input_tokens']:,} prompt tokens",
+        ),
+        (
+            "Completed",
+            f"{report['finished_requests']:,}",
+            f"of {report['num_requests']:,}, {report['rejected_requests']:,} rejected",
+        ),
+        ("Simulated time", _time(report["duration_ms"]), f"{report['gpu_hours']:,.3g} GPU hours"),
+    ]
+    if "goodput_completed_requests" in report:
+        good = report["goodput_completed_requests"] / max(1, report["completed_requests"])
+        rate = f"{report['goodput_request_throughput_rps']:,.2f} requests/s"
+        cards.insert(2, ("Within the service level", _percent(good), rate))
+    return "".join(
+        f'<article><h3>{title}</h3><p class="big">{big}</p><p>{small}</p></article>' for title, big, small in cards
+    )
+
+
+def _time(ms: float | None) -> str:
+    if ms is None:
+        return "–"
+    return f"{ms / 1000:,.2f} s" if ms >= 1000 else f"{ms:,.1f} ms"
+
+
+def _percent(part: float | None) -> str:
+    return "–" if part is None else f"{100 * part:.1f} %"
+
+
+def _summary(report: Report) -> str:
+    """The table that the command line prints."""
+    heading, *rows = summary.table_cells(report)
+    head = "".join(_summary_cell("th scope=col", at, cell) for at, cell in enumerate(heading))
+    lines = ["".join(_summary_cell("td", at, cell) for at, cell in enumerate(row)) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _summary_cell(tag: str, at: int, text: str) -> str:
+    return f"<{tag} class={'number' if at else 'text'}>{html.escape(text)}</{tag.split()[0]}>"
+
+
+def _slow_hint(parts: list[str]) -> str:
+    number = "The number of a request is its <code>trace_row</code> in the rows, and its name in a timeline."
+    return number + (" The bar divides the latency as in the charts above." if parts else "")
+
+
+def _command(provenance: Mapping[str, Any]) -> str:
+    """The command that repeats a run, as far as a command line can have its arguments."""
+    known = run_options()
+    arguments = {}
+    for name, value in provenance.get("arguments", {}).items():
+        has_option = name in known and known[name].flag and value != known[name].default
+        if name in _OTHERWISE_SPELLED or has_option:
+            arguments[name] = value
+    return commandline.command(arguments)

@@ -1,0 +1,73 @@
+// Charts of lines: axes, curves, and what the pointer shows.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const MARGIN = { left: 54, right: 12, top: 8, bottom: 36 };
+const COLOURS = ["--c0", "--c1", "--c2", "--measured", "--p0", "--p3", "--p5", "--p6"];
+const colour = at => `--c: var(${COLOURS[at % COLOURS.length]})`;
+const tip = html("div", { class: "tip", hidden: true });
+
+// A scale between two numbers, and where it has ticks.
+function scaleOf([low, high], [from, to], logarithmic, count) {
+  if (!logarithmic) {
+    return { at: number => from + (number - low) / (high - low) * (to - from), ticks: ticks(low, high, count) };
+  }
+  const a = Math.log10(low), b = Math.log10(high);
+  const every = [];
+  for (let power = Math.floor(a); power <= b; power++) {
+    for (const factor of b - a < 1.5 ? [1, 2, 5] : b - a < 4 ? [1, 3] : [1]) every.push(factor * 10 ** power);
+  }
+  return { at: number => from + (Math.log10(number) - a) / (b - a) * (to - from), ticks: every.filter(tick => tick >= low && tick <= high) };
+}
+
+// A chart of curves in a box: each has points [x, y], of which y may be missing. The pointer is told of by texts.
+function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell }) {
+  const width = Math.max(260, box.clientWidth), right = width - MARGIN.right, bottom = height - MARGIN.bottom;
+  const across = scaleOf(x, [MARGIN.left, right], logarithmic, Math.max(3, width / 110));
+  const up = scaleOf(y, [bottom, MARGIN.top], false, 5);
+  const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+  for (const tick of across.ticks) {
+    chart.append(svg("path", { class: "tick", d: `M${across.at(tick)} ${MARGIN.top}V${bottom}` }),
+      svg("text", { x: across.at(tick), y: bottom + 16, "text-anchor": tick >= x[1] * 0.97 ? "end" : "middle" }, shown(tick)));
+  }
+  for (const tick of up.ticks) {
+    chart.append(svg("path", { class: "tick", d: `M${MARGIN.left} ${up.at(tick)}H${right}` }),
+      svg("text", { x: MARGIN.left - 6, y: up.at(tick) + 4, "text-anchor": "end" }, shown(tick)));
+  }
+  chart.append(svg("text", { x: right, y: height - 4, "text-anchor": "end" }, xName));
+  for (const curve of curves) {
+    chart.append(svg("path", { class: `curve ${curve.kind || ""}`, style: curve.style || null, d: pathOf(curve.points, across, up) }));
+  }
+  const guide = svg("path", { class: "guide" });
+  chart.append(guide);
+  chart.addEventListener("pointermove", event => {
+    const inner = chart.getBoundingClientRect(), at = (event.clientX - inner.left) * width / inner.width;
+    const lines = at >= MARGIN.left && at <= right ? tell((at - MARGIN.left) / (right - MARGIN.left)) : null;
+    tip.hidden = lines === null;
+    if (lines === null) { guide.removeAttribute("d"); return; }
+    guide.setAttribute("d", `M${at} ${MARGIN.top}V${bottom}`);
+    showTip(box, event, lines);
+  });
+  chart.addEventListener("pointerleave", () => { tip.hidden = true; guide.removeAttribute("d"); });
+  box.replaceChildren(chart);
+}
+
+function pathOf(points, across, up) {
+  let path = "", open = false;
+  for (const [x, y] of points) {
+    if (isMissing(y)) { open = false; continue; }
+    path += `${open ? "L" : "M"}${across.at(x).toFixed(1)} ${up.at(y).toFixed(1)}`;
+    if (!open) path += "h.01"; // a point by itself shows, too
+    open = true;
+  }
+  return path;
+}
+
+// Shows lines of text beside the pointer, the first one bold.
+function showTip(box, event, [first, ...others]) {
+  tip.hidden = false;
+  tip.replaceChildren(html("b", {}, first), ...others.flatMap(line => [line, html("br")]));
+  box.append(tip);
+  const inner = box.getBoundingClientRect(), left = event.clientX - inner.left;
+  tip.style.top = `${event.clientY - inner.top + 14}px`;
+  tip.style.left = `${Math.min(left + 14, Math.max(0, inner.width - tip.offsetWidth))}px`;
+}

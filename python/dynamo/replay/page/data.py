@@ -1,0 +1,155 @@
+"""What the scripts of the page work on. It is small whatever the run: distributions and series are binned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dynamo._page import short
+
+if TYPE_CHECKING:
+    from dynamo.replay.report import Report
+    from dynamo.replay.timeseries import Timeseries
+
+QUANTILES = 300
+"""Points of a distribution."""
+MOST_CELLS = 60_000
+"""Values of a figure over time: windows times workers. With more, windows are joined, and then workers left out."""
+FEWEST_WINDOWS = 60
+
+_LATENCIES = {
+    "ttft_ms": "Time to first token",
+    "itl_ms": "Mean inter-token latency",
+    "e2e_latency_ms": "Request latency",
+}
+_FIGURES = {
+    "waiting": "requests waiting",
+    "kv_use": "KV use (part of the blocks)",
+    "running": "requests running",
+    "busy": "busy (part of the time)",
+    "output_tokens_per_s": "output tokens/s",
+    "prompt_tokens_per_s": "prompt tokens/s, by admission",
+    "hit_rate": "prefix hit rate",
+    "ttft_p99_ms": "p99 time to first token (ms)",
+    "itl_p99_ms": "p99 inter-token latency (ms)",
+    "preemptions": "preemptions",
+    "router_waiting": "requests waiting in the router",
+    "arrivals_per_s": "arrivals/s",
+    "completions_per_s": "completed requests/s",
+    "goodput_per_s": "requests/s within the service level",
+}
+_STATISTICS = {"mean": "mean", "median": "median", "p90": "p90", "p99": "p99"}
+_LATENCY_NAMES = {"ttft_ms": "Time to first token", "e2e_latency_ms": "Request latency"}
+
+
+def of(report: Report) -> dict[str, Any]:
+    """The data of the page."""
+    return {
+        "cdfs": [found for name in _LATENCIES if (found := _distribution(report, name)) is not None],
+        "parts": _parts(report.get("attribution")),
+        "series": _series(report.timeseries),
+    }
+
+
+def quantiles(report: Report, name: str) -> list[float]:
+    """A column of requests, sorted and at even ranks, the smallest and the largest included; empty if there is none."""
+    import numpy as np
+
+    values = report.requests[name]
+    values = np.sort(values[~np.isnan(values)])
+    if not len(values):
+        return []
+    ranks = np.linspace(0, len(values) - 1, min(len(values), QUANTILES)).round().astype(int)
+    found: list[float] = values[ranks].tolist()
+    return found
+
+
+def _distribution(report: Report, name: str) -> dict[str, Any] | None:
+    found = quantiles(report, name)
+    return {"title": _LATENCIES[name], "values": [short(value) for value in found]} if found else None
+
+
+def part_names(attribution: Mapping[str, Any]) -> list[str]:
+    """The parts of a latency, in their order."""
+    return [name for name in attribution["ttft_ms"]["split"]["mean"] if name != "total"]
+
+
+def _parts(attribution: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The bars of latencies, divided among their parts."""
+    if not attribution or not attribution["requests"]:
+        return None
+    names = part_names(attribution)
+    bars = []
+    for latency, title in _LATENCY_NAMES.items():
+        split = attribution[latency]["split"]
+        rows = [
+            {"name": shown, "total": short(split[key]["total"]), "parts": [short(split[key][name]) for name in names]}
+            for key, shown in _STATISTICS.items()
+        ]
+        bars.append({"title": title, "rows": rows})
+    return {"titles": [name.replace("_", " ") for name in names], "bars": bars}
+
+
+def _series(series: Timeseries) -> dict[str, Any] | None:
+    """Figures over time, those of which there are any: a list for the cluster, and one for each worker."""
+    import numpy as np
+
+    if not len(series) or not len(series["pool"]):
+        return None
+    rows = 1 + _workers(series)
+    windows = len(series["pool"]) // rows
+    names = [_name(series, row) for row in range(1, rows)]
+    shown = min(rows - 1, MOST_CELLS // min(windows, FEWEST_WINDOWS))
+    joined = -(-windows * shown // MOST_CELLS)
+    figures = []
+    for name, title in _FIGURES.items():
+        column = np.array(series[name], dtype=float).reshape(windows, rows)[:, : shown + 1]
+        table = _joined(column, joined, add=name == "preemptions")
+        if not np.isnan(table).all():
+            cells = [[_cell(value) for value in line] for line in table.T.tolist()]
+            figures.append({"name": name, "title": title, "cluster": cells[0], "workers": cells[1:]})
+    figures = [found for found in figures if any(any(value or 0 for value in line) for line in _lines(found))]
+    if not figures or series.step_ms is None:
+        return None
+    return {
+        "step_ms": series.step_ms * joined,
+        "windows": -(-windows // joined),
+        "workers": names[:shown],
+        "figures": figures,
+    }
+
+
+def _lines(figure: Mapping[str, Any]) -> Sequence[Sequence[float | None]]:
+    return [figure["cluster"], *figure["workers"]]
+
+
+def _workers(series: Timeseries) -> int:
+    """The number of workers: each window has a row for the cluster, and one for each of them."""
+    pools = series["pool"]
+    second = next((row for row in range(1, len(pools)) if pools[row] == "cluster"), len(pools))
+    return second - 1
+
+
+def _name(series: Timeseries, row: int) -> str:
+    pool, worker = series["pool"][row], int(series["worker"][row])
+    return f"worker {worker}" if pool == "agg" else f"{pool} worker {worker}"
+
+
+def _joined(column: Any, every: int, add: bool) -> Any:
+    """The means of so many windows at a time, or their sums. Windows without a value do not count."""
+    import numpy as np
+
+    if every == 1:
+        return column
+    short_of = -len(column) % every
+    padded = np.vstack([column, np.full((short_of, column.shape[1]), np.nan)])
+    parts = padded.reshape(-1, every, column.shape[1])
+    there = (~np.isnan(parts)).sum(axis=1)
+    sums = np.nansum(parts, axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(there > 0, sums if add else sums / there, np.nan)
+
+
+def _cell(value: float) -> float | int | None:
+    """A number with four digits."""
+    return None if value != value else short(float(f"{value:.4g}"))

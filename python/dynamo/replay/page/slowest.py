@@ -1,0 +1,107 @@
+"""The slowest requests of a run, each with its story."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dynamo._page import short
+
+if TYPE_CHECKING:
+    from dynamo.replay.report import Report
+
+MOST = 12
+"""Requests that are listed, by time to first token and by latency."""
+_LEAST_PART = 0.02  # of the latency: parts below it are no part of the story
+
+# What a request did, in the words of a sentence. {} stands for how long.
+_WORDS = {
+    "router_wait": "{} for the router to choose a worker",
+    "worker_wait": "{} in the queue of the worker",
+    "own_prompt": "{} computing its own prompt",
+    "other_prompts": "{} for others' prompts in the same passes",
+    "preempted": "{} preempted",
+    "recompute": "{} computing again what a preemption had lost",
+    "kv_wait": "{} for room for its KV, or for the decode worker to take it over",
+    "kv_transfer": "{} moving its KV",
+    "decode": "{} in the decode part of its passes",
+    "decode_slowed": "{} slowed down by others' prompts while it decoded",
+    "host": "{} of host time",
+}
+
+
+def tables(report: Report, parts: list[str]) -> str:
+    """Two tables of requests, slowest first. ``parts`` are those of the attribution, none without one."""
+    found = [
+        f"<h3>{title}</h3>\n{_table(report, name, parts)}"
+        for name, title in (("ttft_ms", "To the first token"), ("e2e_latency_ms", "To the last token"))
+    ]
+    return "\n".join(found)
+
+
+def _table(report: Report, latency: str, parts: list[str]) -> str:
+    import numpy as np
+
+    values = report.requests[latency]
+    kept = np.flatnonzero(~np.isnan(values))
+    order = kept[np.argsort(-values[kept], kind="stable")[:MOST]]
+    if not len(order):
+        return "<p class=none>No request has got a token.</p>"
+    heads = ("request", "arrived", "latency", "prompt", "output", "worker")
+    head = "".join(f"<th scope=col class=number>{name}</th>" for name in heads)
+    rows = "".join(_row(report, int(at), latency, parts) for at in order)
+    return f'<div class="scroll" tabindex="0"><table class="slow"><thead><tr>{head}</tr></thead>{rows}</table></div>'
+
+
+def _row(report: Report, at: int, latency: str, parts: list[str]) -> str:
+    rows = report.requests
+    spent = _spent(report, at, latency, parts)
+    cells = (
+        f"{rows['trace_row'][at]:,}",
+        f"{rows['arrival_time_ms'][at] / 1000:,.1f} s",
+        _time(rows[latency][at]),
+        f"{rows['input_length'][at]:,}",
+        f"{rows['output_length'][at]:,}",
+        _worker(report, at),
+    )
+    story = html.escape(_story(report, at, spent, float(rows[latency][at])))
+    data = html.escape(json.dumps([short(ms) for ms in spent.values()])) if parts else ""
+    bar = f' data-parts="{data}"' if data else ""
+    first = "".join(f"<td>{cell}</td>" for cell in cells)
+    return f"<tbody><tr>{first}</tr><tr><td class=story colspan={len(cells)}{bar}>{story}</td></tr></tbody>\n"
+
+
+def _spent(report: Report, at: int, latency: str, parts: list[str]) -> dict[str, float]:
+    """What a request spent its latency on, in milliseconds; without attribution, what its times tell."""
+    rows = report.requests
+    prefix = "ttft" if latency == "ttft_ms" else "e2e"
+    if parts:
+        return {name: float(rows[f"{prefix}_{name}_ms"][at]) for name in parts}
+    admitted = float(rows["first_admit_ms"][at] - rows["arrival_time_ms"][at])
+    return {"worker_wait": admitted}
+
+
+def _story(report: Report, at: int, spent: Mapping[str, float], total: float) -> str:
+    rows = report.requests
+    told = [
+        _WORDS[name].format(_time(ms))
+        for name, ms in sorted(spent.items(), key=lambda part: -part[1])
+        if ms >= _LEAST_PART * total
+    ]
+    text = "; ".join(told) if told else "computed at once"
+    reused, prompt = int(rows["reused_input_tokens"][at]), int(rows["input_length"][at])
+    if reused > 0:
+        text += f"; {reused:,} of {prompt:,} prompt tokens were cached"
+    state = rows["state"][at]
+    return text if state == "finished" else f"{text}; {state} when the run ended"
+
+
+def _worker(report: Report, at: int) -> str:
+    prefill, decode = (int(report.requests[f"{kind}_worker_idx"][at]) for kind in ("prefill", "decode"))
+    return f"{prefill} → {decode}" if prefill >= 0 else str(decode)
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1000:,.2f} s" if ms >= 1000 else f"{ms:,.1f} ms"
