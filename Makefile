@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GO_PACKAGES := ./cmd/... ./gocore/... ./bindings/... ./benchmarks/...
 GO_FOLDERS := cmd gocore bindings benchmarks
-MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
+MYPY := MYPYPATH=python $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
