@@ -83,16 +83,6 @@ func (d *disagg) struck(s *site, i int, id engine.RequestID) bool {
 	return false
 }
 
-// sites of workers.
-
-// site is the number of the pool.
-func (c stageCrew) site() int {
-	if c.role == engine.Decode {
-		return decodeSite
-	}
-	return prefillSite
-}
-
 // at implements [station].
 func (c stageCrew) at(i int) *worker.Worker { return &c.s.workers[i].Worker }
 

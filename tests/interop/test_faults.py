@@ -63,7 +63,7 @@ def _simulated(killed_s: float, detected_s: float, avoided_s: float, limit: int)
 def test_killed_as_simulated(site: Make, limit: int) -> None:
     """Failed and migrated requests are those of the simulation within 20 %, or two if that is more.
 
-    When the frontend sends to the dead worker is taken from what it did: from the first refused request to the last one.
+    When the frontend sends to the dead worker is taken from what it did: from the first refused request to the last.
     """
     s = site("round-robin", "--migration-limit", str(limit))
     victim = s.workers(name="victim")
