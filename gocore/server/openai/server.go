@@ -54,12 +54,13 @@ type Server struct {
 	draining atomic.Bool
 	inFlight atomic.Int64
 	bodies   *semaphore.Weighted
+	tokens   *semaphore.Weighted // of answers
 }
 
 // New returns a server whose models run.
 func New(c Config) *Server {
 	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody)}
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens)}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
