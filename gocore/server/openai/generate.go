@@ -44,6 +44,9 @@ const (
 
 // hold counts tokens until release. If there are too many it returns an error.
 func (g *generation) hold(n int64) error {
+	if g.held > 0 && g.held+n > maxTokens/4 { // one request is not to take the room of all others
+		return badRequest("n", "want at most %d tokens in all answers to one request, and these have more", maxTokens/4)
+	}
 	if !g.server.tokens.TryAcquire(n) {
 		return unavailable("the answers of this process have as many tokens as it can hold")
 	}

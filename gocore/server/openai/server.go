@@ -150,6 +150,9 @@ func (s *Server) open(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
+		if r.ContentLength != 0 { // the rest of a body that nothing reads is awaited too, before the answer
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		}
 		id := r.Header.Get(requestID)
 		if id == "" || len(id) > 256 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
 			id = newID("req-", "")

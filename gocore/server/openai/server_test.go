@@ -706,10 +706,11 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 // TestTooManyTokens: requests that ask for more than memory holds are turned away, and give back what they held.
 func TestTooManyTokens(t *testing.T) {
 	s, url := start(t, `{"block_size":64,"num_gpu_blocks":1000000,"speedup_ratio":1000}`, func(c *Config) { c.Models[0].MaxLength = 40 << 20 })
-	for _, body := range []string{
-		`{"prompt":"x","max_tokens":10000000,"n":128}`, `{"prompt":"x","max_tokens":34000000}`, `{"prompt":"x","n":128,"max_tokens":2000000,"stream":true}`,
+	for body, status := range map[string]int{
+		`{"prompt":"x","max_tokens":10000000,"n":128}`: 400, `{"prompt":"x","n":128,"max_tokens":2000000,"stream":true}`: 400, // never fit
+		`{"prompt":"x","max_tokens":34000000}`: 503,
 	} {
-		if got := post(t, url+"/v1/completions", body); got.status != 503 || got.header.Get("Retry-After") == "" {
+		if got := post(t, url+"/v1/completions", body); got.status != status || (got.header.Get("Retry-After") != "") != (status == 503) {
 			t.Errorf("%s: got %d %.200s", body, got.status, got.text)
 		}
 	}
