@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 GO_PACKAGES := ./cmd/... ./gocore/... ./bindings/... ./benchmarks/...
 GO_FOLDERS := cmd gocore bindings benchmarks
-MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
+MYPY := MYPYPATH=python $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
@@ -43,7 +43,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
-	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
+	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,10 @@ bench-record: build ## Add the ratios to the reference on this machine to benchm
 
 bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on such a machine
 	$(BIN)/python benchmarks/speed.py --gate $(BENCH_OPTIONS)
+
+planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
+	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }
+	$(BIN)/python benchmarks/planner_agreement.py $(PLANNER)
 
 bench-live: build ## Put load on 64 live workers in one process
 	go build -o build/live-client ./benchmarks/live

@@ -497,3 +497,20 @@ def test_what_takes_time_to_load_is_not_imported(folder: Path) -> None:
         run = [sys.executable, "-c", check, *arguments]
         done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "set()\n")
+
+
+def test_the_process_ends_as_python_ends(folder: Path) -> None:
+    """It does not take the interpreter apart, but whatever waits for its end hears of it."""
+    module = "import runpy; runpy.run_module('dynamo.replay', run_name='__main__', alter_sys=True)"
+    for code, said in (
+        (f"import atexit; atexit.register(print, 'at exit'); {module}", "at exit\n"),
+        (f"import threading; threading.Timer(0.2, print, ['a thread']).start(); {module}", "a thread\n"),
+    ):
+        run = [sys.executable, "-c", code, *TINY]
+        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.endswith(said)
+    profiled = [sys.executable, "-m", "cProfile", "-m", "dynamo.replay", *TINY]
+    done = subprocess.run(profiled, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "function calls" in done.stdout
