@@ -24,6 +24,7 @@ PAGES = (
     "report.md",
     "planner.md",
     "timeline.md",
+    "faults.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}
