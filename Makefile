@@ -241,7 +241,7 @@ $(DOCS_VENV)/.installed: docs/site/requirements.txt
 	@touch $@
 
 docs: $(DOCS_VENV)/.installed ## Build the documentation site into build/site; a warning fails it
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
 picture: build $(TOOLS) ## Make the picture of README anew: a sweep and its page in chromium
 	$(BIN)/python docs/site/picture.py docs/sweep-page.png

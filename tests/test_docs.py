@@ -25,6 +25,7 @@ PAGES = (
     "planner.md",
     "faults.md",
     "timeline.md",
+    "faults.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}
