@@ -19,7 +19,7 @@ def _named() -> str:
 
 
 def begin() -> None:
-    """Ctrl-C raises KeyboardInterrupt again, as usual: the command handles it from now on. Garbage is collected again."""
+    """Ctrl-C raises KeyboardInterrupt again, as usual: the command handles it. Garbage is collected again."""
     import signal
 
     if _named_command:
