@@ -15,6 +15,8 @@ from dynamo.replay import api
 
 PROJECT = Path(__file__).parent.parent
 PAGES = (
+    "index.md",
+    "agreement.md",
     "workloads.md",
     "timing.md",
     "accuracy.md",

@@ -173,4 +173,3 @@ func finite(x float64) *float64 {
 	}
 	return &x
 }
-

@@ -353,8 +353,8 @@ var options = slices.Concat([]option{
 	{
 		Field:   strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		offline: true, group: faultGroup,
-		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: 2000)",
-		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for about 2,000.",
+		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: about 4000)",
+		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for about 4,000.",
 	},
 	{
 		Field:   strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},

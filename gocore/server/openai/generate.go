@@ -29,6 +29,9 @@ type generation struct {
 	stream   bool
 	usage    bool // a stream ends with the numbers of tokens
 	running  bool // and has them in each part
+	most     *int // tokens that the client asks for, nil for no number
+
+	answering bool // there is a token
 }
 
 // choice is one answer.
@@ -38,11 +41,12 @@ type choice struct {
 	lead   string
 	answer answers.Answer
 	call   *deployment.Call
-	sent   int // tokens
-	seen   int // of the visible text
-	last   time.Time
-	begun  bool // the client has got a part
-	over   bool // the client has got all
+	sent   int       // tokens
+	seen   int       // of the visible text
+	first  time.Time // when its first token was sent
+	last   time.Time // and the last one
+	begun  bool      // the client has got a part
+	over   bool      // the client has got all
 }
 
 // question is what a client asks of one prompt.
@@ -56,7 +60,7 @@ type question struct {
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, chat bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
-		injected: injectedInto(ctx), stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
+		injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
 	for i := range questions {
@@ -213,12 +217,12 @@ func (g *generation) follow(ctx context.Context, into output) error {
 // take hands on the tokens of a choice up to number released.
 func (g *generation) take(c *choice, released int, into output) {
 	now := time.Now()
-	g.target.model.Latencies.Tokens(c.sent, released-c.sent, g.received, c.last, now)
+	g.server.metrics.emitted(g, c, released-c.sent, now)
 	into.part(c, c.sent, released)
 	c.sent, c.last = released, now
 	if c.sent == len(c.answer.Tokens) {
 		c.over = true
-		g.server.metrics.finished(g, c)
+		g.server.metrics.finished(g, c, now)
 	}
 }
 

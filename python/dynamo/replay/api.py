@@ -188,7 +188,7 @@ def run_trace_replay(
         detection_ms: Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent
             there. 0 if not given; the records of live workers live 10,000.
         avoid_ms: How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not
-            given. Dynamo's frontend avoids it for about 2,000.
+            given. Dynamo's frontend avoids it for about 4,000.
         client_timeout_ms: Time after which a client gives a request up, in milliseconds; never if not given.
         client_retries: How often a client begins a request anew that has failed or timed out; 0 if not given.
         client_backoff_ms: Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not
