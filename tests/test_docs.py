@@ -23,7 +23,9 @@ PAGES = (
     "runs.md",
     "report.md",
     "planner.md",
+    "faults.md",
     "timeline.md",
+    "faults.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}

@@ -21,8 +21,9 @@ from dynamo.validate import main as validate
 PROJECT = Path(__file__).parents[1]
 PAGES = {str(path.relative_to(PROJECT / "docs")): path.read_text() for path in (PROJECT / "docs").rglob("*.md")}
 README = (PROJECT / "README.md").read_text()
-# Tests that paste these pages: test_tour.py, test_sweep_docs.py, test_python_docs.py, test_calibrate.py.
-ELSEWHERE = {"tour.md", "sweeps.md", "python.md", "calibrate.md"}
+# Tests that paste these pages: test_tour.py, test_sweep_docs.py, test_python_docs.py, test_calibrate.py,
+# test_why.py.
+ELSEWHERE = {"tour.md", "sweeps.md", "python.md", "calibrate.md", "why.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^python -m dynamo\.[^#&]*?(?=^python|\Z|&|#)", re.MULTILINE)
 PARSERS = {"calibrate": calibrate, "mocker": mocker, "replay": replay, "validate": validate}
@@ -44,7 +45,8 @@ def plain() -> list[tuple[str, str]]:
 
 def test_pages_with_commands_are_run() -> None:
     with_commands = {name for name, text in PAGES.items() if re.search(r"^```(sh|python)$", text, re.MULTILINE)}
-    assert with_commands - ELSEWHERE == set(test_docs.PAGES)
+    with_servers = {"serve.md"}  # see below; its Python is that of the package openai
+    assert with_commands - ELSEWHERE - with_servers == set(test_docs.PAGES)
 
 
 @pytest.mark.parametrize(("page", "line"), plain())
@@ -82,6 +84,26 @@ def pasted(folder: Path, commands: str) -> str:
 def test_workers_without_a_frontend(folder: Path) -> None:
     (block,) = [text for _, text in BLOCK.findall(PAGES["live.md"]) if "--request-plane http &" in text]
     assert '"complete_final":true' in pasted(folder, block)
+
+
+def servers() -> list[str]:
+    """The commands of docs/serve.md that start a server."""
+    blocks = [re.sub(r"\\\n", " ", text) for _, text in BLOCK.findall(PAGES["serve.md"])]
+    found = [command.strip() for text in blocks for command in COMMAND.findall(text)]
+    assert len(found) > 3
+    return found
+
+
+@pytest.mark.parametrize("command", servers())
+def test_servers_answer(folder: Path, command: str) -> None:
+    """Each is started, and asked as the page asks."""
+    asked = next(text for _, text in BLOCK.findall(PAGES["serve.md"]) if text.startswith("curl"))
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    started = re.sub(r"--http-port \d+", "", command) + f" --http-port {port} &"
+    wait = f"until curl -sf {url}/health; do kill -0 $! || exit 1; sleep 0.2; done"
+    model = f'MODEL=$(curl -s {url}/v1/models | sed \'s/.*"id":"\\([^"]*\\)".*/\\1/\')'
+    question = asked.strip().replace("http://127.0.0.1:8000", url).replace("builtin:bytes", "'$MODEL'")
+    assert "data: [DONE]" in pasted(folder, "\n".join([started, wait, model, question, "kill $!; wait", ""]))
 
 
 def test_the_readme_serves(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: links from a page to files of the repository that are not pages.
+"""Hooks of the documentation site: pages that mkdocs.yml does not list, and links to files that are not pages.
 
 On GitHub they lead to the file. The site has no such file: with the repository in the environment, as in a workflow,
 they lead there; without it the text stays, and the link goes.
@@ -9,9 +9,26 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def on_config(config: Any, **_: Any) -> None:
+    """Puts pages that mkdocs.yml does not list after those of "How to"."""
+    folder = Path(config.docs_dir)
+    pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
+    (guides,) = [section["How to"] for section in config.nav if "How to" in section]
+    guides += sorted(pages - listed(config.nav))
+
+
+def listed(nav: Any) -> set[str]:
+    """The files that a part of the navigation names."""
+    if isinstance(nav, str):
+        return {nav}
+    parts = nav.values() if isinstance(nav, dict) else nav
+    return set().union(*map(listed, parts))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

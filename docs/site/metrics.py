@@ -29,12 +29,14 @@ PROCESSES = {
     "SGLang workers": [*WORKERS, "--engine-type", "sglang"],
     "TensorRT-LLM workers": [*WORKERS, "--engine-type", "trtllm"],
 }
+SERVER = "OpenAI-compatible server"
 HEAD = """# Metrics
 
 Generated from running processes by `make metrics-page`. Live workers show these at `/metrics` of the port
 `DYN_SYSTEM_PORT`, in Prometheus' format; histograms also have the suffixes `_bucket`, `_sum` and `_count`.
 [Live workers](../live.md#events-and-metrics) says what they are over. Those with the name of an engine are that
-engine's own, so its dashboards show them. Beside them are those of any Go program, `go_...` and `process_...`.
+engine's own, so its dashboards show them. [The OpenAI-compatible server](../serve.md) shows its own at `/metrics` of
+its port, under the names that vLLM has. Beside all are those of any Go program, `go_...` and `process_...`.
 """
 
 
@@ -48,6 +50,9 @@ def free_port() -> int:
 @contextlib.contextmanager
 def running(arguments: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, "DYN_SYSTEM_PORT": str(port), "DYN_SYSTEM_HOST": "127.0.0.1"}
+    if "--standalone" in arguments:
+        environment = dict(os.environ)
+        arguments = [*arguments, "--http-port", str(port)]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "dynamo.mocker", *arguments]
         process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
@@ -94,6 +99,7 @@ def page() -> str:
     common = set.intersection(*(set(rows.items()) for rows in tables.values()))
     sections = {"All workers": dict(common)}
     sections |= {title: dict(rows.items() - common) for title, rows in tables.items()}
+    sections[SERVER] = table(scrape(["--standalone"]))
     text = HEAD
     for title, rows in sections.items():
         text += f"\n## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n"
