@@ -5,12 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 GO_PACKAGES := ./cmd/... ./gocore/... ./bindings/... ./benchmarks/...
 GO_FOLDERS := cmd gocore bindings benchmarks
-MYPY := $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
+MYPY := MYPYPATH=python $(BIN)/mypy --strict --namespace-packages --explicit-package-bases
 FUZZ_TIME ?= 60s
 SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
-	$(shell find python -name '*.py' -o -name '*.json' -o -name py.typed) \
-	$(wildcard $(addprefix python/dynamo/sweep/page/*.,html css js))
+	$(wildcard gocore/server/tokens/*.py) $(shell find python/dynamo -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
 # Stamps: the environment with what a build needs, the package installed in it (all of it, or without live workers), the
 # tools of test and lint. The first names its interpreter: without it, or with another, the environment is made anew.
@@ -43,8 +42,8 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
-	bench-record bench-scale conformance interop interop-kubernetes fuzz golden generate clean truth truth-table
+.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +145,19 @@ bench-record: build ## Add the ratios to the reference on this machine to benchm
 bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on such a machine
 	$(BIN)/python benchmarks/speed.py --gate $(BENCH_OPTIONS)
 
+planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
+	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }
+	$(BIN)/python benchmarks/planner_agreement.py $(PLANNER)
+
+# REFERENCE=PYTHON as above.
+bench-serve: build ## Put load on the OpenAI-compatible server: requests per core, memory of streams, lateness of tokens
+	go build -o build/serve-client ./benchmarks/serve
+	$(BIN)/python benchmarks/serve.py --client build/serve-client $(if $(REFERENCE),--reference $(REFERENCE))
+
+soak-serve: build ## Put load on the OpenAI-compatible server for ten minutes (SECONDS=N); its memory must not grow
+	go build -o build/serve-client ./benchmarks/serve
+	$(BIN)/python benchmarks/serve.py --client build/serve-client --soak $(or $(SECONDS),600)
+
 bench-live: build ## Put load on 64 live workers in one process
 	go build -o build/live-client ./benchmarks/live
 	$(BIN)/python benchmarks/live.py --client build/live-client $(if $(REFERENCE),--reference $(REFERENCE))
@@ -221,6 +233,45 @@ golden: ## Rewrite the golden timelines, then look at the difference
 generate: ## Rewrite the generated files
 	go generate $(GO_PACKAGES)
 
+# The documentation site needs an environment of its own, without the package.
+DOCS_VENV := .venv-docs
+$(DOCS_VENV)/.installed: docs/site/requirements.txt
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	@touch $@
+
+docs: $(DOCS_VENV)/.installed ## Build the documentation site into build/site; a warning fails it
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+
+picture: build $(TOOLS) ## Make the picture of README anew: a sweep and its page in chromium
+	$(BIN)/python docs/site/picture.py docs/sweep-page.png
+
+metrics-page: build ## Write docs/reference/metrics.md from the metrics of running workers
+	$(BIN)/python docs/site/metrics.py --write docs/reference/metrics.md
+
+# PYTHONS="PATH ..." names interpreters, TARGETS="x86_64 aarch64" processors.
+wheels: $(ENVIRONMENT) ## Build wheels for Linux into dist/, for each Python found and two processors
+	$(PYTHON) packaging/wheels.py build $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(TARGETS),--targets $(TARGETS))
+
+# EXTRAS="data plots ray aic" tries these extras, too.
+test-wheels: ## Test the wheels in dist/ in clean environments without Go
+	$(PYTHON) packaging/wheels.py test $(if $(PYTHONS),--pythons $(PYTHONS)) $(if $(EXTRAS),--extras $(EXTRAS))
+
+sdist: $(ENVIRONMENT) ## Build the source distribution into dist/
+	$(BIN)/python -c "from setuptools.build_meta import build_sdist; print(build_sdist('dist'))"
+
+release-check: ## Say whether TAG, the version and CHANGELOG.md agree
+	$(PYTHON) packaging/release.py '$(TAG)'
+
+audit: $(TOOLS) ## Look for known vulnerabilities in Go and Python dependencies
+	go run golang.org/x/vuln/cmd/govulncheck@latest $(GO_PACKAGES)
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+workflows: ## Check the workflows of .github
+	go run github.com/rhysd/actionlint/cmd/actionlint@latest
+
 clean: ## Remove what was built
-	rm -rf $(VENV) $(AIC_VENV) $(ACCURACY_VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(AIC_VENV) $(ACCURACY_VENV) $(DOCS_VENV) _gopy build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

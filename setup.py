@@ -39,9 +39,10 @@ def build_environment() -> dict[str, str]:
     """The environment for Go: no paths of this machine and no version control stamps in the binary.
 
     The extensions are shared libraries. With the build mode pie, tools and the types that gopy reads are compiled as
-    shared libraries are, so every package is compiled once, not twice.
+    shared libraries are, so every package is compiled once, not twice. Without its traces, gRPC needs no templates;
+    with templates, which call methods by name, the linker has to keep all methods: 10 MB more.
     """
-    flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false -buildmode=pie"
+    flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false -buildmode=pie -tags=grpcnotrace"
     return {**os.environ, "GOFLAGS": flags.strip(), "CGO_ENABLED": "1"}
 
 

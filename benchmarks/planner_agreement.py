@@ -51,12 +51,13 @@ def configurations() -> Iterator[Configuration]:
     roomy = {"block_size": 64, "num_gpu_blocks": 4000, "speedup_ratio": 0.2}
     sglang = {"engine_type": "sglang", "num_gpu_blocks": 20000, "speedup_ratio": 0.2}
     burst, long, steady = (120, 6.0, 900, 60), (150, 2.0, 1500, 150), (300, 3.0, 300, 40)
+    small, heavy = {**roomy, "num_gpu_blocks": 1500, "speedup_ratio": 0.1}, (150, 5.0, 1500, 120)
     for target in ("latency", "load", "throughput", "sla"):
         more = LOAD if target == "load" else {}
         settings = {"optimization_target": target, "load_adjustment_interval_seconds": 5, **more}
         yield Configuration(f"{target}, a burst", settings, slow, burst)
         yield Configuration(f"{target}, start-up 8 s", settings, {**slow, "startup_time": 8.0}, long)
-        yield Configuration(f"{target}, two pools", settings, roomy, burst, pools=2)
+        yield Configuration(f"{target}, two pools", settings, small, heavy, pools=2)
         yield Configuration(f"{target}, SGLang", settings, sglang, long)
     yield Configuration("from 3 workers", {"optimization_target": "latency"}, roomy, steady, workers=3)
     yield Configuration(

@@ -97,7 +97,7 @@ var areas = []struct {
 		"live/publish/zmtp":     {"live/guard"},
 		"live/publish":          {"engine", "live/blocks", "live/bus", "live/guard", "live/plane", "live/publish/events", "live/publish/zmtp", "protocol/discovery", "protocol/wire"},
 		"live/enginemetrics":    {"engine", "engineargs", "worker"},
-		"live":                  {"cachetrace", "engine", "engine/emission", "engineargs", "handoff", "kvcache", "live/blocks", "live/bus", "live/enginemetrics", "live/guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "speculation", "timing", "worker"},
+		"live":                  {"cachetrace", "engine", "engine/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "live/enginemetrics", "live/guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "speculation", "timing", "worker"},
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
 		"server/cluster":    {"engine", "engine/emission", "engineargs", "eventheap", "handoff", "kvcache", "router", "worker"},

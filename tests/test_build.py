@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 import subprocess
@@ -44,6 +45,18 @@ def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: py
     monkeypatch.setenv("CC", "cross-gcc")
     assert build["build_environment"]()["GOARCH"] == "arm64"
     assert not build["tools_environment"]().keys() & {"GOARCH", "CC"}
+
+
+@pytest.mark.parametrize("package", ["./bindings", "./bindings/live"])
+def test_the_linker_can_drop_methods(build: dict[str, Any], package: str) -> None:
+    """Templates call methods by name: with them in an extension all methods stay, and it is nearly twice as large."""
+    listed = subprocess.run(
+        ["go", "list", "-deps", package],
+        cwd=ROOT, env=build["build_environment"](), check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    packages = listed.stdout.split()
+    assert len(packages) > 100
+    assert [name for name in packages if name in ("text/template", "html/template")] == []
 
 
 def program(folder: Path, name: str, text: str) -> str:
@@ -124,6 +137,16 @@ def test_the_demo_builds_no_live_workers(tmp_path: Path) -> None:
     assert "pip install" not in again
 
 
+def embedded() -> list[str]:
+    """Files that Go sources take in."""
+    found = []
+    for source in (ROOT / "gocore").rglob("*.go"):
+        for name in re.findall(r"^//go:embed (\S+)$", source.read_text(), re.MULTILINE):
+            found.append(str((source.parent / name).relative_to(ROOT)))
+    assert found
+    return found
+
+
 def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     skipped = shutil.ignore_patterns(".*", "_gopy", "build", "*.egg-info", "*.jsonl.gz", "__pycache__")
@@ -139,6 +162,8 @@ def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> Non
         "bindings/core.go",
         "python/dynamo/_core/engine_args.json",
         "tests/requirements.txt",
+        *embedded(),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "python").glob("*-requirements.txt")),
     }
     assert wanted <= names
     assert {name for name in names if name.startswith("tests/")} == {"tests/requirements.txt"}

@@ -108,6 +108,27 @@ def test_joined_requests(runs: Runs) -> None:
     assert "prefill" not in joined.routing
 
 
+def test_two_pools() -> None:
+    """Prefill and decode workers are compared by themselves, and the time that the KV takes to move is a part."""
+    reports = [
+        run_trace_replay(
+            TRACE,
+            router_mode="round_robin",
+            num_prefill_workers=prefill,
+            prefill_engine_args={"worker_type": "prefill", "kv_bytes_per_token": 131072, "kv_transfer_bandwidth": 64},
+            decode_engine_args={"worker_type": "decode"},
+            attribution=True,
+        )
+        for prefill in (1, 2)
+    ]
+    found = compare(*reports)
+    assert found.joined is not None
+    assert found.joined.routing["decode"].changed == 0
+    assert found.joined.routing["prefill"].changed > 100
+    assert reports[0]["attribution"]["ttft_ms"]["split"]["mean"]["kv_transfer"] > 1
+    assert found.metrics["prefix_cache_reused_ratio"].a == reports[0]["prefix_cache_reused_ratio"]
+
+
 def test_rows_of_which_some_are_missing(runs: Runs, tmp_path: Path) -> None:
     lines = Path(runs.rows[1]).read_text().splitlines(keepends=True)
     random.Random(1).shuffle(lines)

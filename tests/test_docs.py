@@ -15,6 +15,8 @@ from dynamo.replay import api
 
 PROJECT = Path(__file__).parent.parent
 PAGES = (
+    "index.md",
+    "agreement.md",
     "workloads.md",
     "timing.md",
     "accuracy.md",
@@ -23,6 +25,7 @@ PAGES = (
     "planner.md",
     "faults.md",
     "timeline.md",
+    "faults.md",
     "decisions/0004-reference-quirks.md",
 )
 DOCS = {name: (PROJECT / "docs" / name).read_text() for name in PAGES}

@@ -116,11 +116,11 @@ def test_keyboard_interrupt_in_the_api(folder: Path) -> None:
     assert statistics.median(taken) < LIMIT_S, taken
 
 
-def test_the_progress_bar_needs_a_terminal(folder: Path) -> None:
-    """On a terminal it shows requests and simulated time; standard output stays clean."""
+def on_a_terminal(folder: Path, wanted: bytes, *more: str) -> tuple[bytes, str, int]:
+    """What an endless run shows on its terminal up to what is wanted; after Ctrl-C its output and exit code."""
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
-        command(*ENDLESS),
+        command(*ENDLESS, *more),
         cwd=folder,
         env={**os.environ, "TERM": "xterm"},
         stdout=subprocess.PIPE,
@@ -128,13 +128,27 @@ def test_the_progress_bar_needs_a_terminal(folder: Path) -> None:
         text=True,
     )
     os.close(terminal)
-    shown = _read_until(controller, b"/300,000 requests", seconds=20)
+    shown = _read_until(controller, wanted, seconds=60)
     process.send_signal(2)
     stdout, _ = process.communicate(timeout=30)
     os.close(controller)
+    return shown, stdout, process.returncode
+
+
+def test_the_progress_bar_needs_a_terminal(folder: Path) -> None:
+    """On a terminal it shows requests and simulated time; standard output stays clean."""
+    shown, stdout, code = on_a_terminal(folder, b"/300,000 requests")
     assert b"/300,000 requests" in shown
     assert b"/0 requests" not in shown  # while the workload is being made, only the phase is known
-    assert (process.returncode, stdout) == (130, "")
+    assert (code, stdout) == (130, "")
+
+
+def test_changes_of_workers_are_shown_as_they_happen(folder: Path) -> None:
+    scaler = '{"policy": "schedule", "schedule": [[0.5, 3]]}'
+    line = b"t=0.5s [agg]: 1 -> 3 workers (scale_up, schedule)"
+    shown, stdout, code = on_a_terminal(folder, line, "--autoscaler", scaler)
+    assert line in shown
+    assert (code, stdout) == (130, "")
 
 
 def test_the_progress_bar_shows_only_the_phase_at_first() -> None:

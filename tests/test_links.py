@@ -36,3 +36,12 @@ def test_every_decision_is_listed() -> None:
 def test_records_have_the_same_headings(record: Path) -> None:
     headings = re.findall(r"^## (.*)$", record.read_text(), re.MULTILINE)
     assert headings == ["Context", "Decision", "Consequences", "What would change it"]
+
+
+def test_the_package_map_has_every_package() -> None:
+    text = (PROJECT / "docs" / "architecture.md").read_text()
+    table = text.partition("\n## Package map\n")[2].partition("\n## ")[0]
+    packages = {path.parent.relative_to(PROJECT) for path in (PROJECT / "gocore").rglob("doc.go")}
+    named = {name.strip("/") for name in re.findall(r"`([\w/]+)`", table)}
+    missing = [str(package) for package in packages if not any(str(package).endswith(name) for name in named)]
+    assert sorted(missing) == []

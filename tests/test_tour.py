@@ -1,4 +1,4 @@
-"""README's tour, pasted as it stands: its commands into a shell, its Python into an interpreter."""
+"""docs/tour.md and README's recipes, pasted as they stand: commands into a shell, Python into an interpreter."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ __all__ = ["fake"]
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()
-TOUR = README.partition("## A tour in five minutes\n")[2].partition("\n## ")[0]
+RECIPES = README.partition("## Four recipes\n")[2].partition("\n## ")[0]
+WORKERS = (PROJECT / "docs" / "live.md").read_text()
+TOUR = (PROJECT / "docs" / "tour.md").read_text() + RECIPES
 TRACE = "examples/traces/conversation_400.jsonl.gz"
-
 
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TOUR, re.MULTILINE | re.DOTALL)
 PYTHON = [block for language, block in BLOCKS if language == "python"]
 SHELL = [block for language, block in BLOCKS if language != "python"]
 LIVE = [block for block in SHELL if re.search(r"dynamo\.mocker|dynamo\.frontend|\bcurl\b", block)]
+BEHIND_A_FRONTEND = re.findall(r"^```\n([^`]*dynamo\.frontend[^`]*)^```$", WORKERS, re.MULTILINE)
 AIC = [block for block in SHELL if "aic" in block and block not in LIVE]
 OFFLINE = [block for block in SHELL if block not in LIVE + AIC]
 
@@ -57,6 +59,11 @@ def test_the_tour_is_found() -> None:
     """So that a change of layout loses no block from the tests."""
     assert TOUR.count("```") == 2 * len(BLOCKS)
     assert min(len(OFFLINE), len(AIC), len(LIVE), len(PYTHON)) > 0
+    assert len(BEHIND_A_FRONTEND) == 2
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) < 130
 
 
 def test_what_the_tour_reads_is_in_a_clone() -> None:
@@ -89,13 +96,13 @@ def test_commands_that_ask_the_real_aic_sdk(clone: Path, commands: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("commands", LIVE)
+@pytest.mark.parametrize("commands", [*LIVE, *BEHIND_A_FRONTEND])
 def test_options_of_live_workers(commands: str) -> None:
-    """That they serve is tested behind a stock frontend, in tests/interop."""
+    """That they serve is tested in test_pages.py, and behind a stock frontend in tests/interop."""
     joined = commands.replace("\\\n", " ")
     for line in re.findall(r"python -m dynamo\.mocker (.*?)\s*&?\s*$", joined, re.MULTILINE):
         given = vars(mocker._parser().parse_args(line.split()))
-        assert {"model_path", "model_name"} <= set(given)
+        assert given.keys() >= {"model_path", "model_name"} or given["standalone"]
 
 
 @pytest.mark.parametrize("how", [["-i"], ["script.py"]], ids=["line by line", "as a script"])

@@ -16,6 +16,7 @@ const (
 	passingBytes = 40  // all that is kept of a request that is forgotten when it is over
 	segmentBytes = 4   // of a prompt that shares blocks with others
 	blockBytes   = 40  // a full block in the cache of a worker
+	dividedBytes = 240 // parts of the latencies of a request
 )
 
 // maxPromptBlocks bounds what one request can cost to about 700 MB. Prompts are refused that are longer and would run.
@@ -25,11 +26,13 @@ const maxPromptBlocks = 1 << 24
 type budget struct {
 	room  memory.Room
 	limit int64 // of all that Go code of this process has taken
+	// extra is what the run needs for each request besides what any run does.
+	extra float64
 }
 
 // newBudget bounds a run by this much memory. Go collects garbage more often as the limit comes near.
 func newBudget(room memory.Room) budget {
-	b := budget{room, math.MaxInt64}
+	b := budget{room: room, limit: math.MaxInt64}
 	if room.Bytes < memory.Unbounded {
 		b.limit = memory.Used() + room.Usable
 		debug.SetMemoryLimit(b.limit)
@@ -62,6 +65,9 @@ func (b budget) shown() string {
 // loadWithin loads a workload, before and after which it estimates what the run needs.
 func loadWithin(m *Monitor, s *Spec, d deployment) (*workload.Workload, error) {
 	b := m.bound()
+	if s.attribution {
+		b.extra = dividedBytes
+	}
 	if s.synthetic {
 		if err := readCurve(s.generated.Arrivals.Curve); err != nil {
 			return nil, err
@@ -90,7 +96,7 @@ func (b budget) admitSynthetic(spec workload.SyntheticSpec, blockSize int) error
 	if spec.SharedPrefixRatio > 0 && spec.NumPrefixGroups > 0 {
 		each += float64(spec.InputLengths.Min()) / float64(blockSize) * segmentBytes
 	}
-	return b.admit(requests*each, fmt.Sprintf("%.0f requests", requests))
+	return b.admit(requests*(each+b.extra), fmt.Sprintf("%.0f requests", requests))
 }
 
 // admitWorkload estimates a workload that is loaded, and the largest of its requests that a pool of this many blocks holds.
@@ -112,6 +118,6 @@ func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) e
 	if w.Turns == nil { // they are made one by one
 		each = passingBytes
 	}
-	needed := float64(w.Len())*each + float64(largest)*blockBytes
+	needed := float64(w.Len())*(each+b.extra) + float64(largest)*blockBytes
 	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", w.Len(), largest))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/job/memory"
+	"dynosim/gocore/workload"
 )
 
 func bounded(t *testing.T, bytes int64) budget {
@@ -75,6 +76,19 @@ func TestMonitorChecksMemory(t *testing.T) {
 	m.budget.Store(&b)
 	var failed runError
 	if err := m.pollRun(0, 0); !errors.As(err, &failed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDividedLatenciesNeedMemory: a run that fits may not fit any more with its latencies divided.
+func TestDividedLatenciesNeedMemory(t *testing.T) {
+	b := bounded(t, 2*300*1000)
+	spec := workload.SyntheticSpec{InputTokens: 10, OutputTokens: 1, RequestCount: 1000, TurnsPerSession: 1}
+	if err := b.admitSynthetic(spec, 64); err != nil {
+		t.Error(err)
+	}
+	b.extra = dividedBytes
+	if err := b.admitSynthetic(spec, 64); err == nil || !strings.HasPrefix(err.Error(), "memory: 1000 requests need at least") {
 		t.Errorf("got %v", err)
 	}
 }

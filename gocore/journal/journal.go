@@ -23,6 +23,12 @@ type Config struct {
 	Good func(ttftMs, e2eMs float64, outputTokens int) bool
 	// Name is what a request is called.
 	Name func(engine.RequestID) string
+
+	// Live workers have no router, and ids of requests that count up from 1; Requests is 0 then. Ranks is how many engines each
+	// worker has. A worker of whose timeline there are MostBytes keeps no more of it; 0 is for no limit.
+	Live      bool
+	Ranks     int
+	MostBytes int
 }
 
 // Journal is the journal of a run, or of a part of it.
@@ -36,6 +42,7 @@ type Journal struct {
 	router  router
 	totals  *series
 	nowMs   float64 // the last moment that was heard of
+	full    bool    // there are MostBytes
 }
 
 // New returns an empty journal.
@@ -50,7 +57,7 @@ func New(cfg Config) *Journal {
 
 // open prepares what a journal and each of its parts have.
 func (j *Journal) open(number int) {
-	if j.cfg.Timeline {
+	if j.cfg.Timeline && !j.cfg.Live {
 		j.router.out = perfetto.NewSequence(partSequences + number)
 		j.router.waits = counter{out: j.router.out, track: routerQueueTrack, fromMs: j.cfg.FromMs, toMs: j.cfg.ToMs}
 	}
@@ -109,10 +116,13 @@ func (j *Journal) worker(r engine.Role, i int) *worker {
 
 // Arrived is told of a request that a client has sent.
 func (j *Journal) Arrived(req engine.Request, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.nowMs = max(j.nowMs, ms)
+	for j.cfg.Live && int(req.ID) >= len(j.lives) {
+		j.lives = append(j.lives, life{})
+	}
 	nan := math.NaN()
 	j.lives[req.ID] = life{arrivedMs: ms, firstMs: nan, promptTokens: int32(req.PromptTokens), outputTokens: int32(req.OutputTokens)}
 	j.router.arrived(ms)
@@ -123,7 +133,7 @@ func (j *Journal) Arrived(req engine.Request, ms float64) {
 
 // Joined is told that a request was handed to a worker: to wait for its passes or, on a decode worker, for room.
 func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.nowMs = max(j.nowMs, ms)
@@ -139,19 +149,22 @@ func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) 
 // Pass is told of a pass that starts, with its parts (engine.Setup.Explain). It does not keep the slices of the pass.
 // lastTokenMs is when a request, which emits again after an interruption, emitted before.
 func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
-	if j == nil || p.Idle() {
+	if j.ended() || p.Idle() {
 		return
 	}
 	j.nowMs = max(j.nowMs, p.StartMs)
 	w := j.worker(r, i)
 	w.reach(p.StartMs)
 	w.begin(e, p, lastTokenMs)
+	if most := j.cfg.MostBytes; most > 0 && len(w.out.Bytes())+len(w.passes.Bytes()) > most {
+		j.full = true
+	}
 }
 
 // Coast is told of passes that followed each other from the end of the last pass of a worker on, in which each request that
 // emitted a token in the pass before emitted another.
 func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64) {
-	if j == nil || len(endsMs) == 0 {
+	if j.ended() || len(endsMs) == 0 {
 		return
 	}
 	w := j.worker(r, i)
@@ -161,7 +174,7 @@ func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64)
 
 // Transfer is told that the KV of a request begins to move from its prefill to its decode worker.
 func (j *Journal) Transfer(id engine.RequestID, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.turn(id, moving, ms)
@@ -169,7 +182,7 @@ func (j *Journal) Transfer(id engine.RequestID, ms float64) {
 
 // Reserved is told that a decode worker has room for the prompt of a request.
 func (j *Journal) Reserved(id engine.RequestID, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.turn(id, wantsKV, ms)
@@ -177,10 +190,23 @@ func (j *Journal) Reserved(id engine.RequestID, ms float64) {
 
 // Activated is told that the KV of a request has arrived, so that it waits for admission.
 func (j *Journal) Activated(id engine.RequestID, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.turn(id, queued, ms)
+}
+
+// ended reports whether nothing is kept any more.
+func (j *Journal) ended() bool { return j == nil || j.full }
+
+// Full reports whether a part has reached its limit, and left out what came later.
+func (j *Journal) Full() bool {
+	for _, part := range j.withParts() {
+		if part.full {
+			return true
+		}
+	}
+	return false
 }
 
 // turn begins another phase of a request with the worker that emits its tokens.
@@ -201,7 +227,7 @@ func (j *Journal) Unsent(id engine.RequestID, ms float64) {
 
 // Left is told that a request has left a worker otherwise than by the end of a pass: its KV was released, or it was given up.
 func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
-	if j == nil {
+	if j.ended() {
 		return
 	}
 	j.nowMs = max(j.nowMs, ms)
@@ -222,7 +248,11 @@ func (j *Journal) Close() {
 		j.nowMs = max(j.nowMs, w.j.nowMs, w.endMs)
 	}
 	for _, w := range j.all() {
-		w.close(j.nowMs)
+		if w.j.full {
+			w.close(max(w.j.nowMs, w.endMs))
+		} else {
+			w.close(j.nowMs)
+		}
 	}
 	for _, part := range j.withParts() {
 		part.router.close(j.nowMs)

@@ -47,10 +47,14 @@ func (w *worker) index() int {
 
 // name is what the timeline calls a worker.
 func (w *worker) name() string {
-	if w.role == engine.Aggregated {
-		return fmt.Sprintf("worker %d", w.number)
+	name := fmt.Sprintf("worker %d", w.number)
+	if ranks := w.j.cfg.Ranks; ranks > 1 {
+		name = fmt.Sprintf("worker %d rank %d", w.number/ranks, w.number%ranks)
 	}
-	return fmt.Sprintf("%s worker %d", w.role, w.number)
+	if w.role == engine.Aggregated {
+		return name
+	}
+	return w.role.String() + " " + name
 }
 
 // Numbers of sequences: those of workers are the smallest, as most packets are theirs.
@@ -136,8 +140,12 @@ func (w *worker) write(s *stay, endMs float64) {
 		})
 	}
 	life := &w.j.lives[s.id]
+	arrow := flow(s.id)
+	if w.j.cfg.Live { // ids of other workers are the same
+		arrow = 0
+	}
 	w.out.Begin(perfetto.Event{
-		Track: track, AtNs: from, Name: "request ", Label: w.j.cfg.Name(s.id), Flow: flow(s.id), Ends: w.role != engine.Prefill,
+		Track: track, AtNs: from, Name: "request ", Label: w.j.cfg.Name(s.id), Flow: arrow, Ends: w.role != engine.Prefill,
 		Args: []perfetto.Arg{{Name: "prompt tokens", Value: int64(life.promptTokens)}, {Name: "output tokens", Value: int64(life.outputTokens)}},
 	})
 	for _, p := range s.pieces {

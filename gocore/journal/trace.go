@@ -21,7 +21,9 @@ func (j *Journal) WriteTimeline(out io.Writer, scaling []Scale) error {
 	j.writeScaling(cluster, scaling)
 	sequences := []*perfetto.Sequence{cluster}
 	for _, part := range j.withParts() {
-		sequences = append(sequences, part.router.out)
+		if part.router.out != nil {
+			sequences = append(sequences, part.router.out)
+		}
 	}
 	for _, w := range j.all() {
 		sequences = append(sequences, w.out, w.passes)
@@ -41,6 +43,9 @@ func (j *Journal) describe(out *perfetto.Sequence) {
 	out.Describe(perfetto.Track{ID: completionsTrack, Parent: clusterTrack, Name: "completions", Rank: 1, Counts: true, Unit: "1/s"})
 	if j.cfg.Good != nil {
 		out.Describe(perfetto.Track{ID: goodputTrack, Parent: clusterTrack, Name: "goodput", Rank: 2, Counts: true, Unit: "1/s"})
+	}
+	if j.cfg.Live {
+		return
 	}
 	out.Describe(perfetto.Track{ID: routerTrack, Name: "router", Rank: 1})
 	out.Describe(perfetto.Track{ID: routerQueueTrack, Parent: routerTrack, Name: "waiting", Rank: 0, Counts: true})

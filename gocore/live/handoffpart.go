@@ -43,6 +43,7 @@ func (r *rank) handOff(n *command) {
 		q.held = true
 		e := r.enter(q)
 		e.Hold, e.SentMs = true, n.atMs
+		r.recordJoin(e, n.atMs)
 		r.engine.Add(e)
 	case handoff.Release:
 		r.forget(q, r.source.ReleaseSource)
@@ -57,6 +58,7 @@ func (r *rank) handOff(n *command) {
 			return
 		}
 		r.destination.Activate(q.state.ID)
+		r.journal.Activated(q.state.ID, r.sinceMs+r.nowMs())
 		r.actionDone(q)
 		q.tell(bootstrap.Fact{Kind: bootstrap.Activated})
 		r.tryReserve()
@@ -86,17 +88,20 @@ func (r *rank) forget(q *request, verb func(engine.RequestID) []kvcache.Event) {
 		return
 	}
 	events := verb(q.state.ID)
+	r.recordLeave(q)
 	r.end(q)
 	r.publish(events)
 }
 
 // reserve asks the engine for the blocks of a request. A request that can never run fails without a retry at other workers.
 func (r *rank) reserve(q *request) {
-	if err := r.destination.Reserve(r.enter(q)); err != nil {
+	e := r.enter(q)
+	if err := r.destination.Reserve(e); err != nil {
 		r.end(q)
 		q.fail(failure{reason: "request rejected: " + err.Error()})
 		return
 	}
+	r.recordJoin(e, r.nowMs())
 	q.tell(bootstrap.Fact{Kind: bootstrap.Queued})
 	r.tryReserve()
 }
@@ -110,6 +115,7 @@ func (r *rank) tryReserve() bool {
 	if ok {
 		q := r.requests[found.ID]
 		r.awaitAction(q)
+		r.journal.Reserved(q.state.ID, r.sinceMs+r.nowMs())
 		q.tell(bootstrap.Fact{Kind: bootstrap.RoomFound, MissingTokens: found.MissingTokens})
 	}
 	return ok

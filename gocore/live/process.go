@@ -61,12 +61,13 @@ type Config struct {
 	Log            *slog.Logger
 	CacheTrace     *slog.Logger // of every change of a cache; nil for none
 	Registry       prometheus.Registerer
+	Timeline       bool // keep one, for Process.WriteTimeline
 }
 
 // setup is what an engine gets besides its arguments.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
 	s := engine.Setup{
-		Model: c.Timing, Role: c.Args.Role, Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
+		Model: c.Timing, Role: c.Args.Role, Explain: c.Timeline, Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
 	}
 	if c.Predict != nil {
 		s.Model = timing.NewAsked(1, c.Predict)
@@ -92,6 +93,8 @@ type Process struct {
 	log     *slog.Logger
 	failed  chan error // of a worker that could not start; holds one
 
+	timeline *timeline // nil unless one is kept
+
 	mu       sync.Mutex
 	workers  []*Worker
 	launched bool // all of them
@@ -109,6 +112,9 @@ func New(c Config) (*Process, error) {
 		events:  newEventMetrics(c.Registry),
 		log:     c.Log,
 		failed:  make(chan error, 1),
+	}
+	if c.Timeline {
+		p.timeline = newTimeline(&c)
 	}
 	if err := p.connect(); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"dynosim/gocore/engine/emission"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/journal"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/enginemetrics"
@@ -53,6 +54,9 @@ type rank struct {
 	onFailure   func(reason string) // after failed was set; may be nil
 
 	inbox inbox
+
+	journal *journal.Journal // of this rank by itself; nil for none
+	sinceMs float64          // when its clock began, by the clock of the journal
 
 	// What follows belongs to the engine goroutine.
 	requests         map[engine.RequestID]*request
@@ -199,6 +203,7 @@ func (r *rank) fail(reason string) {
 // pass runs one pass, and makes each of its effects visible at its time. It reports false if the rank is to stop.
 func (r *rank) pass(startMs float64) bool {
 	pass, alive := r.engine.RunPass(startMs)
+	r.recordPass(pass)
 	if r.broken() != nil {
 		return false
 	}
@@ -250,6 +255,7 @@ func (r *rank) takeCommands() (startMs float64) {
 		default:
 			e := r.enter(n.request)
 			e.SentMs = n.atMs
+			r.recordJoin(e, n.atMs)
 			r.engine.Add(e)
 		}
 		startMs = max(startMs, commands[i].atMs)
@@ -310,10 +316,12 @@ func (r *rank) drop(q *request) {
 		r.forget(q, r.source.CancelSource)
 	case r.destination != nil:
 		r.destination.CancelDestination(q.state.ID)
+		r.recordLeave(q)
 		r.end(q)
 		r.tryReserve()
 	default:
 		r.engine.Cancel(q.state.ID)
+		r.recordLeave(q)
 		r.end(q)
 	}
 }

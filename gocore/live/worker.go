@@ -54,6 +54,7 @@ func newWorker(p *Process, index int, store discovery.Store) *Worker {
 	w.generator = &generator{args: &w.args, outputs: &p.outputs, tokens: p.tokens, seed: c.Seed + uint64(index), log: w.log}
 	for i := range w.args.Live.Ranks {
 		r := newRank(&w.args, c.setup(index, i), w.log.With("dp_rank", i))
+		p.timeline.follow(r, index*w.args.Live.Ranks+i)
 		r.onFailure = func(reason string) { go guard.Func(func() { p.abandon(w, reason) })() }
 		if w.publisherConfig().NativePort != 0 {
 			r.names.KeepTokens()

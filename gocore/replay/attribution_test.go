@@ -18,7 +18,6 @@ type explainedRun struct {
 	seed     uint64
 	stepwise bool
 	plain    bool // latencies are not divided
-	noRows   bool
 }
 
 func (e explainedRun) config(t *testing.T) Config {
@@ -39,7 +38,6 @@ func (e explainedRun) config(t *testing.T) Config {
 		cfg = d.config(t)
 	}
 	cfg.Attribution = !e.plain
-	cfg.NoRows = e.noRows && cfg.Disagg == nil
 	cfg.SLA = report.NoSLA()
 	return cfg
 }
@@ -53,33 +51,7 @@ func TestAttribution(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for seed := range seeds {
-		cfg := explainedRun{seed: seed}.config(t)
-		outcome, err := Run(cfg)
-		plainCfg := explainedRun{seed: seed, plain: true}.config(t)
-		plain, plainErr := Run(plainCfg)
-		if fmt.Sprint(err) != fmt.Sprint(plainErr) {
-			t.Fatalf("seed %d: %v, without attribution %v", seed, err, plainErr)
-		}
-		if err != nil {
-			var end *engine.DeadEnd
-			if !errors.As(err, &end) {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			continue
-		}
-		if off := outcome.Collector.Undivided(); !(off < 1e-9) {
-			t.Fatalf("seed %d: parts are off by %g", seed, off)
-		}
-		if a, b := shared(text(t, cfg, outcome)), text(t, plainCfg, plain); a != b {
-			t.Fatalf("seed %d: %s", seed, firstDifference(a, b))
-		}
-		rows := outcome.Collector.Rows(cfg.Workload)
-		checkParts(t, seed, rows, seen)
-		if cfg.Disagg == nil {
-			checkWaits(t, seed, rows)
-		}
-		compareStepwise(t, seed, rows)
-		if t.Failed() {
+		if checkExplained(t, seed, seen); t.Failed() {
 			return
 		}
 	}
@@ -88,6 +60,42 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("no run has any %s", name)
 		}
 	}
+}
+
+// FuzzAttribution does the same with random runs that no test has seen.
+func FuzzAttribution(f *testing.F) {
+	f.Fuzz(func(t *testing.T, seed uint64) { checkExplained(t, seed, map[string]int{}) })
+}
+
+// checkExplained checks a random run, and counts the requests with each part.
+func checkExplained(t *testing.T, seed uint64, seen map[string]int) {
+	t.Helper()
+	cfg := explainedRun{seed: seed}.config(t)
+	outcome, err := Run(cfg)
+	plainCfg := explainedRun{seed: seed, plain: true}.config(t)
+	plain, plainErr := Run(plainCfg)
+	if fmt.Sprint(err) != fmt.Sprint(plainErr) {
+		t.Fatalf("seed %d: %v, without attribution %v", seed, err, plainErr)
+	}
+	if err != nil {
+		var end *engine.DeadEnd
+		if !errors.As(err, &end) {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		return
+	}
+	if off := outcome.Collector.Undivided(); !(off < 1e-9) {
+		t.Fatalf("seed %d: parts are off by %g", seed, off)
+	}
+	if a, b := shared(text(t, cfg, outcome)), text(t, plainCfg, plain); a != b {
+		t.Fatalf("seed %d: %s", seed, firstDifference(a, b))
+	}
+	rows := outcome.Collector.Rows(cfg.Workload)
+	checkParts(t, seed, rows, seen)
+	if cfg.Disagg == nil {
+		checkWaits(t, seed, rows)
+	}
+	compareStepwise(t, seed, rows)
 }
 
 // shared is the text of a run without the columns that only attribution adds.

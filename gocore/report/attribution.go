@@ -85,17 +85,6 @@ const (
 	ended
 )
 
-// sums4 adds up how long the passes of a worker took, and how long it was idle between them.
-type sums4 struct{ promptMs, decodeMs, hostMs, idleMs float64 }
-
-// progress is how far a worker is.
-type progress struct {
-	sums4
-	begun  bool
-	lastMs float64 // the end of its last pass
-	log    []sums4 // at the end of each emitting pass of the set; only if the run may be cut short
-}
-
 // Attribute makes the collector divide latencies among their parts, from the start of a run. Requests need delayMs from the
 // first worker that gets them to its scheduler. cutShort tells that the run may end before its requests do.
 func (c *Collector) Attribute(requests int, delayMs float64, cutShort bool) {
@@ -161,48 +150,6 @@ func (q *spent) takesPart(to sums4) {
 	q.parts[Host] += to.hostMs - q.at.hostMs
 	q.parts[WorkerWait] += to.idleMs - q.at.idleMs
 	q.at = to
-}
-
-// began adds a pass to the sums of a worker, and returns them as they were when it began.
-func (w *progress) began(p *engine.Pass) (atStart sums4) {
-	if w.begun {
-		w.idleMs += gap(w.lastMs, p.StartMs)
-	}
-	atStart = w.sums4
-	lengthMs := p.EndMs - p.StartMs
-	switch parts := p.Parts; {
-	case parts == nil: // an engine that cannot tell
-		w.decodeMs += lengthMs
-	case parts.PromptMs+parts.DecodeMs+parts.HostMs == 0: // a pass that only waits
-		w.idleMs += lengthMs
-	default:
-		w.promptMs += parts.PromptMs
-		w.decodeMs += parts.DecodeMs
-		w.hostMs += parts.HostMs
-	}
-	w.begun, w.lastMs = true, p.EndMs
-	return atStart
-}
-
-// CoastParts records the parts of passes through which a worker coasted, with hostMs of host time each.
-func (c *Collector) CoastParts(worker int, endsMs []float64, hostMs float64) {
-	if c.attribution == nil || len(endsMs) == 0 {
-		return
-	}
-	w := &c.attribution.workers[worker]
-	before, passes := *w, float64(len(endsMs))
-	if c.attribution.cutShort {
-		for i, endMs := range endsMs {
-			host := float64(float64(i+1) * hostMs)
-			at := before.sums4
-			at.hostMs, at.decodeMs = before.hostMs+host, before.decodeMs+gap(host, endMs-before.lastMs)
-			w.log = append(w.log, at)
-		}
-	}
-	host := float64(passes * hostMs)
-	w.lastMs = endsMs[len(endsMs)-1]
-	w.hostMs += host
-	w.decodeMs += gap(host, w.lastMs-before.lastMs)
 }
 
 // pass divides the time of the requests whose state a pass changes, or that compute part of their prompts. Requests that have

@@ -18,5 +18,8 @@
 // A run with prefill and decode workers records more about each request (handoff.go). Its tokens are those of the decode
 // workers.
 //
+// A run that is to be explained also divides latencies among their parts: attribution.go records, divided.go makes the parts add
+// up, explanation.go sums up.
+//
 // collector.go records, distribution.go has the statistics, summary.go the report's keys, rows.go the per-request table.
 package report

@@ -106,6 +106,11 @@ func (s *Spec) serve(in *inputs, log *slog.Logger, stop *Stop) error {
 	openStore, closeStores := s.planes.discovery.stores(log)
 	defer closeStores()
 	config.OpenStore = openStore
+	timeline, err := openTimeline(s.timeline)
+	if err != nil {
+		return err
+	}
+	defer timeline.discard()
 	process, err := live.New(config)
 	if err != nil {
 		return runError{err}
@@ -119,7 +124,7 @@ func (s *Spec) serve(in *inputs, log *slog.Logger, stop *Stop) error {
 	if status != nil {
 		log.Info("status server", "address", status.address)
 	}
-	return s.waitFor(process, log, stop)
+	return errors.Join(s.waitFor(process, log, stop), timeline.write(process, log))
 }
 
 // waitFor launches the workers of a process and waits until they have ended.
@@ -154,7 +159,7 @@ func (s *Spec) config(in *inputs, log *slog.Logger, registry *prometheus.Registr
 		Plane: plane.Config{
 			Limits: p.limits, MaxMessageSize: p.maxMessageSize, Log: log, Metrics: plane.NewMetrics(registry, p.detail),
 		},
-		StandardOutput: s.standardOutput, Recorded: in.recorded, Seed: s.seed, Log: log, Registry: registry,
+		Timeline: s.timeline != "", StandardOutput: s.standardOutput, Recorded: in.recorded, Seed: s.seed, Log: log, Registry: registry,
 	}
 	if s.traceCache {
 		c.CacheTrace = log

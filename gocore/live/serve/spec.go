@@ -33,6 +33,7 @@ type Spec struct {
 	seed           uint64 // decides which tokens are drawn
 	traceCache     bool   // whether changes of caches are logged
 	status         statusSpec
+	timeline       string // a file, "" for none
 	log            logSpec
 	// warnings are those of the engine arguments, and of options that have no effect.
 	warnings []string
@@ -83,7 +84,7 @@ func Parse(text string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Spec{standardOutput: o.Int("default_max_tokens"), seed: o.Uint("seed"), log: env.logging()}
+	s := &Spec{standardOutput: o.Int("default_max_tokens"), seed: o.Uint("seed"), timeline: o.Text("timeline"), log: env.logging()}
 	if s.args, s.warnings, err = engineArguments(o); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ var options = []option{
 		help(workersGroup, "tokens of an answer if a request asks for no number (default: 16)"),
 	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).
 		help(workersGroup, "decides which tokens are drawn (default: 0)"),
+	own("timeline", strictjson.Text{NonEmpty: true}, nil).
+		help(workersGroup, "when the process ends, write what its engines did to this file for ui.perfetto.dev, FILE.pftrace: up to 64 MB, later events are left out"),
 	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).
 		help(workersGroup, "JSONL file with answers to repeat").told("none"),
 	arg("reasoning", "reasoning").taking(strictjson.Text{}).

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,77 +9,114 @@ import (
 
 // metrics are those of requests, beside those of engines that package enginemetrics has.
 type metrics struct {
-	success  *prometheus.CounterVec
-	prompt   *prometheus.HistogramVec
-	answer   *prometheus.HistogramVec
-	queued   *prometheus.HistogramVec
+	engines  map[string]*requestMetrics // by prefix
+	frontend *frontendMetrics
 	refusals *prometheus.CounterVec
 	open     *prometheus.GaugeVec
 }
 
-var lengthBuckets = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+// requestMetrics have the names of an engine's own server.
+type requestMetrics struct {
+	success                            *prometheus.CounterVec
+	prompt, answer, choices, most      *prometheus.HistogramVec
+	queued, prefill, decode, inference *prometheus.HistogramVec
+	each                               *prometheus.HistogramVec
+}
+
+// Buckets, in tokens, requests and seconds.
+var (
+	lengthBuckets   = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+	choiceBuckets   = []float64{1, 2, 5, 10, 20}
+	durationBuckets = []float64{.001, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+)
 
 func newMetrics(r *prometheus.Registry, models []*Model) *metrics {
-	m := &metrics{
-		success:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Requests that have finished."}, []string{"model_name", "finished_reason"}),
-		prompt:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:request_prompt_tokens", Help: "Tokens of prompts.", Buckets: lengthBuckets}, []string{"model_name"}),
-		answer:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:request_generation_tokens", Help: "Tokens of answers.", Buckets: lengthBuckets}, []string{"model_name"}),
-		queued:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:request_queue_time_seconds", Help: "From the arrival of a request to the beginning of its first pass.", Buckets: []float64{.001, .005, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960}}, []string{"model_name"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer, by status."}, []string{"status"}),
-		open:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"}),
+	m := &metrics{engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})
+	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"})
+	r.MustRegister(m.refusals, m.open, adapterMetrics{models})
+	for _, model := range models {
+		prefix := model.prefix()
+		if m.engines[prefix] == nil {
+			m.engines[prefix] = newRequestMetrics(r, prefix)
+		}
+		m.open.WithLabelValues(model.Name)
 	}
-	r.MustRegister(m.success, m.prompt, m.answer, m.queued, m.refusals, m.open, adapterMetrics{models})
+	return m
+}
+
+// prefix begins the names of the metrics of a model's engine.
+func (m *Model) prefix() string { return m.Args.EngineType.String() + ":" }
+
+func newRequestMetrics(r *prometheus.Registry, prefix string) *requestMetrics {
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, []string{"model_name"})
+		r.MustRegister(h)
+		return h
+	}
+	m := &requestMetrics{
+		success: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_success_total", Help: "Answers that are complete."}, []string{"model_name", "finished_reason"}),
+		prompt:  histogram("request_prompt_tokens", "Tokens of prompts.", lengthBuckets), answer: histogram("request_generation_tokens", "Tokens of answers.", lengthBuckets),
+		choices:   histogram("request_params_n", "Answers that a request asks for.", choiceBuckets),
+		most:      histogram("request_params_max_tokens", "Tokens that a request asks for.", lengthBuckets),
+		queued:    histogram("request_queue_time_seconds", "From the arrival of a request to the beginning of its first pass.", durationBuckets),
+		prefill:   histogram("request_prefill_time_seconds", "From the beginning of the first pass to the first token.", durationBuckets),
+		decode:    histogram("request_decode_time_seconds", "From the first token to the last one.", durationBuckets),
+		inference: histogram("request_inference_time_seconds", "From the beginning of the first pass to the last token.", durationBuckets),
+		each:      histogram("request_time_per_output_token_seconds", "Mean gap between the tokens of an answer.", gapBuckets),
+	}
+	r.MustRegister(m.success)
 	return m
 }
 
 // enter counts a request until the function that it returns is called.
 func (m *metrics) enter(g *generation) (leave func()) {
-	open := m.open.WithLabelValues(g.target.model.Name)
+	model := g.target.model
+	own := m.engines[model.prefix()]
+	own.choices.WithLabelValues(model.Name).Observe(float64(len(g.choices)))
+	if g.most != nil {
+		own.most.WithLabelValues(model.Name).Observe(float64(*g.most))
+	}
+	open := m.open.WithLabelValues(model.Name)
 	open.Inc()
-	return open.Dec
+	left := m.frontend.enter(g)
+	return func() {
+		open.Dec()
+		left()
+	}
+}
+
+// emitted counts tokens that a choice gets after it had sent.
+func (m *metrics) emitted(g *generation, c *choice, n int, now time.Time) {
+	g.target.model.Latencies.Tokens(c.sent, n, g.received, c.last, now)
+	m.frontend.tokens(g, c, n, now)
+	if c.sent == 0 {
+		c.first = now
+	}
 }
 
 // finished counts an answer that is complete.
-func (m *metrics) finished(g *generation, c *choice) {
-	name := g.target.model.Name
-	m.success.WithLabelValues(name, c.answer.Finish).Inc()
-	m.prompt.WithLabelValues(name).Observe(float64(c.prompt))
-	m.answer.WithLabelValues(name).Observe(float64(len(c.answer.Tokens)))
+func (m *metrics) finished(g *generation, c *choice, now time.Time) {
+	name, own := g.target.model.Name, m.engines[g.target.model.prefix()]
+	seconds := func(h *prometheus.HistogramVec, from, to time.Time) {
+		h.WithLabelValues(name).Observe(max(0, to.Sub(from).Seconds()))
+	}
+	own.success.WithLabelValues(name, c.answer.Finish).Inc()
+	own.prompt.WithLabelValues(name).Observe(float64(c.prompt))
+	own.answer.WithLabelValues(name).Observe(float64(len(c.answer.Tokens)))
 	if at := c.call.AdmittedAt(); !at.IsZero() {
-		m.queued.WithLabelValues(name).Observe(max(0, at.Sub(g.received).Seconds()))
+		seconds(own.queued, g.received, at)
+		seconds(own.prefill, at, c.first)
+		seconds(own.inference, at, now)
+	}
+	seconds(own.decode, c.first, now)
+	if n := len(c.answer.Tokens); n > 1 {
+		own.each.WithLabelValues(name).Observe(now.Sub(c.first).Seconds() / float64(n-1))
 	}
 	g.target.model.Latencies.Finished(g.received)
+	m.frontend.finished(g, c)
 }
 
 // refused counts an error.
 func (m *metrics) refused(status int) { m.refusals.WithLabelValues(strconv.Itoa(status)).Inc() }
-
-// adapterMetrics show which adapters have requests, as gateways read it.
-type adapterMetrics struct{ models []*Model }
-
-var adapterInfo = prometheus.NewDesc("vllm:lora_requests_info",
-	"The adapters of requests that run and that wait, in its labels; the value is the time.",
-	[]string{"max_lora", "running_lora_adapters", "waiting_lora_adapters"}, nil)
-
-// Describe implements [prometheus.Collector].
-func (adapterMetrics) Describe(to chan<- *prometheus.Desc) { to <- adapterInfo }
-
-// Collect implements [prometheus.Collector].
-func (a adapterMetrics) Collect(to chan<- prometheus.Metric) {
-	var running, waiting []string
-	most := 0
-	for _, m := range a.models {
-		for _, adapter := range m.loaded() {
-			most++
-			w, r := adapter.load()
-			if r > 0 {
-				running = append(running, adapter.name)
-			}
-			if w > 0 {
-				waiting = append(waiting, adapter.name)
-			}
-		}
-	}
-	to <- prometheus.MustNewConstMetric(adapterInfo, prometheus.GaugeValue, float64(time.Now().UnixNano())/1e9,
-		strconv.Itoa(most), strings.Join(running, ","), strings.Join(waiting, ","))
-}

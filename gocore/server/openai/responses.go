@@ -112,6 +112,8 @@ type responseShape struct {
 	text []byte // so far
 }
 
+func (*responseShape) endpoint() string { return "responses" }
+
 // event appends an event whose members besides type and number are given as JSON.
 func (s *responseShape) event(b []byte, kind, members string) []byte {
 	b = append(append(append(b, "event: "...), kind...), "\ndata: {\"type\":\""...)

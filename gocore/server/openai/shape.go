@@ -9,6 +9,8 @@ import (
 
 // shape is the form of the answers of an endpoint.
 type shape interface {
+	// endpoint is how metrics call the endpoint.
+	endpoint() string
 	// appendPart appends what a client gets for tokens of a choice, as whole events.
 	appendPart(b []byte, g *generation, c *choice, to int) []byte
 	// appendEnd appends the end of a stream.
@@ -83,6 +85,8 @@ func (g *generation) modelName() string {
 
 // chatShape is the form of /v1/chat/completions.
 type chatShape struct{ frame }
+
+func (*chatShape) endpoint() string { return "chat_completions" }
 
 func newChatShape(g *generation) *chatShape { return &chatShape{newFrame("chat.completion.chunk", g)} }
 
@@ -170,6 +174,8 @@ func (g *generation) envelope(object string, choices any) []byte {
 
 // completionShape is the form of /v1/completions.
 type completionShape struct{ frame }
+
+func (*completionShape) endpoint() string { return "completions" }
 
 func newCompletionShape(g *generation) *completionShape {
 	return &completionShape{newFrame("text_completion", g)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -184,7 +186,13 @@ def run_process(main: Callable[[], int]) -> NoReturn:
     if status == INTERRUPTED:
         _core.remove_drafts()
         os._exit(status)  # without freeing the memory of a big run; everything printed was flushed
-    sys.exit(status)
+    if threading.active_count() > 1 or sys.flags.inspect or sys.getprofile() or sys.gettrace():
+        sys.exit(status)  # which waits for threads, and tells whatever runs the command, a profiler for example
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(status)  # taking the interpreter apart takes longer than a short run
 
 
 class _Terminated(BaseException):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -47,7 +48,7 @@ _NEAR = 0.005
 
 def parse_rows(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
     """Columns from rows as JSON objects, each with its place for messages. Raises ValueError."""
-    numbers: dict[str, list[float]] = {name: [] for name in (*_NEEDED, *_PART_COLUMNS)}
+    numbers = {name: array("d") for name in (*_NEEDED, *_PART_COLUMNS)}
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     explained = True
     for place, row in objects:
@@ -62,7 +63,7 @@ def parse_rows(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
         for name in _TEXTS:
             texts[name].append(str(row.get(name) or ""))
     columns = {
-        name: np.array(column, dtype=np.float64)
+        name: np.frombuffer(column, dtype=np.float64)
         for name, column in numbers.items()
         if explained or name not in _PART_COLUMNS
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import itertools
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from dynamo._core import values
 from dynamo.replay.diff import figures
@@ -56,17 +58,19 @@ def side(name: str, run: object) -> Side:
 
 def read(name: str, path: str | os.PathLike[str]) -> Side:
     """A run from a JSON report or from a JSONL file of rows, either of which may be compressed with gzip."""
-    text = _text(path)
-    try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        whole = None
-    if isinstance(whole, dict) and _REPORT_KEY in whole:
+    with _opened(path) as file:
+        first = file.readline()
+        row = _object(first)
+        if row is not None and _ROW_KEY in row:
+            found = Side(name)
+            found.add_rows(figures.parse_rows(_rows(path, itertools.chain([first], file))))
+            return found
+        whole = _object(first + file.read())
+    if whole is not None and _REPORT_KEY in whole:
         return _of_report(name, whole)
-    rows = figures.parse_rows(_objects(path, text))
-    found = Side(name)
-    found.add_rows(rows)
-    return found
+    if not first:
+        raise ValueError(f"{os.fspath(path)}: got an empty file, want a JSON report, or rows as JSONL")
+    raise _no_row(path, 1)
 
 
 def _of_report(name: str, report: Mapping[str, Any]) -> Side:
@@ -82,11 +86,15 @@ def _of_report(name: str, report: Mapping[str, Any]) -> Side:
     return Side(name, numbers, splits if all(splits.values()) else {})
 
 
-def _text(path: str | os.PathLike[str]) -> str:
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """The text of a file. What goes wrong when it is read becomes a ValueError."""
     shown = os.fspath(path)
     try:
-        data = Path(path).read_bytes()
-        return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode()
+        with Path(path).open("rb") as file:
+            compressed = file.read(len(_GZIP)) == _GZIP
+        with gzip.open(path, "rt", encoding="utf-8") if compressed else Path(path).open(encoding="utf-8") as text:
+            yield text
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{shown}: cannot be decompressed: {error}") from None
     except UnicodeDecodeError:
@@ -95,17 +103,24 @@ def _text(path: str | os.PathLike[str]) -> str:
         raise ValueError(f"{shown}: cannot be read: {error.strerror}") from None
 
 
-def _objects(path: str | os.PathLike[str], text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _rows(path: str | os.PathLike[str], lines: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rows of a file, each with its place for messages."""
-    number = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        place = f"{os.fspath(path)}: line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict) or _ROW_KEY not in row:
-            raise ValueError(f"{place} is no row of a run, want a JSON report, or the file of --report-jsonl")
-        yield place, row
-    if not number:
-        raise ValueError(f"{os.fspath(path)}: got an empty file, want a JSON report, or rows as JSONL")
+    for number, line in enumerate(lines, 1):
+        row = _object(line)
+        if row is None or _ROW_KEY not in row:
+            raise _no_row(path, number)
+        yield f"{os.fspath(path)}: line {number}", row
+
+
+def _no_row(path: str | os.PathLike[str], number: int) -> ValueError:
+    place = f"{os.fspath(path)}: line {number}"
+    return ValueError(f"{place} is no row of a run, want a JSON report, or the file of --report-jsonl")
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    """The JSON object in a text, None if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

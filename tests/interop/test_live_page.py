@@ -1,4 +1,4 @@
-"""The live blocks of README's tour, pasted into a shell: as written, but for ports and the place of the frontend."""
+"""The blocks of docs/live.md with a frontend, pasted into a shell: only ports and the frontend's place differ."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from servers import free_port
 
 PROJECT = Path(__file__).parents[2]
-TOUR = (PROJECT / "README.md").read_text().partition("## A tour in five minutes\n")[2].partition("\n## ")[0]
-BLOCKS = [block for block in re.findall(r"^```\w*\n(.*?)^```$", TOUR, re.M | re.S) if "-m dynamo.mocker" in block]
+PAGE = (PROJECT / "docs" / "live.md").read_text()
+BLOCKS = [block for block in re.findall(r"^```\w*\n(.*?)^```$", PAGE, re.M | re.S) if "dynamo.frontend" in block]
 # What makes an environment for the frontend; here there is one already.
 INSTALL = re.compile(r"^(python3 -m venv build/frontend|build/frontend/bin/pip install .*)\n", re.M)
 PATIENCE_S = 240  # for what never comes

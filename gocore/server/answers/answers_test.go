@@ -1,0 +1,156 @@
+package answers
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/server/tokens"
+)
+
+func decide(t *testing.T, s Source, q Question) Answer {
+	t.Helper()
+	s.Tokenizer = tokens.Bytes{}
+	a, err := s.Decide(context.Background(), &q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := s.AtMost(&q); len(a.Tokens) > most {
+		t.Fatalf("got %d tokens, at most %d were expected", len(a.Tokens), most)
+	}
+	if len(a.Tokens) != len(a.Ends) || a.Visible > len(a.Text) || len(a.Tokens) > 0 && int(a.Ends[len(a.Ends)-1]) != len(a.Text) {
+		t.Fatalf("got %+v", a)
+	}
+	return a
+}
+
+// TestLengths: an answer has as many tokens as the client asks for; without a number it ends by itself.
+func TestLengths(t *testing.T) {
+	random := Source{Standard: 16}
+	for _, c := range []struct {
+		name   string
+		source Source
+		q      Question
+		tokens int
+		finish string
+	}{
+		{"asked for", random, Question{Most: 5, Limited: true}, 5, "length"},
+		{"by itself", random, Question{Most: 100}, 16, "stop"},
+		{"little room", random, Question{Most: 7}, 7, "stop"},
+		{"at least", random, Question{Most: 100, Fewest: 30}, 30, "stop"},
+		{"without an end", random, Question{Most: 100, IgnoreEnd: true}, 16, "length"},
+		{"echo", Source{Mode: Echo}, Question{Said: "hello", Most: 100, Limited: true}, 5, "stop"},
+		{"a part of it", Source{Mode: Echo}, Question{Said: "hello", Most: 3, Limited: true}, 3, "length"},
+		{"all of it", Source{Mode: Echo}, Question{Said: "hello", Most: 5, Limited: true}, 5, "stop"},
+		{"again and again", Source{Mode: Echo}, Question{Said: "hello", Most: 12, Limited: true, IgnoreEnd: true}, 12, "length"},
+		{"at least, again", Source{Mode: Echo}, Question{Said: "hello", Most: 12, Limited: true, Fewest: 8}, 8, "stop"},
+		{"nothing to echo", Source{Mode: Echo, Standard: 4}, Question{Most: 12}, 4, "stop"},
+	} {
+		if a := decide(t, c.source, c.q); len(a.Tokens) != c.tokens || a.Finish != c.finish {
+			t.Errorf("%s: got %d tokens, %s, want %d, %s", c.name, len(a.Tokens), a.Finish, c.tokens, c.finish)
+		}
+	}
+}
+
+func TestStops(t *testing.T) {
+	const said = "one two three two"
+	for _, c := range []struct {
+		name    string
+		q       Question
+		visible string
+		tokens  int
+		reason  any
+	}{
+		{"none", Question{}, said, 17, nil},
+		{"not there", Question{Stop: []string{"four"}}, said, 17, nil},
+		{"one", Question{Stop: []string{"two"}}, "one ", 7, "two"},
+		{"the first of several", Question{Stop: []string{"three", "two"}}, "one ", 7, "two"},
+		{"complete first", Question{Stop: []string{"e two three", "two"}}, "one ", 7, "two"},
+		{"at the same token", Question{Stop: []string{"two", "one two"}}, "", 7, "one two"},
+		{"at the end", Question{Stop: []string{"e two"}}, "on", 7, "e two"},
+		{"too early", Question{Stop: []string{"two"}, Fewest: 8}, "one two three ", 17, "two"},
+		{"just late enough", Question{Stop: []string{"two"}, Fewest: 7}, "one ", 7, "two"},
+		{"token", Question{StopTokens: []uint32{'t'}}, "one ", 5, uint32('t')},
+		{"token, too early", Question{StopTokens: []uint32{'t'}, Fewest: 6}, "one two ", 9, uint32('t')},
+		{"first token", Question{StopTokens: []uint32{'o'}}, "", 1, uint32('o')},
+		{"token before text", Question{StopTokens: []uint32{'n'}, Stop: []string{"two"}}, "o", 2, uint32('n')},
+	} {
+		c.q.Said, c.q.Most, c.q.Limited = said, 100, true
+		a := decide(t, Source{Mode: Echo}, c.q)
+		if a.Text[:a.Visible] != c.visible || len(a.Tokens) != c.tokens || a.StopReason != c.reason || a.Finish != "stop" {
+			t.Errorf("%s: got %q, %d tokens, %v, %s", c.name, a.Text[:a.Visible], len(a.Tokens), a.StopReason, a.Finish)
+		}
+	}
+}
+
+// TestSeeds: equal questions get equal answers; another seed, prompt or choice gets another one.
+func TestSeeds(t *testing.T) {
+	q := Question{Prompt: []uint32{1, 2, 3}, Most: 50, Limited: true}
+	first := decide(t, Source{Seed: 1}, q).Text
+	if again := decide(t, Source{Seed: 1}, q).Text; again != first {
+		t.Errorf("got %q and %q", first, again)
+	}
+	seed, prompt, choice := q, q, q
+	seed.Seed, prompt.Prompt, choice.Choice = 5, []uint32{1, 2, 4}, 1
+	for name, other := range map[string]string{
+		"source": decide(t, Source{Seed: 2}, q).Text, "request": decide(t, Source{Seed: 1}, seed).Text,
+		"prompt": decide(t, Source{Seed: 1}, prompt).Text, "choice": decide(t, Source{Seed: 1}, choice).Text,
+	} {
+		if other == first {
+			t.Errorf("another %s gives the same answer", name)
+		}
+	}
+}
+
+func TestThought(t *testing.T) {
+	s := Source{Mode: Echo, Thinking: 0.5}
+	a := decide(t, s, Question{Said: "0123456789", Most: 10, Limited: true, Reasoning: true})
+	begins, ends, speech := a.Reasoning()
+	if a.Thought != 5 || a.Text[begins:ends] != "123" || a.Text[speech:] != "56789" {
+		t.Errorf("got %d, %q, %q", a.Thought, a.Text[begins:ends], a.Text[speech:])
+	}
+	stopped := decide(t, s, Question{Said: "01234x6x89", Most: 10, Limited: true, Reasoning: true, Stop: []string{"1", "x"}})
+	if stopped.Text[:stopped.Visible] != "01234" || stopped.StopReason != "x" {
+		t.Errorf("got %q: a stop sequence in the reasoning counts", stopped.Text[:stopped.Visible])
+	}
+	for length, want := range map[int]int{0: 0, 1: 0, 2: 2, 3: 2, 4: 2, 10: 5} {
+		if got := thought(length, 0.5); got != want {
+			t.Errorf("%d tokens: got %d, want %d", length, got, want)
+		}
+	}
+}
+
+// TestRecording compares the look-up with a search through all prompts.
+func TestRecording(t *testing.T) {
+	var rows []string
+	prompts := []string{"", "a", "ab", "abc", "abx", "b", "ba", "bab", "é", "éa", "zz"}
+	for _, p := range prompts[1:] {
+		rows = append(rows, `{"prompt": "`+p+`", "response": "to `+p+`", "more": 1}`, "")
+	}
+	r, err := ReadRecording(strings.NewReader(strings.Join(rows, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{"", "a", "aa", "abcd", "abxy", "aby", "bb", "babab", "c", "éab", "z", "zzz"} {
+		want := ""
+		for _, p := range prompts[1:] {
+			if strings.HasPrefix(said, p) && len(p) >= len(want) {
+				want = p
+			}
+		}
+		got, found := r.find(said)
+		if found != (want != "") || found && got != "to "+want {
+			t.Errorf("%q: got %q, want the answer to %q", said, got, want)
+		}
+	}
+	if !slices.IsSorted(r.prompts) {
+		t.Errorf("got %q", r.prompts)
+	}
+	for _, bad := range []string{"", "{", `{"prompt": "x"}`, `{"response": "x"}`, `{"prompt": "x", "response": ""}`, `{"prompt": 1, "response": "x"}`,
+		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`} {
+		if _, err := ReadRecording(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}

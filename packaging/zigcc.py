@@ -1,0 +1,19 @@
+"""A C compiler for wheels: that of the package ziglang, without run paths of this machine.
+
+    CC="python packaging/zigcc.py -target x86_64-linux-gnu.2.28"
+
+The Python of this machine asks for a run path to its own library, which is nowhere else.
+"""
+
+import os
+import sys
+
+
+def main(arguments: list[str]) -> None:
+    """Becomes the compiler."""
+    kept = [argument for argument in arguments if not argument.startswith(("-Wl,-rpath", "-L/"))]
+    os.execv(sys.executable, [sys.executable, "-m", "ziglang", "cc", *kept])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
