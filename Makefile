@@ -42,7 +42,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -148,6 +148,15 @@ bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on
 planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
 	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }
 	$(BIN)/python benchmarks/planner_agreement.py $(PLANNER)
+
+# REFERENCE=PYTHON as above.
+bench-serve: build ## Put load on the OpenAI-compatible server: requests per core, memory of streams, lateness of tokens
+	go build -o build/serve-client ./benchmarks/serve
+	$(BIN)/python benchmarks/serve.py --client build/serve-client $(if $(REFERENCE),--reference $(REFERENCE))
+
+soak-serve: build ## Put load on the OpenAI-compatible server for ten minutes (SECONDS=N); its memory must not grow
+	go build -o build/serve-client ./benchmarks/serve
+	$(BIN)/python benchmarks/serve.py --client build/serve-client --soak $(or $(SECONDS),600)
 
 bench-live: build ## Put load on 64 live workers in one process
 	go build -o build/live-client ./benchmarks/live

@@ -502,9 +502,13 @@ def test_what_takes_time_to_load_is_not_imported(folder: Path) -> None:
 def test_the_process_ends_as_python_ends(folder: Path) -> None:
     """It does not take the interpreter apart, but whatever waits for its end hears of it."""
     module = "import runpy; runpy.run_module('dynamo.replay', run_name='__main__', alter_sys=True)"
+    after_main = (
+        "import threading; main = threading.main_thread();"
+        "threading.Thread(target=lambda: (main.join(), print('a thread'))).start()"
+    )
     for code, said in (
         (f"import atexit; atexit.register(print, 'at exit'); {module}", "at exit\n"),
-        (f"import threading; threading.Timer(0.2, print, ['a thread']).start(); {module}", "a thread\n"),
+        (f"{after_main}; {module}", "a thread\n"),
     ):
         run = [sys.executable, "-c", code, *TINY]
         done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
@@ -514,3 +518,12 @@ def test_the_process_ends_as_python_ends(folder: Path) -> None:
     done = subprocess.run(profiled, cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "function calls" in done.stdout
+
+
+def test_garbage_is_collected_once_everything_is_imported(folder: Path) -> None:
+    look = "import atexit, gc; atexit.register(lambda: print('collects', gc.isenabled(), gc.get_freeze_count() > 0))"
+    Path("sitecustomize.py").write_text(look, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(command(*TINY), cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("collects True True\n")

@@ -23,6 +23,7 @@ PAGES = (
     "runs.md",
     "report.md",
     "planner.md",
+    "faults.md",
     "timeline.md",
     "faults.md",
     "decisions/0004-reference-quirks.md",

@@ -395,3 +395,27 @@ def test_a_run_that_fails_leaves_no_timeline(cli: Cli) -> None:
     done = cli("--input-tokens", "100", "--output-tokens", "5", "--request-count", "3", "--timeline", "/dev/full")
     assert done.returncode == 1
     assert "timeline: cannot write /dev/full" in done.stderr
+
+
+def test_workers_that_come_and_go() -> None:
+    """A planner's workers have tracks from the moment they serve, and the cluster counts them."""
+    report = run_trace_replay(
+        TRACE,
+        num_workers=1,
+        extra_engine_args={"startup_time": 5},
+        autoscaler={"policy": "hpa", "target": 5, "max": 4},
+        timeline="t.pftrace",
+        timeseries_step="1s",
+    )
+    events = events_of(Path("t.pftrace"))
+    counts = [event.value for event in events if event.track == "cluster/agg workers"]
+    assert counts == [event["to"] for event in report["scaling_events"]]
+    slices = slices_of(events)
+    assert {s.track.split("/")[0] for s in slices} == {f"worker {worker}" for worker in range(max(counts))}
+    assert len([s for s in slices if s.name.startswith("request")]) == 400
+    series = report.timeseries
+    late = np.array(series["worker"]) == 1
+    busy = series["busy"][late]
+    started = min(event["at_ms"] for event in report["scaling_events"]) / 1000 + 5
+    assert (busy[: int(started)] == 0).all()
+    assert busy.max() > 0.9

@@ -185,7 +185,7 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
-// ParsePlanned is Parse for an engine of a run in which a planner starts workers.
+// ParsePlanned is Parse for an engine of a run in which workers start: for a planner, or after faults.
 func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
 
 // shell says where an engine will run.

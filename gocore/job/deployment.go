@@ -78,7 +78,7 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 		text = o.Text(name)
 	}
 	parse := engineargs.Parse
-	if isPlanned(o) {
+	if isPlanned(o) || o.Given("faults") {
 		parse = engineargs.ParsePlanned
 	}
 	args, warnings, err := parse(text)

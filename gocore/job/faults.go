@@ -26,11 +26,11 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if err != nil {
 		return nil, fmt.Errorf("faults: %w", err)
 	}
-	script = atRate(script, o.Float("fault_rate"))
 	if len(script) == 0 && !o.Given("client_timeout_ms") && !o.Given("hedge_after_ms") {
 		return nil, nil
 	}
-	for _, name := range []string{"attribution", "timeline", "timeseries", "router_log", "router_decisions"} {
+	script = atRate(script, o.Float("fault_rate")) // at rate 0 the report has what it has at others
+	for _, name := range []string{"attribution", "timeline", "timeseries", "timeseries_step", "html", "router_log", "router_decisions"} {
 		if !o.AtDefault(name) {
 			return nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "it left out in a run with faults, client time-outs or hedging, where a request may be on several workers"}
 		}
@@ -64,8 +64,11 @@ func orNever(o *strictjson.Object, name string) float64 {
 // unusedFaultOptions warns of options about faults that change nothing.
 func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
 	if s.faults == nil {
-		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms", "fault_rate"} {
+		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms"} {
 			warn(name, "without faults and client_timeout_ms")
+		}
+		if !o.Given("faults") {
+			warn("fault_rate", "without faults")
 		}
 		return
 	}
@@ -82,7 +85,7 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 	if o.Int("client_retries") == 0 {
 		warn("client_backoff_ms", "without client_retries")
 	}
-	if !has(func(f *faults.Fault) bool { return f.MTBFMs > 0 }) {
+	if o.Float("fault_rate") != 0 && !has(func(f *faults.Fault) bool { return f.MTBFMs > 0 }) {
 		warn("fault_rate", "without a fault with mtbf_s")
 	}
 	if mode := s.routing.mode; !mode.Configured {

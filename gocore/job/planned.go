@@ -57,10 +57,8 @@ func (s *scaling) warnings() []string {
 func (s *scaling) planner(m *Monitor, twoPools bool) planner.Planner {
 	var p planner.Planner
 	switch {
-	case s.asks:
-		p = askedPlanner{m.Ask, `{"planner":"initial_tick_ms"}`}
-	case s.stock != nil:
-		p = askedPlanner{m.Ask, s.stock.first}
+	case s.asks || s.stock != nil:
+		p = askedPlanner{m.Ask}
 	case s.autoscaler != nil:
 		p = s.autoscaler
 	default:
@@ -86,8 +84,7 @@ var errPlanner = errors.New("the planner failed")
 
 // askedPlanner is a planner that the caller answers for.
 type askedPlanner struct {
-	ask   func(question string) (answer string, err error)
-	first string // the question for the first tick
+	ask func(question string) (answer string, err error)
 }
 
 // Wants implements [planner.Planner].
@@ -95,7 +92,7 @@ func (askedPlanner) Wants() planner.Wants { return planner.Wants{Passes: true} }
 
 // InitialTickMs implements [planner.Planner].
 func (p askedPlanner) InitialTickMs() (float64, error) {
-	o, err := p.question(p.first, strictjson.Field{Name: "initial_tick_ms", Type: anyTime})
+	o, err := p.question(`{"planner":"initial_tick_ms"}`, strictjson.Field{Name: "initial_tick_ms", Type: anyTime})
 	if err != nil {
 		return 0, err
 	}

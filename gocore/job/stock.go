@@ -13,18 +13,17 @@ import (
 )
 
 // stockPlanner is ai-dynamo's planner, which the caller of a run drives. It answers the questions that planners of the caller
-// answer (see [askedPlanner]), and one before them:
+// answer (see [askedPlanner]), and two before them:
 //
-//	{"planner": "configure", "config": X}  the answer: {"mode": "agg", "target": "throughput", "version": "1.3.1"}
+//	{"planner": "configure", "config": X}              the answer: {"mode": "agg", "target": "throughput", "version": "1.3.1"}
+//	{"planner": "start", "pools": {}, "passes": null}  the answer: {}
 //
-// X is the text of planner_config. The question for the first tick then says what the planner has to know of the engines.
+// X is the text of planner_config. Pools are what the planner has to know of the engines, see stockPool; passes are those of
+// benchmark, if there are any.
 type stockPlanner struct {
-	config string // a path or JSON text
-	steps  int    // per axis of the benchmark
-
-	// What is known once the planner is open.
-	first    string // the question for the first tick
-	warnings []string
+	config   string   // a path or JSON text
+	steps    int      // per axis of the benchmark
+	warnings []string // once the planner is open
 }
 
 // parseStock returns nil without planner_config.
@@ -94,12 +93,14 @@ func (s *stockPlanner) open(m *Monitor, d deployment, predictions *sdk) error {
 			return err
 		}
 	}
-	first, err := json.Marshal(struct {
+	if question, err = json.Marshal(struct {
 		Planner string                 `json:"planner"`
 		Pools   map[string]stockPool   `json:"pools"`
 		Passes  map[string][]stockPass `json:"passes"`
-	}{"initial_tick_ms", pools, passes})
-	s.first = string(first)
+	}{"start", pools, passes}); err != nil {
+		return err
+	}
+	_, err = asked(m.Ask, string(question))
 	return err
 }
 

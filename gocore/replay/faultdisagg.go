@@ -37,8 +37,16 @@ func (d *disagg) endure() {
 		kind := []faults.Pool{faults.Prefill, faults.Decode}[k]
 		d.faults.sites = append(d.faults.sites, newSite(p, kind, p.crew.(stageCrew)))
 	}
-	d.steps = slices.Insert(d.steps, strikeStep, d.faults.strike)
+	d.steps = slices.Insert(d.steps, strikeStep, d.strike)
 	d.faults.prepare()
+}
+
+// strike has faults happen once everything has ended that ends now.
+func (d *disagg) strike() (changed bool, err error) {
+	if _, more := d.endsNow(); more {
+		return false, nil
+	}
+	return d.faults.strike()
 }
 
 // send implements [faultLoop].
@@ -81,16 +89,6 @@ func (d *disagg) struck(s *site, i int, id engine.RequestID) bool {
 		return h.prefill == int32(i)
 	}
 	return false
-}
-
-// sites of workers.
-
-// site is the number of the pool.
-func (c stageCrew) site() int {
-	if c.role == engine.Decode {
-		return decodeSite
-	}
-	return prefillSite
 }
 
 // at implements [station].

@@ -220,6 +220,7 @@ func (f *faultRun) withhold(pool, i int, pass *engine.Pass) bool {
 func clonePass(p *engine.Pass) *engine.Pass {
 	kept := *p
 	kept.Admitted, kept.Started, kept.Bursts = slices.Clone(p.Admitted), slices.Clone(p.Started), slices.Clone(p.Bursts)
+	kept.Singles = slices.Clone(p.Singles)
 	kept.Finished, kept.Held, kept.Rejected = slices.Clone(p.Finished), slices.Clone(p.Held), slices.Clone(p.Rejected)
 	kept.Signals = slices.Clone(p.Signals)
 	kept.KVEvents = cloneEvents(p.KVEvents)
@@ -322,7 +323,7 @@ func (f *faultRun) breakOff(s *site, i int, cause string) {
 func (f *faultRun) seen(id engine.RequestID, generated map[engine.RequestID]int, passes []*engine.Pass) int {
 	a := &f.attempts[id]
 	for _, pass := range passes {
-		for _, s := range pass.Started {
+		for _, s := range joinedOrSingle(pass) {
 			if s.ID == id {
 				return int(a.base) + s.Index
 			}

@@ -74,7 +74,8 @@ func (c *Collector) Interrupt(id engine.RequestID, tokens int) {
 func (c *Collector) Again(id engine.RequestID) {
 	delete(c.earlier, id)
 	r := c.record(id)
-	r.state, r.tokens, r.secondTokenMs = noRun, 0, math.NaN()
+	r.state, r.tokens = noRun, 0
+	r.firstTokenMs, r.secondTokenMs, r.lastMs = math.NaN(), math.NaN(), math.NaN()
 }
 
 // Lost lists the requests that failed for a fault or a time-out, and why, in the order in which they did.

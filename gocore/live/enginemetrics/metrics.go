@@ -3,6 +3,7 @@
 package enginemetrics
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -74,8 +75,21 @@ func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics
 		Name: "dynosim_token_delay_seconds", Help: "From the simulated time of a token to the moment it has been sent.",
 		Buckets: []float64{.0001, .0002, .0003, .0005, .0007, .001, .0015, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1},
 	})
-	r.MustRegister(m.delay)
+	m.delay = registered(r, m.delay)
 	return m
+}
+
+// registered returns a histogram that all engines of a process share, whatever their type: the one that is registered already, if any.
+func registered(r prometheus.Registerer, h prometheus.Histogram) prometheus.Histogram {
+	var already prometheus.AlreadyRegisteredError
+	switch err := r.Register(h); {
+	case err == nil:
+		return h
+	case errors.As(err, &already):
+		return already.ExistingCollector.(prometheus.Histogram)
+	default:
+		panic(err)
+	}
 }
 
 // values are the labels of one rank.

@@ -81,6 +81,21 @@ func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
 	return a, nil
 }
 
+// AtMost is the largest number of tokens that the answer to a question can have.
+func (s *Source) AtMost(q *Question) int {
+	if q.Limited {
+		return q.Most
+	}
+	longest := max(s.Standard, q.Fewest)
+	switch s.Mode {
+	case Echo:
+		longest = max(longest, len(q.Said))
+	case Recorded:
+		longest = max(longest, s.Recorded.longest)
+	}
+	return min(q.Most, longest)
+}
+
 // speak returns the text of an answer before stop conditions. whole tells that the model has said all that it wanted to.
 func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, whole bool, err error) {
 	text, found := "", false

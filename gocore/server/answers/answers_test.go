@@ -16,6 +16,9 @@ func decide(t *testing.T, s Source, q Question) Answer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if most := s.AtMost(&q); len(a.Tokens) > most {
+		t.Fatalf("got %d tokens, at most %d were expected", len(a.Tokens), most)
+	}
 	if len(a.Tokens) != len(a.Ends) || a.Visible > len(a.Text) || len(a.Tokens) > 0 && int(a.Ends[len(a.Ends)-1]) != len(a.Text) {
 		t.Fatalf("got %+v", a)
 	}

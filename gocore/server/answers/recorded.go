@@ -14,6 +14,7 @@ import (
 type Recording struct {
 	prompts []string // sorted
 	answers map[string]string
+	longest int // answer, in bytes
 }
 
 // maxLine is the longest line of a recording, in bytes.
@@ -46,6 +47,7 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 			return nil, fmt.Errorf("line %d: prompt: %.40q has an answer in an earlier line", n, *row.Prompt)
 		}
 		r.answers[*row.Prompt] = *row.Response
+		r.longest = max(r.longest, len(*row.Response))
 		r.prompts = append(r.prompts, *row.Prompt)
 	}
 	if err := lines.Err(); err != nil {

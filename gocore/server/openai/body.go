@@ -48,6 +48,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	size := r.ContentLength
 	switch {
 	case size > s.config.MaxBody:
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // the body is not awaited
 		return nil, s.tooLarge()
 	case size < 0:
 		size = s.config.MaxBody
@@ -55,7 +57,6 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	deadline := time.Now().Add(s.config.BodyTimeout)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(deadline)
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	if size > smallBody {
 		ctx, cancel := context.WithDeadline(r.Context(), deadline)
 		defer cancel()
@@ -74,6 +75,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, badRequest("", "the body cannot be read: %s", err)
 	}
+	_ = control.SetReadDeadline(time.Time{}) // an answer may take longer; after an error, the rest of the body may not
 	return text, nil
 }
 

@@ -32,6 +32,32 @@ type generation struct {
 	most     *int // tokens that the client asks for, nil for no number
 
 	answering bool // there is a token
+	held      int64
+}
+
+// maxTokens bounds the tokens of all answers of a process, which are decided when their requests arrive and take about 12 bytes each.
+// maxAnswers bounds the answers to one request.
+const (
+	maxTokens  = 32 << 20
+	maxAnswers = 1024
+)
+
+// hold counts tokens until release. If there are too many it returns an error.
+func (g *generation) hold(n int64) error {
+	if g.held > 0 && g.held+n > maxTokens/4 { // one request is not to take the room of all others
+		return badRequest("n", "want at most %d tokens in all answers to one request, and these have more", maxTokens/4)
+	}
+	if !g.server.tokens.TryAcquire(n) {
+		return unavailable("the answers of this process have as many tokens as it can hold")
+	}
+	g.held += n
+	return nil
+}
+
+// release gives back all but kept of the tokens that the generation holds.
+func (g *generation) release(kept int64) {
+	g.server.tokens.Release(g.held - kept)
+	g.held = kept
 }
 
 // choice is one answer.
@@ -63,12 +89,16 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 		injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
+	if n := len(questions) * r.choices(); n > maxAnswers {
+		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(), len(questions), maxAnswers)
+	}
 	for i := range questions {
 		q := &questions[i]
 		g.prompt += len(q.tokens)
 		for range r.choices() {
 			c, err := g.newChoice(ctx, r, q, most, chat)
 			if err != nil {
+				g.release(0)
 				return nil, err
 			}
 			g.choices = append(g.choices, c)
@@ -89,9 +119,14 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, mo
 		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: most != nil, Fewest: r.MinTokens, Stop: r.Stop,
 		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: chat,
 	}
+	before := g.held
+	if err := g.hold(int64(m.Answers.AtMost(&ask)) + blockTokens(len(q.tokens), m.Args.BlockSize)); err != nil {
+		return nil, err
+	}
 	if c.answer, err = m.Answers.Decide(ctx, &ask); err != nil {
 		return nil, err
 	}
+	g.release(before + int64(len(c.answer.Tokens)) + blockTokens(len(q.tokens), m.Args.BlockSize))
 	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
 	c.call = deployment.NewCall(cluster.Request{
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
@@ -99,6 +134,9 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, mo
 	}, g.wake)
 	return c, nil
 }
+
+// blockTokens is the number of tokens of an answer that take as much memory as the blocks of a prompt.
+func blockTokens(prompt, blockSize int) int64 { return int64(prompt / blockSize * 4) }
 
 // room is the largest number of tokens that an answer may have. most is what the client asks for, nil for nothing.
 func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
@@ -150,6 +188,7 @@ func (g *generation) abandon(choices []*choice) {
 
 // answer serves the request of which the generation was made, streamed or not.
 func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
+	defer g.release(0)
 	if err := g.submit(); err != nil {
 		return err
 	}

@@ -54,12 +54,13 @@ type Server struct {
 	draining atomic.Bool
 	inFlight atomic.Int64
 	bodies   *semaphore.Weighted
+	tokens   *semaphore.Weighted // of answers
 }
 
 // New returns a server whose models run.
 func New(c Config) *Server {
 	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody)}
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens)}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -149,6 +150,9 @@ func (s *Server) open(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)
+		if r.ContentLength != 0 { // the rest of a body that nothing reads is awaited too, before the answer
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		}
 		id := r.Header.Get(requestID)
 		if id == "" || len(id) > 256 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
 			id = newID("req-", "")

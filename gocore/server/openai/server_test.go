@@ -703,6 +703,65 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
+// TestTooManyTokens: requests that ask for more than memory holds are turned away, and give back what they held.
+func TestTooManyTokens(t *testing.T) {
+	s, url := start(t, `{"block_size":64,"num_gpu_blocks":1000000,"speedup_ratio":1000}`, func(c *Config) { c.Models[0].MaxLength = 40 << 20 })
+	for body, status := range map[string]int{
+		`{"prompt":"x","max_tokens":10000000,"n":128}`: 400, `{"prompt":"x","n":128,"max_tokens":2000000,"stream":true}`: 400, // never fit
+		`{"prompt":"x","max_tokens":34000000}`: 503,
+	} {
+		if got := post(t, url+"/v1/completions", body); got.status != status || (got.header.Get("Retry-After") != "") != (status == 503) {
+			t.Errorf("%s: got %d %.200s", body, got.status, got.text)
+		}
+	}
+	many := `{"prompt":[` + strings.Repeat(`"x",`, 999) + `"x"],"n":2,"max_tokens":1}`
+	if got := post(t, url+"/v1/completions", many); got.status != 400 || !strings.Contains(got.text, "at most 1024") {
+		t.Errorf("got %d %.200s", got.status, got.text)
+	}
+	if got := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":50}`); got.status != 200 {
+		t.Errorf("got %d", got.status)
+	}
+	eventually(t, "nothing is held", func() bool {
+		free := s.tokens.TryAcquire(maxTokens)
+		if free {
+			s.tokens.Release(maxTokens)
+		}
+		return free
+	})
+}
+
+// FuzzRequests sends any body to any endpoint: there is always an answer, and never an internal error.
+func FuzzRequests(f *testing.F) {
+	for i, body := range []string{
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"max_tokens":2,"stop":["x"],"n":2}`, `{"prompt":[[1,2],[3]],"max_tokens":1,"echo":true}`,
+		`{"input":[{"type":"message","role":"user","content":"x"}],"max_output_tokens":2}`, `{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}`,
+		`{"tokens":[1,300]}`, `{"messages":null,"tools":[{}],"tool_choice":"none","chat_template_kwargs":{"a":1}}`, `[]`, "\xff",
+	} {
+		f.Add(uint8(i), body)
+	}
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize", "/detokenize", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"}
+	registry := prometheus.NewRegistry()
+	args, _, err := engineargs.ParseLive(fast)
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := &Model{Name: "m", Args: args, MaxLength: 1000, Tokenizer: tokens.Bytes{}}
+	m.Answers = answers.Source{Tokenizer: m.Tokenizer, Standard: 4}
+	m.Deployment = deployment.Start(cluster.New(cluster.Config{
+		Pools: []cluster.Pool{{Args: args, Workers: 1, Setup: func(int) engine.Setup { return engine.Setup{} }}},
+	}), slog.New(slog.DiscardHandler), func(err error) { f.Error(err) })
+	f.Cleanup(m.Deployment.Close)
+	s := New(Config{Models: []*Model{m}, MaxBody: 1 << 20, Log: slog.New(slog.DiscardHandler), Registry: registry})
+	f.Fuzz(func(t *testing.T, place uint8, body string) {
+		recorder := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, paths[int(place)%len(paths)], strings.NewReader(body))
+		s.ServeHTTP(recorder, r)
+		if code := recorder.Code; code != 200 && (code < 400 || code >= 500) && code != 503 {
+			t.Errorf("%s %q: got %d %s", r.URL.Path, body, code, recorder.Body)
+		}
+	})
+}
+
 // TestPanic: a request that breaks something gets an error, and the server goes on.
 func TestPanic(t *testing.T) {
 	s, _ := start(t, fast, nil)

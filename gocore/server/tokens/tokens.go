@@ -5,6 +5,8 @@ package tokens
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -72,16 +74,15 @@ func (s Spoken) Cut(n int) Spoken {
 
 // Repeat is the same again and again, n tokens in all. There must be tokens.
 func (s Spoken) Repeat(n int) Spoken {
-	all := s
-	for len(all.Tokens) < n {
-		shift := int32(len(all.Text))
-		all.Tokens = append(all.Tokens[:len(all.Tokens):len(all.Tokens)], s.Tokens...)
-		all.Text += s.Text
-		ends := all.Ends[:len(all.Ends):len(all.Ends)]
-		for _, end := range s.Ends {
-			ends = append(ends, shift+end)
-		}
-		all.Ends = ends
+	times := (n + len(s.Tokens) - 1) / len(s.Tokens)
+	if times <= 1 {
+		return s.Cut(n)
+	}
+	all := Spoken{
+		Tokens: slices.Repeat(s.Tokens, times), Text: strings.Repeat(s.Text, times), Ends: slices.Repeat(s.Ends, times),
+	}
+	for i := range all.Ends {
+		all.Ends[i] += int32(i / len(s.Ends) * len(s.Text))
 	}
 	return all.Cut(n)
 }

@@ -47,14 +47,11 @@ class StockPlanner:
     """Answers the questions that a run has for its planner. Use it as a context manager: its process ends with it."""
 
     def __init__(self, python: str | None) -> None:
-        """Takes the path of an interpreter that has ai-dynamo. The process starts with the first question.
-
-        Raises ValueError if no interpreter is known.
-        """
+        """Takes the path of an interpreter that has ai-dynamo. The process starts with the first question."""
         self.failure: BaseException | None = None
         """Why it could not answer."""
         self._named = "planner_python" if python else VARIABLE
-        self._python = python or os.environ.get(VARIABLE) or _no_interpreter()
+        self._python = python or os.environ.get(VARIABLE)
         self._child: _Child | None = None
         self._closed = False
         self._lock = threading.Lock()  # of the two lines above: a run asks in a thread of its own
@@ -90,8 +87,10 @@ class StockPlanner:
                 told = self._ask("configure", config=asked["config"])
                 self._every_pass = told["target"] == _EVERY_PASS
                 return told
-            case "initial_tick_ms":
+            case "start":
                 return self._ask("start", pools=asked["pools"], passes=asked["passes"])
+            case "initial_tick_ms":
+                return self._ask("first_tick")
             case _:
                 tick = asked["tick"]
                 return self._ask("tick", at=f" at {tick['now_ms']:g} ms", metrics=self._metrics(tick))
@@ -110,7 +109,7 @@ class StockPlanner:
             if self._closed:
                 raise RuntimeError("planner_config: the run is over")
             if self._child is None:
-                self._child = _Child(self._python, self._named)
+                self._child = _Child(self._python or _no_interpreter(), self._named)
         return self._child.ask(verb, at, **about)
 
 

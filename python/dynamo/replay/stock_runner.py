@@ -72,7 +72,7 @@ class Planner:
         }
 
     def start(self, pools: dict[str, dict[str, Any]], passes: dict[str, list[dict[str, Any]]] | None) -> dict[str, Any]:
-        """Makes the planner. The answer is when its first tick is due."""
+        """Makes the planner."""
         types = importlib.import_module("dynamo.planner.core.types")
         adapter = importlib.import_module("dynamo.planner.offline.replay_adapter").ReplayPlannerAdapter
         capabilities = {name: types.EngineCapabilities(**_capabilities(pool)) for name, pool in pools.items()}
@@ -83,6 +83,10 @@ class Planner:
         self._targets = tuple(f"target_{name}" for name in pools)
         if passes is not None:
             self._learn(passes, one_pool="prefill" not in pools)
+        return {}
+
+    def first_tick(self) -> dict[str, Any]:
+        """When the first tick is due."""
         return {"initial_tick_ms": _time(self._adapter.initial_tick_ms())}
 
     def _learn(self, passes: dict[str, list[dict[str, Any]]], one_pool: bool) -> None:

@@ -33,6 +33,8 @@ _OBJECT_KEYS = frozenset(key for key, _ in OBJECTS.values())
 _OWN = {
     "report_json": "a sweep writes reports of its own",
     "rows": "a sweep keeps the figures of runs, not their rows",
+    "timeline_window": "a sweep keeps the figures of runs, not their files",
+    "timeseries_step": "a sweep keeps the figures of runs, not series",
     "worker_type": "topology decides it",
     "planner": "it is an object of a program, which a sweep cannot compare or send to other processes",
 }

@@ -1,0 +1,172 @@
+"""Faults in virtual time, through the Python functions, the command line and sweeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Cli, refused
+
+import dynamo.sweep
+from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay.main import main
+
+RUN: dict[str, Any] = {
+    "input_tokens": 256,
+    "output_tokens": 40,
+    "request_count": 60,
+    "arrival_interval_ms": 20.0,
+    "num_workers": 3,
+}
+OPTIONS = [
+    *("--input-tokens", "256", "--output-tokens", "40", "--request-count", "60", "--arrival-interval-ms", "20"),
+    *("--num-workers", "3"),
+]
+CRASH = {"kind": "crash", "at_ms": 400, "target": "worker:1", "duration_ms": 100}
+
+
+def test_report_and_rows() -> None:
+    report = run_synthetic_trace_replay(**RUN, faults=[CRASH], migration_limit=1)
+    (event,) = report["fault_events"]
+    assert (event["kind"], event["pool"], event["workers"], event["at_ms"], event["until_ms"]) == (
+        "crash",
+        "agg",
+        [1],
+        400.0,
+        500.0,
+    )
+    migrations = report.requests["migrations"]
+    assert event["lost_attempts"] == event["migrated"] == report["migrated_requests"] == sum(migrations) > 3
+    assert (report["failed_requests"], report["availability"]) == (0, 1.0)
+    assert report["recomputed_tokens"] >= 256 * report["migrated_requests"]
+    assert set(report.requests["decode_worker_idx"]) == {0, 1, 2, 3}  # the new worker has a new id
+    assert [a - 1 for a in report.requests["attempts"]] == list(migrations)
+
+    failing = run_synthetic_trace_replay(**RUN, faults=[CRASH])
+    assert failing["failed_requests"] == event["lost_attempts"]
+    assert failing["completed_requests"] == 60 - failing["failed_requests"]
+    assert failing["rejected_requests"] == 0
+    reasons = [reason for reason in failing.requests["failure_reason"] if reason]
+    assert reasons == ["its worker was lost by a crash"] * failing["failed_requests"]
+
+
+def test_without_faults_nothing_changes() -> None:
+    """An empty script is none, and one of which nothing happens only adds to the report."""
+    plain = run_synthetic_trace_replay(**RUN)
+    drawn = {"kind": "crash", "mtbf_s": 0.1, "target": "worker:*"}
+    clock = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
+    ours = clock | {"provenance", "decode_worker_seconds", "gpu_hours"}
+    for faults, same in (({"faults": []}, True), ({"faults": [drawn], "fault_rate": 0.0}, False)):
+        report = run_synthetic_trace_replay(**RUN, **faults)
+        assert {k: v for k, v in report.items() if k in plain and k not in ours} == {
+            k: v for k, v in plain.items() if k not in ours
+        }
+        assert (set(report) == set(plain)) == same
+        assert ("attempts" not in report.requests) == same
+
+
+def test_clients() -> None:
+    report = run_synthetic_trace_replay(**RUN, client_timeout_ms=250.0, client_retries=2, client_backoff_ms=10.0)
+    assert report["client_timeouts"] >= report["retries"] > 0
+    assert report["failed_requests"] + report["completed_requests"] == 60
+    hedged = run_synthetic_trace_replay(
+        **RUN, hedge_after_ms=100.0, faults=[{"kind": "pause", "at_ms": 200, "duration_ms": 2000, "target": "worker:0"}]
+    )
+    assert hedged["hedges"] > 0
+    assert hedged["completed_requests"] == 60
+
+
+def test_equal_seeds() -> None:
+    faults = [{"kind": "crash", "mtbf_s": 0.5, "mttr_s": 0.1, "target": "worker:*"}]
+
+    def events(seed: int) -> Any:
+        return run_synthetic_trace_replay(**RUN, faults=faults, migration_limit=5, seed=seed)["fault_events"]
+
+    assert events(1) == events(1) != events(2)
+
+
+@pytest.mark.parametrize("name", ["faults.jsonl", "faults.yaml"])
+def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    file = tmp_path / name
+    text = "# a comment\n" + (json.dumps(CRASH) if name.endswith("jsonl") else "- " + json.dumps(CRASH))
+    file.write_text(text + "\n")
+    saved = tmp_path / "report.json"
+    command = [*OPTIONS, "--faults", str(file), "--migration-limit", "1", "--report-json", str(saved)]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "t=0.4s crash of [agg] 1; requests:" in out
+    assert "0 failed" in out
+    report = json.loads(saved.read_text())
+    assert report["fault_events"] == run_synthetic_trace_replay(**RUN, faults=file, migration_limit=1)["fault_events"]
+    again = tmp_path / "again.json"
+    assert main(["--from-report", str(saved), "--report-json", str(again)]) == 0
+    assert json.loads(again.read_text())["fault_events"] == report["fault_events"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"kind": "crash", "at_ms": 1, "target": "worker:3"}',
+            'faults: line 1: target: got "worker:3", want worker:0',
+        ),
+        ('\n{"kind": "boom"}', 'faults: line 2: kind: got "boom", want one of crash,'),
+        ('{"kind": "slow", "at_ms": 1, "target": "worker:0"}', "faults: line 1: factor: got nothing"),
+    ],
+)
+def test_bad_scripts(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "faults.jsonl"
+    file.write_text(text)
+    assert message in refused(cli(*OPTIONS, "--faults", str(file)))
+
+
+def test_bad_values(tmp_path: Path) -> None:
+    yaml = tmp_path / "faults.yaml"
+    yaml.write_text("kind: crash\n")
+    for faults, error in (
+        ([1], r"faults\[0\]: got 1, want a dict"),
+        (3, "faults: got 3, want a list of dicts"),
+        (yaml, "want a list of faults"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=error):
+            run_synthetic_trace_replay(**RUN, faults=faults)
+    with pytest.raises(FileNotFoundError, match="faults"):
+        run_synthetic_trace_replay(**RUN, faults=tmp_path / "none.jsonl")
+    with pytest.raises(ValueError, match="attribution: got true, want it left out in a run with faults"):
+        run_synthetic_trace_replay(**RUN, faults=[CRASH], attribution=True)
+
+
+def test_options_without_faults() -> None:
+    with pytest.warns(UserWarning, match="migration_limit 3 has no effect without faults and client_timeout_ms"):
+        run_synthetic_trace_replay(**RUN, migration_limit=3)
+
+
+def test_with_an_autoscaler() -> None:
+    """A lost worker is replaced, after its start-up."""
+    lost = {"kind": "crash", "at_ms": 400, "target": "worker:1"}
+    more = {"extra_engine_args": {"startup_time": 0.3}, "migration_limit": 1}
+    scaled = {"policy": "schedule", "schedule": [[0.1, 3]]}
+    report = run_synthetic_trace_replay(**RUN, **more, faults=[lost], autoscaler=scaled)
+    assert report["fault_events"][0]["until_ms"] == 700.0
+    alone = run_synthetic_trace_replay(**RUN, **more, faults=[lost])
+    assert alone["fault_events"][0]["until_ms"] is None
+
+
+def test_sweep(tmp_path: Path) -> None:
+    spec = {
+        "run": {
+            **RUN,
+            "migration_limit": 0,
+            "faults": [{"kind": "crash", "mtbf_s": 1, "target": "worker:*", "duration_ms": 50}],
+        },
+        "search": {"fault_rate": [0, 4], "num_workers": [2, 4]},
+        "objectives": [{"maximize": "availability"}, {"minimize": "gpu_hours"}],
+    }
+    sweep = dynamo.sweep.run(spec, tmp_path / "sweep")
+    points = sweep.content["points"]
+    assert len(points) == 4
+    calm, faulty = ([p["figures"] for p in points if p["knobs"]["fault_rate"] == rate] for rate in (0, 4))
+    assert all(figures["availability"] == 1 for figures in calm)
+    assert all(figures["failed_requests"] > 0 for figures in faulty)
