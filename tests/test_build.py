@@ -49,7 +49,7 @@ def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: py
 
 @pytest.mark.parametrize("package", ["./bindings", "./bindings/live"])
 def test_the_linker_can_drop_methods(build: dict[str, Any], package: str) -> None:
-    """Templates call methods by name: with them in an extension all methods stay, and it is nearly twice as large."""
+    """Templates call methods by name: with them in an extension all methods stay, and it is a third larger."""
     listed = subprocess.run(
         ["go", "list", "-deps", package],
         cwd=ROOT, env=build["build_environment"](), check=True, capture_output=True, text=True,

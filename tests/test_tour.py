@@ -145,3 +145,17 @@ def test_the_table_of_routing_policies(clone: Path) -> None:
     assert [json.loads(text) for text in re.findall(r"^\| the same, `(\{.*?\})`", TOUR, re.MULTILINE)] == [
         policy["router_config"] for policy in POLICIES[2:4]
     ]
+
+
+def test_the_readme_has_the_figures_of_the_page_of_accuracy() -> None:
+    page = (PROJECT / "docs" / "accuracy.md").read_text()
+    rows = [
+        re.findall(rf"^\| {engine}, comparable \| (.*) \|$", page, re.MULTILINE)[0] for engine in ("vllm", "sglang")
+    ]
+    cells = [row.split(" | ") for row in rows]
+    runs = sum(int(row[0]) for row in cells)
+    medians = [[re.split(r"[ ,]", cell)[0] for cell in row[1:]] for row in cells]
+    assert f"| real GPUs, {runs} runs " in README
+    for name, before, after in (("TTFT", 0, 1), ("TPOT", 2, 3)):
+        assert f"{name} {medians[0][before]} % and {medians[1][before]} %" in README
+        assert f"{name} {medians[0][after]} % and {medians[1][after]} %" in README
