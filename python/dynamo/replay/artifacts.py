@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dynamo.replay import seriesfile
-
 if TYPE_CHECKING:
     from dynamo._core import RunResult
     from dynamo.replay.report import Report
@@ -32,6 +30,8 @@ def write(config: Mapping[str, Any], report: Report, command: str = "") -> None:
     ``command`` is what the user typed, if it was a command.
     """
     if path := config.get("timeseries"):
+        from dynamo.replay import seriesfile
+
         seriesfile.write(report.timeseries, path)
     if path := config.get("html"):
         from dynamo.replay import files, page

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dynamo._shell.options import run_options
-from dynamo.replay import seriesfile
 
+_SERIES_KINDS = (".csv", ".jsonl", ".parquet")
 _LENGTHS_FILE = re.compile(r"\s*empirical\s*\((.*)\)\s*", re.DOTALL)
 
 # Errors of kernels and file systems without unnamed files.
@@ -60,11 +60,26 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
     for name, path in written:
         check_writable(name, path)
     if "timeseries" in config:
-        seriesfile.check("--timeseries" if by_option else "timeseries", config["timeseries"])
+        _check_series("--timeseries" if by_option else "timeseries", config["timeseries"])
     if written:
         read = {name: option.flag for name, option in run_options().items() if option.reads}
         traces = (("trace_files", path) for path in config.get("trace_files", ()))
         check_distinct([*written, *_named(config, read, by_option), *_lengths_files(config, by_option), *traces])
+
+
+def _check_series(name: str, path: str | os.PathLike[str]) -> None:
+    """Raises ValueError, naming the option, unless a series can be written to a file of this name."""
+    kind = Path(path).suffix
+    if kind not in _SERIES_KINDS:
+        raise ValueError(f"{name}: got {os.fspath(path)!r}, want a file that ends with .csv, .jsonl or .parquet")
+    if kind == ".parquet" and not _has_pyarrow():
+        raise ValueError(f"{name}: {os.fspath(path)!r} needs pyarrow: pip install 'dynosim[data]'")
+
+
+def _has_pyarrow() -> bool:
+    import importlib.util  # not before it is needed: every run loads this module
+
+    return importlib.util.find_spec("pyarrow") is not None
 
 
 def _named(

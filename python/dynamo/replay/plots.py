@@ -9,7 +9,7 @@ from dynamo._core import values
 from dynamo.replay.page import data
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Report
+    from dynamo.replay.figures import Figures
     from dynamo.replay.timeseries import Timeseries
 
 
@@ -19,7 +19,7 @@ class Plots:
     Without plotly each raises ImportError with the command that installs it.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Figures) -> None:
         self._report = report
 
     def cdf(self, *names: str, log: bool = False) -> Any:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from dynamo.replay.requests import Requests, unknown
-from dynamo.replay.timeseries import Timeseries
+from dynamo.replay.figures import Figures
 
 if TYPE_CHECKING:
     from dynamo.replay.plots import Plots
 
 
-class Report(dict[str, Any]):
+class Report(Figures):
     """The metrics of a run, a dict from key to number, and the rows they were computed from.
 
     A statistic over no request at all is None. docs/report.md explains every key and column.
     """
-
-    requests: Requests
-    """Per-request columns: ``report.requests["ttft_ms"]``."""
-
-    timeseries: Timeseries
-    """Figures over time, if the run was given ``timeseries_step``: ``report.timeseries["waiting"]``."""
-
-    def __init__(self, metrics: Mapping[str, Any], requests: Requests, timeseries: Timeseries | None = None) -> None:
-        super().__init__(metrics)
-        self.requests = requests
-        self.timeseries = Timeseries(None) if timeseries is None else timeseries
-
-    def __missing__(self, key: object) -> NoReturn:
-        raise unknown("metric", key, self)
 
     @property
     def plot(self) -> Plots:

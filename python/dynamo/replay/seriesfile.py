@@ -9,31 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dynamo.replay import files, frames
+
 if TYPE_CHECKING:
     from dynamo.replay.columns import Column
-
-_KINDS = (".csv", ".jsonl", ".parquet")
-
-
-def check(name: str, path: str | os.PathLike[str]) -> None:
-    """Raises ValueError, naming the option, unless a series can be written to a file of this name."""
-    kind = Path(path).suffix
-    if kind not in _KINDS:
-        raise ValueError(f"{name}: got {os.fspath(path)!r}, want a file that ends with .csv, .jsonl or .parquet")
-    if kind == ".parquet" and not _has_pyarrow():
-        raise ValueError(f"{name}: {os.fspath(path)!r} needs pyarrow: pip install 'dynosim[data]'")
-
-
-def _has_pyarrow() -> bool:
-    import importlib.util  # not before it is needed: every run loads this module
-
-    return importlib.util.find_spec("pyarrow") is not None
 
 
 def write(series: Mapping[str, Column], path: str | os.PathLike[str]) -> None:
     """Writes all columns, whole or not at all; what there is none of is empty in CSV and null in the others."""
-    from dynamo.replay import files, frames
-
     kind = Path(path).suffix
     if kind == ".parquet":
         frames.to_parquet(series, path)

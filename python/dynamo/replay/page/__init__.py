@@ -16,14 +16,14 @@ from dynamo.replay import commandline, summary
 from dynamo.replay.page import balance, data, slowest
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Report
+    from dynamo.replay.figures import Figures
 
 # Arguments that the command line has under other names.
 _OTHERWISE_SPELLED = ("trace_files", "max_sim_time_ms", "aic_perf_config")
 _SCRIPTS = ("charts.js", "parts.js", "overtime.js", "start.js")
 
 
-def as_html(report: Report, command: str = "") -> str:
+def as_html(report: Figures, command: str = "") -> str:
     """The page about a run that has kept rows. ``command`` repeats it; by default it is made of the provenance."""
     attribution = report.get("attribution")
     parts = data.part_names(attribution) if attribution and attribution["requests"] else []
@@ -61,7 +61,7 @@ def _headline(provenance: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _cards(report: Report) -> str:
+def _cards(report: Figures) -> str:
     """The figures that most readers look for first."""
     cards = [
         ("p99 time to first token", _time(report.get("p99_ttft_ms")), f"mean {_time(report.get('mean_ttft_ms'))}"),
@@ -102,7 +102,7 @@ def _percent(part: float | None) -> str:
     return "–" if part is None else f"{100 * part:.1f} %"
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Figures) -> str:
     """The table that the command line prints."""
     heading, *rows = summary.table_cells(report)
     head = "".join(_summary_cell("th scope=col", at, cell) for at, cell in enumerate(heading))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Report
+    from dynamo.replay.figures import Figures
 
 MOST_WORKERS = 64
 """With more, those with the most and with the least tokens are listed."""
 _POOLS = (("prefill_worker_idx", "prefill worker"), ("decode_worker_idx", "worker"))
 
 
-def table(report: Report) -> str:
+def table(report: Figures) -> str:
     """What each worker had to do, and how far the busiest is from the mean."""
     found = [text for column, name in _POOLS if (text := _pool(report, column, name))]
     return "\n".join(found) or "<p class=none>No request reached a worker.</p>"
 
 
-def _pool(report: Report, column: str, name: str) -> str:
+def _pool(report: Figures, column: str, name: str) -> str:
     import numpy as np
 
     rows = report.requests

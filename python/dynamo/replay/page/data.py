@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo._page import short
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Report
+    from dynamo.replay.figures import Figures
     from dynamo.replay.timeseries import Timeseries
 
 QUANTILES = 300
@@ -42,7 +42,7 @@ _STATISTICS = {"mean": "mean", "median": "median", "p90": "p90", "p99": "p99"}
 _LATENCY_NAMES = {"ttft_ms": "Time to first token", "e2e_latency_ms": "Request latency"}
 
 
-def of(report: Report) -> dict[str, Any]:
+def of(report: Figures) -> dict[str, Any]:
     """The data of the page."""
     return {
         "cdfs": [found for name in _LATENCIES if (found := _distribution(report, name)) is not None],
@@ -51,7 +51,7 @@ def of(report: Report) -> dict[str, Any]:
     }
 
 
-def quantiles(report: Report, name: str) -> list[float]:
+def quantiles(report: Figures, name: str) -> list[float]:
     """A column of requests, sorted and at even ranks, the smallest and the largest included; empty if there is none."""
     import numpy as np
 
@@ -64,7 +64,7 @@ def quantiles(report: Report, name: str) -> list[float]:
     return found
 
 
-def _distribution(report: Report, name: str) -> dict[str, Any] | None:
+def _distribution(report: Figures, name: str) -> dict[str, Any] | None:
     found = quantiles(report, name)
     return {"title": _LATENCIES[name], "values": [short(value) for value in found]} if found else None
 

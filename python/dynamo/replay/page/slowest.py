@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dynamo._page import short
 
 if TYPE_CHECKING:
-    from dynamo.replay.report import Report
+    from dynamo.replay.figures import Figures
 
 MOST = 12
 """Requests that are listed, by time to first token and by latency."""
@@ -32,7 +32,7 @@ _WORDS = {
 }
 
 
-def tables(report: Report, parts: list[str]) -> str:
+def tables(report: Figures, parts: list[str]) -> str:
     """Two tables of requests, slowest first. ``parts`` are those of the attribution, none without one."""
     found = [
         f"<h3>{title}</h3>\n{_table(report, name, parts)}"
@@ -41,7 +41,7 @@ def tables(report: Report, parts: list[str]) -> str:
     return "\n".join(found)
 
 
-def _table(report: Report, latency: str, parts: list[str]) -> str:
+def _table(report: Figures, latency: str, parts: list[str]) -> str:
     import numpy as np
 
     values = report.requests[latency]
@@ -55,7 +55,7 @@ def _table(report: Report, latency: str, parts: list[str]) -> str:
     return f'<div class="scroll" tabindex="0"><table class="slow"><thead><tr>{head}</tr></thead>{rows}</table></div>'
 
 
-def _row(report: Report, at: int, latency: str, parts: list[str]) -> str:
+def _row(report: Figures, at: int, latency: str, parts: list[str]) -> str:
     rows = report.requests
     spent = _spent(report, at, latency, parts)
     cells = (
@@ -73,7 +73,7 @@ def _row(report: Report, at: int, latency: str, parts: list[str]) -> str:
     return f"<tbody><tr>{first}</tr><tr><td class=story colspan={len(cells)}{bar}>{story}</td></tr></tbody>\n"
 
 
-def _spent(report: Report, at: int, latency: str, parts: list[str]) -> dict[str, float]:
+def _spent(report: Figures, at: int, latency: str, parts: list[str]) -> dict[str, float]:
     """What a request spent its latency on, in milliseconds; without attribution, what its times tell."""
     rows = report.requests
     prefix = "ttft" if latency == "ttft_ms" else "e2e"
@@ -83,7 +83,7 @@ def _spent(report: Report, at: int, latency: str, parts: list[str]) -> dict[str,
     return {"worker_wait": admitted}
 
 
-def _story(report: Report, at: int, spent: Mapping[str, float], total: float) -> str:
+def _story(report: Figures, at: int, spent: Mapping[str, float], total: float) -> str:
     rows = report.requests
     told = [
         _WORDS[name].format(_time(ms))
@@ -98,7 +98,7 @@ def _story(report: Report, at: int, spent: Mapping[str, float], total: float) ->
     return text if state == "finished" else f"{text}; {state} when the run ended"
 
 
-def _worker(report: Report, at: int) -> str:
+def _worker(report: Figures, at: int) -> str:
     prefill, decode = (int(report.requests[f"{kind}_worker_idx"][at]) for kind in ("prefill", "decode"))
     return f"{prefill} → {decode}" if prefill >= 0 else str(decode)
 
