@@ -26,7 +26,7 @@ def main(picture: str) -> None:
     subprocess.run(sweep, cwd=ROOT, check=True)
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = opened.new_page(viewport={"width": 1000, "height": 1160}, color_scheme="light")
+        page = opened.new_page(viewport={"width": 1000, "height": 1146}, color_scheme="light")
         page.goto((ROOT / FOLDER / "report.html").as_uri())
         page.wait_for_selector("svg")
         page.screenshot(path=picture)
