@@ -154,6 +154,14 @@ bench-serve: build ## Put load on the OpenAI-compatible server: requests per cor
 	go build -o build/serve-client ./benchmarks/serve
 	$(BIN)/python benchmarks/serve.py --client build/serve-client $(if $(REFERENCE),--reference $(REFERENCE))
 
+test-node: build $(TOOLS) ## Test the OpenAI-compatible server with the Node client of OpenAI, which npm installs
+	npm install --silent --no-audit --no-fund --prefix build/node openai@6
+	$(BIN)/python -m pytest tests/test_serve_node.py
+
+# VLLM=COMMAND, the vllm of an environment that has it.
+serve-agreement: build ## Compare what vllm bench serve measures at the server with a replay of the same requests
+	$(BIN)/python benchmarks/serve_agreement.py $(if $(VLLM),--vllm $(VLLM))
+
 soak-serve: build ## Put load on the OpenAI-compatible server for ten minutes (SECONDS=N); its memory must not grow
 	go build -o build/serve-client ./benchmarks/serve
 	$(BIN)/python benchmarks/serve.py --client build/serve-client --soak $(or $(SECONDS),600)

@@ -156,10 +156,11 @@ def load(client: str, server: Processes, **options: Any) -> list[str]:
     return words + [part for name, value in options.items() for part in (f"-{name}", str(value))]
 
 
-def rate(name: str, client: str, server: Processes, seconds: int) -> float:
-    """Requests of 100 words, answers of 50 tokens, 64 clients: prints and returns the requests for each CPU second."""
+def rate(name: str, client: str, server: Processes, seconds: int, words: int = 100) -> float:
+    """Prompts of 100 tokens, answers of 50, 64 clients: prints and returns the requests for each CPU second."""
     before = server.cpu_s()
-    done = subprocess.run(load(client, server, clients=64, duration=f"{seconds}s"), stdout=subprocess.PIPE, check=True)
+    command = load(client, server, clients=64, words=words, duration=f"{seconds}s")
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     cpu, seen = server.cpu_s() - before, json.loads(done.stdout)
     assert seen["failures"] == 0, seen
     each = float(seen["requests"] / cpu)
@@ -176,7 +177,8 @@ def rates(options: argparse.Namespace, folder: Path, model: Path) -> None:
     with ours(folder, model) as server:
         ratios.append(("model folder", rate("model folder", options.client, server, options.seconds)))
     with ours(folder, None) as server:
-        ratios.append(("builtin:bytes", rate("builtin:bytes", options.client, server, options.seconds)))
+        each = rate("builtin:bytes", options.client, server, options.seconds, words=10)  # a word is 8 bytes
+        ratios.append(("builtin:bytes", each))
     if options.reference:
         with reference(options.reference, folder, model) as server:
             base = rate("reference, model folder", options.client, server, options.seconds)
