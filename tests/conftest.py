@@ -23,7 +23,7 @@ ENDLESS = ["--input-tokens", "8", "--output-tokens", "200000", "--request-count"
 ENDLESS += ["--extra-engine-args", '{"max_num_seqs": 1}']
 WALL_CLOCK = {"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"}
 
-# Streams are buffered as they are for users, or nobody would notice what is left in a buffer at the end.
+# Streams are buffered as they are for users, or no test would notice what is left in a buffer at the end.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
 # A script that runs the tests in the background has them ignore SIGINT, and with them all that they start.

@@ -163,7 +163,7 @@ def test_disconnect_frees_the_engine(tmp_path: Path, model: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_drain(tmp_path: Path, model: str, number: int) -> None:
-    """A running request is answered, nobody finds the workers meanwhile."""
+    """A running request is answered, the workers cannot be found meanwhile."""
     with workers(tmp_path, "--model-path", model, "--num-workers", "2") as w:
         lines = stream(w.url(), generate(1000))  # for six seconds
         next(lines)

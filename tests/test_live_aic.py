@@ -45,7 +45,7 @@ def engine_file(folder: Path, **fields: Any) -> list[str]:
 
 @contextmanager
 def early(folder: Path, *arguments: str) -> Iterator[Workers]:
-    """Workers that nobody waits for."""
+    """Workers whose start is not waited for."""
     with Workers(folder, *arguments) as w:
         yield w
 

@@ -2,7 +2,7 @@
 // time.
 //
 // An event loop tells it when a request arrives, joins a worker and leaves it, and shows it every pass. A nil *Journal is
-// one that nobody reads: all its methods return at once.
+// one that keeps nothing: all its methods return at once.
 //
 //	loop --Arrived, Joined, Pass, Coast, Step, Left--> Journal --+--> Timeline: slices, counters and arrows (package perfetto)
 //	                                                             +--> Series: windows of equal length

@@ -46,7 +46,7 @@ func TestSampleFrequencies(t *testing.T) {
 	}
 }
 
-// TestTies: all of the cheapest are equally probable, and nobody else has a chance.
+// TestTies: all of the cheapest are equally probable, and no other worker has a chance.
 func TestTies(t *testing.T) {
 	const draws = 60_000
 	var counts [5]int

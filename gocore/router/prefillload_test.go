@@ -8,7 +8,7 @@ import (
 
 // TestPrefillDecay books prompts on one worker and reads its prefill load while time passes. A row of steps reads
 //
-//	a 100/10      prompt a of 100 tokens starts, which take 10 ms ("-": nobody knows)
+//	a 100/10      prompt a of 100 tokens starts, which take 10 ms ("-": unknown)
 //	done a        its prefill is done
 //	= 110         the load
 //
@@ -70,7 +70,7 @@ func mustScan(t *testing.T, text string, to any) {
 	}
 }
 
-// TestDecayedBusy: a newcomer finds the load shrunk below the threshold, but nobody who waits goes before the next event.
+// TestDecayedBusy: a newcomer finds the load shrunk below the threshold, but no waiting request goes before the next event.
 func TestDecayedBusy(t *testing.T) {
 	config := DefaultConfig()
 	config.QueueThreshold = 1

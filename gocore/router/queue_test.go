@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestQueueRemovals removes from the middle of long queues, and checks who is left in which order.
+// TestQueueRemovals removes from the middle of long queues, and checks which requests are left in which order.
 func TestQueueRemovals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

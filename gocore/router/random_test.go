@@ -243,7 +243,7 @@ func (d *duel) prefillCompleted() {
 	d.compare(admitted, err, decisions)
 }
 
-// free leaves those who wait alone: they have no worker yet.
+// free leaves waiting requests alone: they have no worker yet.
 func (d *duel) free() {
 	id := d.pickID()
 	if slices.Contains(d.waiting, id) {

@@ -51,7 +51,7 @@ class Site:
         return ["--model-path", str(self.model), "--model-name", "tiny", *self.servers.arguments]
 
     def start_workers(self, name: str, environment: dict[str, str]) -> Service:
-        """Workers that nobody waits for."""
+        """Workers whose start is not waited for."""
         return self._start(mocker(*self._standard), name, environment)
 
     def workers(self, *arguments: str, name: str = "mocker", **environment: str) -> Worker:

@@ -104,7 +104,7 @@ def test_agg(cluster: Cluster, node: Node) -> None:
     assert min(served(first), served(second)) >= 3
     assert resources(cluster) == {first.name, second.name}
 
-    # Deleted: first nobody finds it, then it ends. No request fails meanwhile, and the Deployment makes another one.
+    # Deleted: first it cannot be found any more, then it ends. No request fails meanwhile, and the Deployment makes another one.
     assert cluster.call("DELETE", f"{PODS}/{first.name}")[0] == 200
     codes = []
     until(lambda: node.sync() and codes.append(complete(frontend)) is None and first.uid not in node.pods)
@@ -191,7 +191,7 @@ def test_permissions(cluster: Cluster) -> None:
 
 
 def test_denied(cluster: Cluster, node: Node) -> None:
-    """Without its role, a worker says what it needs and ends; nobody has found it."""
+    """Without its role, a worker says what it needs and ends; no frontend has found it."""
     role = next(d for d in documents(ONCE[1]) if d["kind"] == "Role" and d["metadata"]["name"] == "dynamo-worker")
     role["rules"][0]["verbs"].remove("create")
     cluster.apply(role)

@@ -155,7 +155,7 @@ def test_servers_killed_under_load(site: Make, servers: Any, outage_s: float) ->
     for server in killed:
         server.start()
     until(lambda: {r["instance_id"] for r in s.instances()} == ids)
-    if outage_s > LEASE_S:  # a stock frontend that has lost its lease ends; whoever runs it starts it again
+    if outage_s > LEASE_S:  # a stock frontend that has lost its lease ends; it has to be started again
         until(lambda: s.frontend.process.poll() is not None)
         s.start_frontend()
     until(lambda: len(load.results) >= 20 and [status for *_, status, _ in load.results[-20:]] == [200] * 20)

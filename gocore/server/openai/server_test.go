@@ -597,7 +597,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that does not read holds nobody up, and gets every token in the end.
+// TestSlowReader: a client that does not read holds no other up, and gets every token in the end.
 func TestSlowReader(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Models[0].MaxLength = 60_000 })
 	body := `{"prompt":"x","max_tokens":50000,"stream":true}`
