@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,26 @@ def test_bad_scripts(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "faults.jsonl"
     file.write_text(text)
     assert message in refused(cli(*OPTIONS, "--faults", str(file)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a: &a [x, x]\n"
+            + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghi")),
+            "holds more than 100000 values",
+        ),
+        ("&a [*a]", "holds more than 100000 values"),
+        ("- {kind: crash, at_ms: .nan, target: 'worker:0'}", "fault 1: at_ms: got nan, want a finite number"),
+        ("- 3", "fault 1: got 3, want a dict"),
+    ],
+)
+def test_bad_yaml(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
+    """A small file whose aliases stand for a huge value is refused at once. Messages name the option and the file."""
+    file = tmp_path / "faults.yaml"
+    file.write_text(text)
+    assert f"--faults: {file}: {message}" in refused(cli(*OPTIONS, "--faults", str(file)))
 
 
 def test_bad_values(tmp_path: Path) -> None:
