@@ -143,6 +143,15 @@ def test_bad_yaml(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
     assert f"--faults: {file}: {message}" in refused(cli(*OPTIONS, "--faults", str(file)))
 
 
+def test_faults_that_leave_no_time_between_them() -> None:
+    """Crashes that end at once, with hardly any time between them, would keep a run from ever ending."""
+    crash = {"kind": "crash", "duration_ms": 0, "target": "worker:*"}
+    with pytest.raises(ValueError, match=r"mtbf_s: got 1e-300, want a finite number from 0\.001"):
+        run_synthetic_trace_replay(**RUN, faults=[{**crash, "mtbf_s": 1e-300}])
+    with pytest.raises(ValueError, match="fault_rate: got 1001, want at most 1000, so that a fault with mtbf_s 1 "):
+        run_synthetic_trace_replay(**RUN, faults=[{**crash, "mtbf_s": 1}], fault_rate=1001)
+
+
 def test_bad_values(tmp_path: Path) -> None:
     yaml = tmp_path / "faults.yaml"
     yaml.write_text("kind: crash\n")
