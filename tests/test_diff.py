@@ -243,6 +243,8 @@ def test_a_run_without_requests(tmp_path: Path, cli: Cli) -> None:
         ("{}", "line 1 is no row of a run"),
         ('{"arrival_time_ms": 0}', "line 1: last_token_ms is missing"),
         ("\x00\xff", "line 1 is no row of a run"),
+        ('{"arrival_time_ms": Infinity}', "line 1: arrival_time_ms: got inf, want a finite number or null"),
+        (f'{{"arrival_time_ms": 1{"0" * 400}}}', "line 1: arrival_time_ms: got inf, want a finite number or null"),
         ('{"arrival_time_ms": "soon"}', "line 1: arrival_time_ms: got 'soon', want a number or null"),
     ],
 )
@@ -250,6 +252,10 @@ def test_bad_files(cli: Cli, folder: Path, content: str | None, named: str) -> N
     if content is not None:
         (folder / "a").write_text(content)
     assert named in refused(diff(cli, "a", "a"))
+
+
+def test_an_empty_path(cli: Cli) -> None:
+    assert "the path of a run is empty" in refused(diff(cli, "", "a"))
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,7 @@ def _finite(place: str, value: object) -> float:
     """A number as a float. With one that is not finite, no condition would fail. Raises ValueError, and TypeError."""
     if not isinstance(value, int | float):
         raise TypeError(f"{place}: got {values.show(value)}, want a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = figures.as_float(value)
     if not math.isfinite(number):
         raise ValueError(f"{place}: got {number}, want a finite number or null")
     return number
@@ -123,6 +120,8 @@ def _finite(place: str, value: object) -> float:
 def _opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """The text of a file. What goes wrong when it is read becomes a ValueError."""
     shown = os.fspath(path)
+    if not shown:
+        raise ValueError("the path of a run is empty, want a JSON report, or rows as JSONL")
     try:
         with Path(path).open("rb") as file:
             compressed = file.read(len(_GZIP)) == _GZIP
