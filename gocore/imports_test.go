@@ -104,7 +104,7 @@ var areas = []struct {
 		"server/deployment": {"live/guard", "server/cluster"},
 		"server/tokens":     {"live/guard"},
 		"server/answers":    {"server/tokens"},
-		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/cluster", "server/deployment", "server/tokens"},
+		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/cluster", "server/deployment", "server/tokens", "strictjson"},
 	}},
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},

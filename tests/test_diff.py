@@ -243,6 +243,8 @@ def test_a_run_without_requests(tmp_path: Path, cli: Cli) -> None:
         ("{}", "line 1 is no row of a run"),
         ('{"arrival_time_ms": 0}', "line 1: last_token_ms is missing"),
         ("\x00\xff", "line 1 is no row of a run"),
+        ('{"arrival_time_ms": Infinity}', "line 1: arrival_time_ms: got inf, want a finite number or null"),
+        (f'{{"arrival_time_ms": 1{"0" * 400}}}', "line 1: arrival_time_ms: got inf, want a finite number or null"),
         ('{"arrival_time_ms": "soon"}', "line 1: arrival_time_ms: got 'soon', want a number or null"),
     ],
 )
@@ -250,6 +252,31 @@ def test_bad_files(cli: Cli, folder: Path, content: str | None, named: str) -> N
     if content is not None:
         (folder / "a").write_text(content)
     assert named in refused(diff(cli, "a", "a"))
+
+
+def test_an_empty_path(cli: Cli) -> None:
+    assert "the path of a run is empty" in refused(diff(cli, "", "a"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ('"p99_ttft_ms": NaN', "p99_ttft_ms: got nan, want a finite number or null"),
+        ('"p99_ttft_ms": 1e400', "p99_ttft_ms: got inf, want a finite number or null"),
+        (f'"p99_ttft_ms": 1{"0" * 400}', "p99_ttft_ms: got inf, want a finite number or null"),
+        ('"attribution": 1', "attribution: got 1, want the object that --explain wrote"),
+        ('"attribution": {"ttft_ms": {}}', 'attribution: got {"ttft_ms": {}}, want the object'),
+        ('"attribution": {"ttft_ms": {"split": {"p99": {"total": "x"}}}}', "want the object that --explain wrote"),
+        ('"attribution": {"ttft_ms": {"split": {"p99": {"total": 1}}}}', "want the object that --explain wrote"),
+    ],
+)
+def test_reports_that_were_changed(cli: Cli, runs: Runs, tmp_path: Path, changed: str, named: str) -> None:
+    """With a number that is none, no condition would fail, and CI would pass."""
+    report = tmp_path / "report.json"
+    report.write_text(f'{{"num_requests": 3, {changed}}}')
+    shown = refused(diff(cli, runs.files[0], str(report), "--fail-if", "p99_ttft_ms > +5%"))
+    assert f"{report}: " in shown
+    assert named in shown
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,35 @@ def test_bad_scripts(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "faults.jsonl"
     file.write_text(text)
     assert message in refused(cli(*OPTIONS, "--faults", str(file)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a: &a [x, x]\n"
+            + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghi")),
+            "holds more than 100000 values",
+        ),
+        ("&a [*a]", "holds more than 100000 values"),
+        ("- {kind: crash, at_ms: .nan, target: 'worker:0'}", "fault 1: at_ms: got nan, want a finite number"),
+        ("- 3", "fault 1: got 3, want a dict"),
+    ],
+)
+def test_bad_yaml(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
+    """A small file whose aliases stand for a huge value is refused at once. Messages name the option and the file."""
+    file = tmp_path / "faults.yaml"
+    file.write_text(text)
+    assert f"--faults: {file}: {message}" in refused(cli(*OPTIONS, "--faults", str(file)))
+
+
+def test_faults_that_leave_no_time_between_them() -> None:
+    """Crashes that end at once, with hardly any time between them, would keep a run from ever ending."""
+    crash = {"kind": "crash", "duration_ms": 0, "target": "worker:*"}
+    with pytest.raises(ValueError, match=r"mtbf_s: got 1e-300, want a finite number from 0\.001"):
+        run_synthetic_trace_replay(**RUN, faults=[{**crash, "mtbf_s": 1e-300}])
+    with pytest.raises(ValueError, match="fault_rate: got 1001, want at most 1000, so that a fault with mtbf_s 1 "):
+        run_synthetic_trace_replay(**RUN, faults=[{**crash, "mtbf_s": 1}], fault_rate=1001)
 
 
 def test_bad_values(tmp_path: Path) -> None:

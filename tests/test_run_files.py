@@ -13,6 +13,7 @@ import pytest
 from conftest import TINY, WALL_CLOCK, Cli, refused, row, write_trace
 
 from dynamo._core import objectfile
+from dynamo.replay import run_trace_replay
 
 ROWS = [row(10 * at, 64, 8, [at % 3, 9]) for at in range(12)]
 TRACE = ["t.jsonl", "--trace-block-size", "32"]
@@ -291,3 +292,37 @@ def test_live_workers_take_files_and_objects(folder: Path, argument: str) -> Non
     Path("reasoning.yaml").write_text("start_thinking_token_id: x\n")
     done = subprocess.run([*live, "--reasoning", "@reasoning.yaml"], capture_output=True, text=True, timeout=60)
     assert "start_thinking_token_id" in refused(done)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--extra-engine-args", '{"block_size": 16}'),
+        ("--config", '{"num_workers": 2}'),
+        ("--faults", '{"kind": "crash", "at_ms": 1, "target": "worker:0"}'),
+    ],
+)
+@pytest.mark.parametrize("output", ["--report-json", "--report-jsonl", "--save-trace"])
+def test_no_output_replaces_a_file_that_is_read(
+    cli: Cli, trace: str, folder: Path, option: str, text: str, output: str
+) -> None:
+    (folder / "read.json").write_text(text)
+    value = "read.json" if option in ("--config", "--faults") else "@read.json"
+    said = refused(cli(trace, option, value, output, "./read.json"))
+    assert said.startswith(f"error: {output}: ")
+    assert f"read.json' is the same file as {option}, want another" in said
+    assert (folder / "read.json").read_text() == text
+
+
+def test_two_options_may_read_one_file(cli: Cli, trace: str, folder: Path) -> None:
+    (folder / "none.json").write_text("{}")
+    routed = ["--router-mode", "kv_router", "--num-workers", "2"]
+    done = cli(*TRACE, *routed, "--extra-engine-args", "@none.json", "--router-config", "@none.json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_keeps_a_script_of_faults_too(trace: str, folder: Path) -> None:
+    script = folder / "faults.jsonl"
+    script.write_text('{"kind": "crash", "at_ms": 1, "target": "worker:0"}')
+    with pytest.raises(ValueError, match=r"report_jsonl_path: .* is the same file as faults"):
+        run_trace_replay(trace, faults=script, report_jsonl_path=script)

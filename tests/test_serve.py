@@ -194,6 +194,8 @@ def test_engines_that_start_slowly(folder: Path) -> None:
     ("arguments", "says"),
     [
         (["--http-port", "70000"], "http_port"),
+        (["--http-host", "192.0.2.1"], 'http-host: got "192.0.2.1", want an address of this machine'),
+        (["--http-host", "999.1.1.1"], 'http-host: got "999.1.1.1", want an address of this machine'),
         (["--response-mode", "recorded"], "response_file"),
         (["--response-mode", "recorded", "--response-file", "none"], "response_file"),
         (["--models", "[]"], "models"),
@@ -202,11 +204,15 @@ def test_engines_that_start_slowly(folder: Path) -> None:
         (["--num-workers", "0"], "num_workers"),
         (["--model-path", "/none"], "model_path"),
         (["--tls-cert", "none", "--tls-key", "none"], "tls_cert"),
+        (["--tls-cert", "keys", "--tls-key", "keys"], 'got "keys", "keys", want a certificate chain'),
+        (["--api-key-file", "keys"], 'api_key_file: "keys" is no UTF-8 text, want a key in each line'),
+        (["--inject-errors", "{"], "inject_errors: line 1 column 2"),
         (["--models", "@none.json"], "none.json"),
     ],
 )
 def test_bad_input(folder: Path, request: pytest.FixtureRequest, go: bool, arguments: Sequence[str], says: str) -> None:
     """One line that names the option, and code 2."""
+    (folder / "keys").write_bytes(b"\xff\n")
     command = [str(request.getfixturevalue("binary"))] if go else mocker("--standalone")
     done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 2, done.stderr

@@ -64,6 +64,7 @@ func TestRefusals(t *testing.T) {
 		{one, `{"kind":"slow","at_ms":1,"target":"worker:0","factor":0}`, "factor: got 0"},
 		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","factor":2}`, "factor: got 2, want it left out with kind pause"},
 		{one, `{"kind":"pause","mtbf_s":1,"target":"worker:0"}`, "duration_ms: got nothing, want it, or mttr_s, with mtbf_s"},
+		{one, `{"kind":"crash","mtbf_s":1e-300,"target":"worker:*","duration_ms":0}`, "mtbf_s: got 1e-300, want a finite number from 0.001"},
 		{one, `{"kind":"pause","at_ms":1,"target":"worker:0","duration_ms":1,"mttr_s":1}`, "mttr_s: got 1, want it left out"},
 		{one, `{"kind":"crash","at_ms":1,"target":"worker:0","drain":true}`, "drain: got true, want it left out with kind crash"},
 		{one, `{"kind":"crash","at_ms":1,"target":"worker:0","delay":1}`, `delay`},

@@ -71,11 +71,15 @@ func split(text string) (parts []part, unit string, err error) {
 // largestMs is a bound on times, about 30,000 years.
 const largestMs = 1e15
 
+// ShortestMTBFMs is a bound on the mean time between faults. With a far shorter one, crashes that end at once follow each
+// other without simulated time passing, and a run would never end.
+const ShortestMTBFMs = 1
+
 var fields = []strictjson.Field{
 	{Name: "kind", Type: strictjson.Enum{Choices: kindNames()}, Required: true},
 	{Name: "target", Type: strictjson.Text{NonEmpty: true}},
 	{Name: "at_ms", Type: strictjson.Number{Max: largestMs}},
-	{Name: "mtbf_s", Type: strictjson.Number{MinOpen: true, Max: largestMs / 1000}},
+	{Name: "mtbf_s", Type: strictjson.Number{Min: ShortestMTBFMs / 1000.0, Max: largestMs / 1000}},
 	{Name: "duration_ms", Type: strictjson.Number{Max: largestMs}},
 	{Name: "mttr_s", Type: strictjson.Number{MinOpen: true, Max: largestMs / 1000}},
 	{Name: "factor", Type: strictjson.Number{Min: 0.001, Max: 1e6}, Default: 1.0},

@@ -29,7 +29,10 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if len(script) == 0 && !o.Given("client_timeout_ms") && !o.Given("hedge_after_ms") {
 		return nil, nil
 	}
-	script = atRate(script, o.Float("fault_rate")) // at rate 0 the report has what it has at others
+	// At rate 0 the report has what it has at others.
+	if script, err = atRate(script, o.Float("fault_rate")); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{"attribution", "timeline", "timeseries", "timeseries_step", "html", "router_log", "router_decisions"} {
 		if !o.AtDefault(name) {
 			return nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "it left out in a run with faults, client time-outs or hedging, where a request may be on several workers"}
@@ -44,14 +47,18 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 }
 
 // atRate has faults that are drawn happen rate times as often.
-func atRate(script []faults.Fault, rate float64) []faults.Fault {
+func atRate(script []faults.Fault, rate float64) ([]faults.Fault, error) {
 	if rate == 0 {
-		return slices.DeleteFunc(script, func(f faults.Fault) bool { return f.MTBFMs > 0 })
+		return slices.DeleteFunc(script, func(f faults.Fault) bool { return f.MTBFMs > 0 }), nil
 	}
 	for i := range script {
-		script[i].MTBFMs /= rate
+		f := &script[i]
+		if f.MTBFMs > 0 && f.MTBFMs/rate < faults.ShortestMTBFMs {
+			return nil, &strictjson.FieldError{Field: "fault_rate", Got: fmt.Sprint(rate), Want: fmt.Sprintf("at most %v, so that a fault with mtbf_s %v happens once in %v ms at most", f.MTBFMs/faults.ShortestMTBFMs, f.MTBFMs/1000, faults.ShortestMTBFMs)}
+		}
+		f.MTBFMs /= rate
 	}
-	return script
+	return script, nil
 }
 
 func orNever(o *strictjson.Object, name string) float64 {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"dynosim/gocore/server/openai"
 	"dynosim/gocore/strictjson"
@@ -102,6 +103,9 @@ func parseKeys(o *strictjson.Object) ([]string, error) {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("api_key_file: %w", err)
+		}
+		if !utf8.Valid(content) {
+			return nil, fmt.Errorf("api_key_file: %q is no UTF-8 text, want a key in each line", path)
 		}
 		for line := range strings.Lines(string(content)) {
 			if key := strings.TrimSpace(line); key != "" && !strings.HasPrefix(key, "#") {

@@ -5,24 +5,38 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"dynosim/gocore/strictjson"
+
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Fault is a fault on purpose, for tests of clients: it meets a share of the requests.
 type Fault struct {
-	Share   float64 `json:"share"`
-	Status  int     `json:"status"`
-	Message string  `json:"message"`
+	Share   float64
+	Status  int // 0: none
+	Message string
 	// RetryAfter is in seconds.
-	RetryAfter int     `json:"retry_after_s"`
-	DelayMs    float64 `json:"delay_ms"`
+	RetryAfter int
+	DelayMs    float64
 	// BreakAfter is the number of tokens after which the connection is broken off; it needs no stream.
-	BreakAfter *int   `json:"break_after_tokens"`
-	Model      string `json:"model"`
-	Path       string `json:"path"`
+	BreakAfter  *int
+	Model, Path string
+}
+
+var faultFields = []strictjson.Field{
+	{Name: "share", Type: strictjson.Number{Max: 1}, Required: true},
+	{Name: "status", Type: strictjson.Integer{Min: 400, Max: 599}},
+	{Name: "message", Type: strictjson.Text{}},
+	{Name: "retry_after_s", Type: strictjson.Integer{}},
+	{Name: "delay_ms", Type: strictjson.Number{Max: 3.6e6}},
+	{Name: "break_after_tokens", Type: strictjson.Integer{}},
+	{Name: "model", Type: strictjson.Text{}},
+	{Name: "path", Type: strictjson.Text{}},
 }
 
 // Faults decide which request meets which fault.
@@ -34,39 +48,48 @@ type Faults struct {
 
 // ParseFaults reads a JSON object, or a list of them. Equal seeds give equal decisions to requests in equal order.
 func ParseFaults(text string, seed uint64) (*Faults, error) {
-	var list []Fault
-	options := json.RejectUnknownMembers(true)
-	if err := json.Unmarshal([]byte(text), &list, options); err != nil {
-		var one Fault
-		if second := json.Unmarshal([]byte(text), &one, options); second != nil {
-			return nil, second
-		}
-		list = []Fault{one}
+	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		fault, err := parseFault(text)
+		return newFaults([]Fault{fault}, seed), err
 	}
-	for i := range list {
-		if err := list[i].check(); err != nil {
-			return nil, err
+	var objects []jsontext.Value
+	if err := json.Unmarshal([]byte(text), &objects); err != nil {
+		return nil, fmt.Errorf("got %.64q, want a JSON object or a list of them", text)
+	}
+	list := make([]Fault, len(objects))
+	for i, object := range objects {
+		var err error
+		if list[i], err = parseFault(string(object)); err != nil {
+			return nil, fmt.Errorf("%d: %w", i, err)
 		}
 	}
-	return &Faults{list: list, rng: rand.New(rand.NewPCG(seed, uint64(len(list))))}, nil
+	return newFaults(list, seed), nil
 }
 
-func (f *Fault) check() error {
-	switch {
-	case f.Share < 0 || f.Share > 1:
-		return fmt.Errorf("share: got %v, want a number from 0 to 1", f.Share)
-	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
-		return fmt.Errorf("status: got %d, want a number from 400 to 599", f.Status)
-	case f.DelayMs < 0 || f.DelayMs > 3.6e6:
-		return fmt.Errorf("delay_ms: got %v, want milliseconds from 0 to an hour", f.DelayMs)
-	case f.BreakAfter != nil && *f.BreakAfter < 0:
-		return fmt.Errorf("break_after_tokens: got %d, want an integer >= 0", *f.BreakAfter)
-	case f.RetryAfter < 0:
-		return fmt.Errorf("retry_after_s: got %d, want seconds >= 0", f.RetryAfter)
-	case f.Status == 0 && f.DelayMs == 0 && f.BreakAfter == nil:
-		return fmt.Errorf("nothing happens: want status, delay_ms or break_after_tokens")
+func newFaults(list []Fault, seed uint64) *Faults {
+	return &Faults{list: list, rng: rand.New(rand.NewPCG(seed, uint64(len(list))))}
+}
+
+func parseFault(text string) (Fault, error) {
+	o, err := strictjson.Decode(text, strictjson.Schema{Fields: faultFields})
+	if err != nil {
+		return Fault{}, err
 	}
-	return nil
+	if err := strictjson.Join(o.RangeErrors()); err != nil {
+		return Fault{}, err
+	}
+	f := Fault{
+		Share: o.Float("share"), Status: o.Int("status"), Message: o.Text("message"), RetryAfter: o.Int("retry_after_s"),
+		DelayMs: o.Float("delay_ms"), Model: o.Text("model"), Path: o.Text("path"),
+	}
+	if o.Given("break_after_tokens") {
+		tokens := o.Int("break_after_tokens")
+		f.BreakAfter = &tokens
+	}
+	if f.Status == 0 && f.DelayMs == 0 && f.BreakAfter == nil {
+		return f, fmt.Errorf("nothing happens: want status, delay_ms or break_after_tokens")
+	}
+	return f, nil
 }
 
 // draw decides what a request meets.

@@ -4,11 +4,13 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"dynosim/gocore/live/guard"
@@ -51,13 +53,13 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 	if a.Certificate != "" {
 		pair, err := tls.LoadX509KeyPair(a.Certificate, a.Key)
 		if err != nil {
-			return nil, fmt.Errorf("tls_cert, tls_key: %w", err)
+			return nil, fmt.Errorf("tls_cert, tls_key: got %q, %q, want a certificate chain and its private key in PEM format: %w", a.Certificate, a.Key, err)
 		}
 		l.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	var err error
 	if l.inner, err = net.Listen("tcp", a.Listen); err != nil {
-		return nil, fmt.Errorf("http_port: %w", err)
+		return nil, listenError(a.Listen, err)
 	}
 	l.server.ConnState = (&connections{limit: a.MaxConnections, of: map[net.Conn]*list.Element{}}).changed
 	go guard.Func(func() {
@@ -68,6 +70,18 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 		}
 	})()
 	return l, nil
+}
+
+// listenError names the option that is wrong, if the host is no address of this machine, and what else might do.
+func listenError(address string, err error) error {
+	host, port, _ := net.SplitHostPort(address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("http_port: got %s, want another one, or 0 for any: %w", port, err)
+	}
+	if unknown := new(net.DNSError); errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("http_host: got %q, want an address of this machine, such as 127.0.0.1 or 0.0.0.0: %w", host, err)
+	}
+	return fmt.Errorf("http_port: %w", err)
 }
 
 // Addr is where the server listens.

@@ -509,9 +509,24 @@ func TestInjectedFaults(t *testing.T) {
 	if err == nil || bytes.Contains(text, []byte("[DONE]")) {
 		t.Errorf("got %v, %s", err, text)
 	}
-	for _, bad := range []string{`{"share":2,"status":500}`, `{"share":1}`, `{"share":1,"status":200}`, `{"rate":1}`, `7`, `{"share":1,"delay_ms":-1}`} {
-		if _, err := ParseFaults(bad, 0); err == nil {
-			t.Errorf("%s is accepted", bad)
+}
+
+func TestBadFaults(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"share":2,"status":500}`, "share: got 2, want a finite number from 0 to 1"},
+		{`{"share":1}`, "nothing happens: want status, delay_ms or break_after_tokens"},
+		{`{"share":1,"status":200}`, "status: got 200, want an integer from 400 to 599"},
+		{`{"share":1,"delay_ms":-1}`, "delay_ms: got -1, want"},
+		{`{"share":"a"}`, `share: got "a", want`},
+		{`{"status":500}`, "share: "},
+		{`{"rate":1}`, `unknown field "rate", want one of 8`},
+		{`[{"share":1,"status":500},{"rate":1}]`, `1: unknown field "rate"`},
+		{`[{"share":1}`, "want a JSON object or a list of them"},
+		{`7`, "got 7, want a JSON object"},
+		{`{`, "line 1 column 2: unexpected end of text"},
+	} {
+		if _, err := ParseFaults(c.text, 0); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", c.text, err, c.want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ def _read(name: str, path: str, lists: bool) -> Any:
     text = _text(name, path)
     try:
         found = yamltext.parse(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
-        _check_size(found)
+        check_size(found)
     except RecursionError:
         raise ValueError(f"{name}: {path}: nested too deeply") from None
     except ValueError as error:
@@ -101,8 +101,8 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"got {word}, want {values.FINITE}")
 
 
-def _check_size(found: object) -> None:
-    """Refuses objects that aliases make endless, or much longer than the file."""
+def check_size(found: object) -> None:
+    """Raises ValueError for what aliases make endless, or much longer than the file."""
     count, left = 0, [found]
     while left:
         item = left.pop()

@@ -386,7 +386,8 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         option = run_options()[name]
         if value is not None or (option.positional and not option.instead):
             config[name] = plain(name, value)
-    files.check_outputs(config)
+    script = given.get("faults")
+    files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
     result = planned.run(config, on_progress, trace, hook)
     if on_progress is not None:
         result.show_end(on_progress)

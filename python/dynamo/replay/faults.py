@@ -42,6 +42,7 @@ def read(name: str, path: str) -> str:
         return text
     try:
         found = yamltext.parse(text)
+        objectfile.check_size(found)
     except ValueError as error:
         raise ValueError(f"{name}: {path}: {error}") from None
     except RecursionError:
@@ -49,9 +50,9 @@ def read(name: str, path: str) -> str:
     if not isinstance(found, list):
         raise ValueError(f"{name}: {path}: got {values.show(found)}, want a list of faults")
     try:
-        return json.dumps([_fault(f"fault {i + 1}", item) for i, item in enumerate(found)])
+        return json.dumps([_fault(f"{name}: {path}: fault {i + 1}", item) for i, item in enumerate(found)])
     except TypeError as error:
-        raise ValueError(f"{name}: {path}: {error}") from None
+        raise ValueError(str(error)) from None
 
 
 def format_faults(report: Mapping[str, Any]) -> str:

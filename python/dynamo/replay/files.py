@@ -48,10 +48,15 @@ def check_writable(name: str, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name}: cannot write {os.fspath(path)!r}: {error}") from None
 
 
-def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str] | None = None) -> None:
+def check_outputs(
+    config: Mapping[str, Any],
+    report_json: str | os.PathLike[str] | None = None,
+    sources: Iterable[tuple[str, str | os.PathLike[str]]] = (),
+) -> None:
     """Raises ValueError if a run of this configuration could not write a file, or would write over another of its own.
 
-    The command line, which also writes a report, has its options named; Python its parameters.
+    The command line, which also writes a report, has its options named; Python its parameters. Sources are files whose
+    content the configuration has already, each with its option; two of them may be one file.
     """
     by_option = report_json is not None
     written = _named(config, outputs(), by_option)
@@ -65,6 +70,8 @@ def check_outputs(config: Mapping[str, Any], report_json: str | os.PathLike[str]
         read = {name: option.flag for name, option in run_options().items() if option.reads}
         traces = (("trace_files", path) for path in config.get("trace_files", ()))
         check_distinct([*written, *_named(config, read, by_option), *_lengths_files(config, by_option), *traces])
+        for source in sources:
+            check_distinct([*written, source])
 
 
 def _check_series(name: str, path: str | os.PathLike[str]) -> None:

@@ -43,13 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     to the caller.
     """
     try:
-        options = _given(argv)
+        typed = vars(_parser().parse_args(argv))
+        options = _completed(typed)
         report_path = _report_path(options.pop("report_json", None))
         repeated = options.pop("from_report", None)
         config = _config(options) if repeated is None else _repeated(repeated, options)
-        _check_outputs(report_path.path, config if repeated is None else {**config, "from_report": repeated})
-        typed = sys.argv[1:] if argv is None else argv
-        return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *typed]))
+        written_by = config if repeated is None else {**config, "from_report": repeated}
+        _check_outputs(report_path.path, written_by, runfile.sources(typed))
+        words = sys.argv[1:] if argv is None else argv
+        return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *words]))
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     except UsageError as error:
@@ -59,10 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _given(argv: Sequence[str] | None) -> dict[str, Any]:
+def _completed(typed: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a command line, with what its files say."""
     try:
-        return runfile.complete(vars(_parser().parse_args(argv)))
+        return runfile.complete(typed)
     except (ValueError, FileNotFoundError) as error:
         raise UsageError(error) from None
 
@@ -140,9 +142,9 @@ def _report_path(given: str | None) -> reportfile.ReportPath:
         raise UsageError(f"--report-json: cannot write to the current folder: {error.strerror}") from None
 
 
-def _check_outputs(report_path: Path, config: Mapping[str, Any]) -> None:
+def _check_outputs(report_path: Path, config: Mapping[str, Any], sources: Iterable[tuple[str, str]]) -> None:
     try:
-        files.check_outputs(config, report_path)
+        files.check_outputs(config, report_path, sources)
     except ValueError as error:
         raise UsageError(error) from None
 

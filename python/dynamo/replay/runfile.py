@@ -40,14 +40,30 @@ def complete(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**run, **flags}
 
 
+def sources(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The files that ``complete`` reads for these options, each with the option that names it."""
+    found = []
+    for name, value in options.items():
+        takes = run_options()[name].takes
+        if name == "config" or takes == _SCRIPT:
+            found.append((_flag(name), value))
+        elif takes in (*_OBJECTS, _OBJECT_OR_PATH) and value.startswith("@"):
+            found.append((_flag(name), value[1:]))
+    return found
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _expanded(name: str, value: Any) -> Any:
     takes = run_options()[name].takes
     if takes == _SCRIPT:
         from dynamo.replay import faults  # not before it is needed
 
-        return faults.read("--" + name, value)
+        return faults.read(_flag(name), value)
     if takes in _OBJECTS or (takes == _OBJECT_OR_PATH and value.startswith("@")):
-        return objectfile.expand("--" + name.replace("_", "-"), value, lists=takes in _LISTS)
+        return objectfile.expand(_flag(name), value, lists=takes in _LISTS)
     return value
 
 

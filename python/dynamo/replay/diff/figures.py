@@ -75,7 +75,18 @@ def _number(place: str, name: str, value: object) -> float:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{place}: {name}: got {value!r}, want a number or null")
-    return float(value)
+    number = as_float(value)
+    if math.isinf(number):
+        raise ValueError(f"{place}: {name}: got {number}, want a finite number or null")
+    return number
+
+
+def as_float(value: float) -> float:
+    """A number from JSON as a float, infinite if no float is large enough."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def rows_of(requests: Mapping[str, Any]) -> Rows:

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import itertools
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any, TextIO
 from dynamo._core import values
 from dynamo.replay.diff import figures
 from dynamo.replay.diff.figures import Rows, Split
+from dynamo.replay.explain import PARTS
 from dynamo.replay.report import Report
 
 _GZIP = b"\x1f\x8b"
@@ -67,29 +69,59 @@ def read(name: str, path: str | os.PathLike[str]) -> Side:
             return found
         whole = _object(first + file.read())
     if whole is not None and _REPORT_KEY in whole:
-        return _of_report(name, whole)
+        return _of_report(name, whole, f"{os.fspath(path)}: ")
     if not first:
         raise ValueError(f"{os.fspath(path)}: got an empty file, want a JSON report, or rows as JSONL")
     raise _no_row(path, 1)
 
 
-def _of_report(name: str, report: Mapping[str, Any]) -> Side:
+def _of_report(name: str, report: Mapping[str, Any], place: str = "") -> Side:
+    """A run from its report. Place, which messages begin with, is the file of the report."""
     if _REPORT_KEY not in report:
         raise ValueError(f"{name}: the report has no key {_REPORT_KEY}, want one of a replay")
     numbers = {
-        key: None if value is None else float(value)
+        key: None if value is None else _finite(f"{place or f'{name}: '}{key}", value)
         for key, value in report.items()
         if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
     }
-    attribution = report.get("attribution") or {}
-    splits = {key: value["split"] for key, value in attribution.items() if isinstance(value, Mapping)}
-    return Side(name, numbers, splits if all(splits.values()) else {})
+    return Side(name, numbers, _splits(f"{place or f'{name}: '}attribution", report.get("attribution")))
+
+
+def _splits(place: str, attribution: Any) -> dict[str, Split]:
+    """The parts of each latency and statistic; none without --explain, or without requests."""
+    if not attribution:
+        return {}
+    try:
+        found: dict[str, Split] = {
+            latency: {
+                statistic: {part: _finite(place, shares[part]) for part in ("total", *PARTS)}
+                for statistic, shares in parts["split"].items()
+            }
+            for latency, parts in attribution.items()
+            if isinstance(parts, Mapping) and parts["split"] is not None
+        }
+    except (AttributeError, KeyError, TypeError):
+        shown = values.brief(values.show(attribution))
+        raise ValueError(f"{place}: got {shown}, want the object that --explain wrote") from None
+    return found if all(found.values()) else {}
+
+
+def _finite(place: str, value: object) -> float:
+    """A number as a float. With one that is not finite, no condition would fail. Raises ValueError, and TypeError."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{place}: got {values.show(value)}, want a number")
+    number = figures.as_float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{place}: got {number}, want a finite number or null")
+    return number
 
 
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """The text of a file. What goes wrong when it is read becomes a ValueError."""
     shown = os.fspath(path)
+    if not shown:
+        raise ValueError("the path of a run is empty, want a JSON report, or rows as JSONL")
     try:
         with Path(path).open("rb") as file:
             compressed = file.read(len(_GZIP)) == _GZIP
