@@ -362,6 +362,9 @@ func (d *disagg) endPrefill(i int) error {
 
 // seePrefill tells router and hand-offs what has come out of a pass.
 func (d *disagg) seePrefill(i int, pass *engine.Pass) error {
+	if d.faults != nil {
+		d.faults.divide(prefillSite, i, pass)
+	}
 	if pass.KVEventsAtMs > pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}
@@ -417,6 +420,7 @@ func (d *disagg) seeDecode(i int, pass *engine.Pass) error {
 			d.collector.Worker(s.ID, i)
 		}
 		d.collector.Pass(i, seen)
+		d.faults.divide(decodeSite, i, pass)
 	}
 	reservation, reserved := d.decode.workers[i].destination.TryReserve()
 	for _, id := range pass.Finished {

@@ -58,6 +58,7 @@ func (c *cluster) see(i int, pass *engine.Pass) error {
 		c.collector.Worker(s.ID, i)
 	}
 	c.collector.Pass(i, seen)
+	c.faults.divide(0, i, pass)
 	return c.apply(i, pass)
 }
 

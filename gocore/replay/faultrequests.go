@@ -50,6 +50,9 @@ func (f *faultRun) live(turn int32, id engine.RequestID) {
 	j.live = append(j.live, id)
 	j.sinceMs = f.nowMs
 	f.trials[turn].Attempts++
+	if id != engine.RequestID(turn) {
+		f.collector.AttemptBegins(id, engine.RequestID(turn), f.nowMs)
+	}
 }
 
 // next is a new attempt of a turn, whose client has tokens tokens.
@@ -189,6 +192,9 @@ func (f *faultRun) ended(id engine.RequestID) error {
 	}
 	a := &f.attempts[id]
 	others := f.claim(id)
+	if !a.over {
+		f.collector.AttemptEnds(engine.RequestID(a.turn), id)
+	}
 	a.over = true
 	f.close(a.turn)
 	return f.takeBack(others)
@@ -286,6 +292,20 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 		}
 	}
 	return seen
+}
+
+// divide divides the time of a pass whose end is seen, and of which began was told.
+func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
+	if !f.Attribution {
+		return
+	}
+	emits := pool == len(f.sites)-1
+	f.collector.AttemptPass(!emits, i, pass)
+	for _, s := range joinedOrSingle(pass) {
+		if a := &f.attempts[s.ID]; emits && !a.over && s.Index+int(a.base) == 0 {
+			f.collector.FirstToken(engine.RequestID(a.turn), s.ID)
+		}
+	}
 }
 
 // joinedOrSingle are the requests of a pass that join the emitting set or emit a token by themselves: all whose first token

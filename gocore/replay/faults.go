@@ -143,6 +143,7 @@ func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
 		f.journeys[i].begun = unassigned
 	}
 	r.collector.KeepTrials(f.trials)
+	r.collector.AttributeAttempts()
 	return f
 }
 
@@ -343,6 +344,7 @@ func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 // cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens, unless
 // their workers cannot be reached.
 func (f *faultRun) cut() {
+	defer f.collector.AttemptsEnd()
 	for k := len(f.sites) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
 		s := f.sites[k]
 		for i := range s.next {
