@@ -30,7 +30,7 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 		return nil, nil
 	}
 	script = atRate(script, o.Float("fault_rate")) // at rate 0 the report has what it has at others
-	for _, name := range []string{"timeline", "timeseries", "timeseries_step", "html", "router_log", "router_decisions"} {
+	for _, name := range []string{"timeseries", "timeseries_step", "html", "router_log", "router_decisions"} {
 		if !o.AtDefault(name) {
 			return nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "it left out in a run with faults, client time-outs or hedging, where a request may be on several workers"}
 		}

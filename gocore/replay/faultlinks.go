@@ -50,6 +50,7 @@ func (d *disagg) transferBegins(id engine.RequestID, delayMs float64) {
 		d.transferred(id)
 		return
 	}
+	d.Journal.Transfer(id, d.nowMs)
 	f.transfers = append(f.transfers, transferring{id: id, leftMs: delayMs, sinceMs: d.nowMs, number: nowhere})
 	f.setRate(&f.transfers[len(f.transfers)-1])
 }

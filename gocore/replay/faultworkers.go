@@ -142,6 +142,19 @@ func (f *faultRun) undisturbed(ends []float64) []float64 {
 func (f *faultRun) coasts(i int) {
 	if f != nil {
 		f.collector.CoastFrom(i, f.nowMs)
+		f.Journal.CoastFrom(f.role(len(f.sites)-1), i, f.nowMs)
+	}
+}
+
+// role is that of the workers of a pool.
+func (f *faultRun) role(pool int) engine.Role {
+	return map[faults.Pool]engine.Role{faults.Workers: engine.Aggregated, faults.Prefill: engine.Prefill, faults.Decode: engine.Decode}[f.sites[pool].kind]
+}
+
+// journalEnd tells the journal of a pass that ends, seen or not.
+func (f *faultRun) journalEnd(pool, i int, pass *engine.Pass) {
+	if f != nil {
+		f.Journal.Ended(f.role(pool), i, f.sites[pool].station.at(i).Engine, pass, f.nowMs)
 	}
 }
 
