@@ -136,6 +136,8 @@ def test_bad_values(tmp_path: Path) -> None:
         run_synthetic_trace_replay(**RUN, faults=tmp_path / "none.jsonl")
     with pytest.raises(ValueError, match="attribution: got true, want it left out in a run with faults"):
         run_synthetic_trace_replay(**RUN, faults=[CRASH], attribution=True, max_sim_time_ms=900)
+    with pytest.raises(ValueError, match=r"timeseries_step: got .*, want it left out in a run with faults"):
+        run_synthetic_trace_replay(**RUN, faults=[CRASH], timeseries_step="1s")
 
 
 @pytest.mark.parametrize("limit", [{"migration_limit": 1}, {"client_retries": 1}], ids=["migrated", "retried"])
