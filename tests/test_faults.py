@@ -165,7 +165,29 @@ def test_bad_values(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="faults"):
         run_synthetic_trace_replay(**RUN, faults=tmp_path / "none.jsonl")
     with pytest.raises(ValueError, match="attribution: got true, want it left out in a run with faults"):
-        run_synthetic_trace_replay(**RUN, faults=[CRASH], attribution=True)
+        run_synthetic_trace_replay(**RUN, faults=[CRASH], attribution=True, max_sim_time_ms=900)
+    with pytest.raises(ValueError, match=r"timeseries_step: got .*, want it left out in a run with faults"):
+        run_synthetic_trace_replay(**RUN, faults=[CRASH], timeseries_step="1s")
+
+
+@pytest.mark.parametrize("limit", [{"migration_limit": 1}, {"client_retries": 1}], ids=["migrated", "retried"])
+def test_lost_part(limit: dict[str, int]) -> None:
+    """What attempts that failed took is a part of latencies, which add up."""
+    report = run_synthetic_trace_replay(**RUN, **limit, faults=[CRASH], attribution=True)
+    rows = report.requests
+    for prefix, latency in (("ttft", "ttft_ms"), ("e2e", "e2e_latency_ms")):
+        parts = [name for name in rows if name.startswith(f"{prefix}_") and name.endswith("_ms") and name != latency]
+        assert len(parts) == 12
+        for at, whole in enumerate(rows[latency]):
+            assert sum(rows[name][at] for name in parts) == pytest.approx(whole, abs=1e-9)
+    moved = [at for at, attempts in enumerate(rows["attempts"]) if attempts > 1]
+    assert len(moved) > 3
+    for at in range(60):  # all that came before the last attempt, pauses of the client included
+        assert rows["e2e_lost_ms"][at] == pytest.approx(rows["lost_ms"][at], abs=1e-6)
+        assert (rows["e2e_lost_ms"][at] > 0) == (at in moved)
+    split = report["attribution"]["e2e_latency_ms"]["split"]["mean"]
+    assert split["lost"] == pytest.approx(sum(rows["e2e_lost_ms"]) / 60)
+    assert "e2e_lost_ms" not in run_synthetic_trace_replay(**RUN, attribution=True).requests
 
 
 def test_options_without_faults() -> None:

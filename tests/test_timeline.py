@@ -419,3 +419,47 @@ def test_workers_that_come_and_go() -> None:
     started = min(event["at_ms"] for event in report["scaling_events"]) / 1000 + 5
     assert (busy[: int(started)] == 0).all()
     assert busy.max() > 0.9
+
+
+@pytest.mark.parametrize("router", ["round_robin", "kv_router"])
+def test_faults(router: str) -> None:
+    """Faults are slices and marks, and each attempt of a request is a slice on the worker where it ran."""
+    crash = {"kind": "crash", "at_ms": 20_000, "target": "worker:1", "duration_ms": 5_000}
+    slow = {"kind": "slow", "at_ms": 18_000, "target": "worker:0", "factor": 3, "duration_ms": 4_000}
+    report = run_trace_replay(
+        TRACE,
+        num_workers=3,
+        router_mode=router,
+        extra_engine_args={**SMALL, "startup_time": 2},
+        faults=[crash, slow],
+        migration_limit=1,
+        timeline="t.pftrace",
+    )
+    events = events_of(Path("t.pftrace"))
+    slices = slices_of(events)
+    faults = {s.name: s for s in slices if s.track.startswith("cluster/faults")}
+    assert (faults["slow"].begin_ns, faults["slow"].end_ns) == (ns(18_000), ns(22_000))
+    assert (faults["crash"].begin_ns, faults["crash"].end_ns) == (ns(20_000), ns(27_000))
+    assert faults["crash"].event.args == {"worker": 1}
+    assert faults["slow"].track != faults["crash"].track  # they overlap
+    marks = [(e.track, e.name, e.at_ns) for e in events if e.kind == "instant" and e.track.startswith("worker")]
+    assert marks == [("worker 0", "slow", ns(18_000)), ("worker 1", "crash", ns(20_000))]
+
+    requests = {s.name: s for s in slices if s.name.startswith("request")}
+    rows = report.requests
+    moved = [at for at, attempts in enumerate(rows["attempts"]) if attempts > 1]
+    assert moved
+    for at, row in enumerate(rows["trace_row"].tolist()):
+        last = requests[f"request {row} attempt 2" if at in moved else f"request {row}"]
+        assert last.track.startswith(f"worker {rows['decode_worker_idx'][at]}/")
+        assert last.end_ns == ns(rows["last_token_ms"][at])
+        if at in moved:
+            failed = requests[f"request {row} failed"]
+            assert failed.track.startswith("worker 1/")
+            assert failed.end_ns == ns(20_000) <= last.begin_ns  # a KV router may hold it back
+    assert len(requests) == 400 + len(moved)
+    assert all(e.value >= 0 for e in events if e.kind == "count")
+    ran = [s for s in slices if s.track == "worker 1/passes"]
+    assert max(s.end_ns for s in ran) == ns(20_000)  # the pass in flight is cut
+    final = {e.track: e.value for e in events if e.kind == "count"}
+    assert all(value == 0 for track, value in final.items() if track.endswith(("/waiting", "/running")))

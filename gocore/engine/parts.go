@@ -32,6 +32,17 @@ func NewParts(explain bool) *Parts {
 	return &Parts{}
 }
 
+// Clone is a copy that keeps what it has.
+func (p *Parts) Clone() *Parts {
+	if p == nil {
+		return nil
+	}
+	kept := *p
+	kept.Joined, kept.Prompts = slices.Clone(p.Joined), slices.Clone(p.Prompts)
+	kept.LostAtStart, kept.LostAtEnd = slices.Clone(p.LostAtStart), slices.Clone(p.LostAtEnd)
+	return &kept
+}
+
 // Reset empties the parts for the next pass.
 func (p *Parts) Reset() {
 	if p != nil {

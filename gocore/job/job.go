@@ -216,7 +216,7 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	result.explained = e.Collector.Explain()
 	var err error
 	var warning string
-	if result.series, warning, err = r.journal.close(e.journal, e.Scaling, r.monitor.poll); err != nil {
+	if result.series, warning, err = r.journal.close(e.journal, e.Outcome, r.monitor.poll); err != nil {
 		return nil, err
 	}
 	if warning != "" {

@@ -10,7 +10,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/journal"
-	"dynosim/gocore/planner"
+	"dynosim/gocore/replay"
 	"dynosim/gocore/strictjson"
 )
 
@@ -115,14 +115,14 @@ func (r *run) nameInTimeline(id engine.RequestID) string {
 }
 
 // close ends a journal and writes its timeline. The warning says how the series differs from what was asked for.
-func (s *journalSpec) close(j *journal.Journal, scaling []planner.Event, poll func() error) (table *journal.Table, warning string, err error) {
+func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, poll func() error) (table *journal.Table, warning string, err error) {
 	j.Close()
 	if s.timeline != "" {
-		changes := make([]journal.Scale, len(scaling))
-		for i, e := range scaling {
+		changes := make([]journal.Scale, len(e.Scaling))
+		for i, e := range e.Scaling {
 			changes[i] = journal.Scale{AtMs: e.AtMs, Pool: e.Pool, To: e.To}
 		}
-		err := writeProduced("timeline", s.timeline, poll, func(file io.Writer) error { return j.WriteTimeline(file, changes) })
+		err := writeProduced("timeline", s.timeline, poll, func(file io.Writer) error { return j.WriteTimeline(file, changes, inTimeline(e.Faults)) })
 		if err != nil {
 			return nil, "", err
 		}
@@ -132,4 +132,17 @@ func (s *journalSpec) close(j *journal.Journal, scaling []planner.Event, poll fu
 		warning = fmt.Sprintf("timeseries_step: the run is so long that windows are %g s instead of %g s", table.StepMs/1000, s.stepMs/1000)
 	}
 	return table, warning, nil
+}
+
+// inTimeline are faults as timelines show them.
+func inTimeline(events []replay.FaultEvent) []journal.Fault {
+	roles := map[string]engine.Role{"agg": engine.Aggregated, "prefill": engine.Prefill, "decode": engine.Decode}
+	shown := make([]journal.Fault, len(events))
+	for i, e := range events {
+		shown[i] = journal.Fault{Kind: string(e.Kind), FromMs: e.AtMs, ToMs: e.UntilMs}
+		for k, number := range e.Workers {
+			shown[i].Workers = append(shown[i].Workers, journal.Struck{Role: roles[e.Pools[k]], Number: number})
+		}
+	}
+	return shown
 }

@@ -43,6 +43,10 @@ type Journal struct {
 	totals  *series
 	nowMs   float64 // the last moment that was heard of
 	full    bool    // there are MostBytes
+
+	// Of a run with faults, nil without: attempts that are not the first of a request, and when clients had first tokens.
+	attempts map[engine.RequestID]attempt
+	done     map[engine.RequestID]float64
 }
 
 // New returns an empty journal.
@@ -139,7 +143,8 @@ func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) 
 	j.nowMs = max(j.nowMs, ms)
 	w := j.worker(r, i)
 	w.reach(ms)
-	if r != engine.Decode {
+	if r != engine.Decode && !j.lives[id].sent {
+		j.lives[id].sent = true
 		j.router.sent(id, w, ms)
 	}
 	w.join(id, ms)
@@ -220,7 +225,8 @@ func (j *Journal) turn(id engine.RequestID, to phase, ms float64) {
 
 // Unsent is told that a request was given up before it was handed to a worker.
 func (j *Journal) Unsent(id engine.RequestID, ms float64) {
-	if j != nil {
+	if j != nil && !j.lives[id].sent {
+		j.lives[id].sent = true
 		j.router.change(ms, -1)
 	}
 }
@@ -233,6 +239,9 @@ func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
 	j.nowMs = max(j.nowMs, ms)
 	if s := j.lives[id].stays[role(r)]; s != nil {
 		s.worker.reach(ms)
+		if j.attempts != nil && s.phase == decoding { // it emits no more
+			s.worker.emitters = max(0, s.worker.emitters-1)
+		}
 		s.worker.leave(s, ms)
 		s.worker.countRequests(ms)
 	}

@@ -28,7 +28,7 @@ func TestBound(t *testing.T) {
 		j.Merge([]*Journal{part})
 		j.Close()
 		var out bytes.Buffer
-		if err := j.WriteTimeline(&out, nil); err != nil {
+		if err := j.WriteTimeline(&out, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		return out.Len(), j.Full()

@@ -43,7 +43,7 @@ func (r *router) sent(id engine.RequestID, to *worker, ms float64) {
 		return
 	}
 	e := perfetto.Event{
-		Track: decisionsTrack, AtNs: at, Name: "request ", Label: r.journal.cfg.Name(id), Flow: flow(id),
+		Track: decisionsTrack, AtNs: at, Name: "request ", Label: r.journal.label(id), Flow: flow(id),
 		Args: []perfetto.Arg{{Name: "to worker", Value: int64(to.number)}},
 	}
 	if life.arrivedMs == ms {

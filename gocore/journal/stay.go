@@ -10,6 +10,8 @@ type life struct {
 	arrivedMs, firstMs         float64 // NaN where it did not happen
 	promptTokens, outputTokens int32
 	admitted                   bool
+	sent                       bool     // it waits for no router
+	how                        string   // an attempt has ended that does not complete its request
 	stays                      [2]*stay // by role; nil before and afterwards
 }
 

@@ -145,7 +145,7 @@ func (w *worker) write(s *stay, endMs float64) {
 		arrow = 0
 	}
 	w.out.Begin(perfetto.Event{
-		Track: track, AtNs: from, Name: "request ", Label: w.j.cfg.Name(s.id), Flow: arrow, Ends: w.role != engine.Prefill,
+		Track: track, AtNs: from, Name: "request ", Label: w.j.label(s.id), Flow: arrow, Ends: w.role != engine.Prefill,
 		Args: []perfetto.Arg{{Name: "prompt tokens", Value: int64(life.promptTokens)}, {Name: "output tokens", Value: int64(life.outputTokens)}},
 	})
 	for _, p := range s.pieces {

@@ -14,11 +14,12 @@ type Scale struct {
 }
 
 // WriteTimeline writes the timeline of a journal that is closed, as a trace of package perfetto.
-func (j *Journal) WriteTimeline(out io.Writer, scaling []Scale) error {
+func (j *Journal) WriteTimeline(out io.Writer, scaling []Scale, faults []Fault) error {
 	cluster := perfetto.NewSequence(clusterSequences)
 	j.describe(cluster)
 	j.writeRates(cluster)
 	j.writeScaling(cluster, scaling)
+	j.writeFaults(cluster, faults)
 	sequences := []*perfetto.Sequence{cluster}
 	for _, part := range j.withParts() {
 		if part.router.out != nil {

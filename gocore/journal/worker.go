@@ -108,6 +108,28 @@ func (w *worker) integrate(ms float64) {
 
 // begin applies what is visible at the start of a pass, and keeps what is at its end.
 func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
+	w.takesPart(p)
+	w.computes(p)
+	w.emitted(p, lastTokenMs)
+	w.run(p, w.blocksOf(e))
+	w.keepEnd(p)
+}
+
+// computes notes the parts of prompts that a pass computes.
+func (w *worker) computes(p *engine.Pass) {
+	if p.Parts == nil {
+		return
+	}
+	for _, c := range p.Parts.Prompts {
+		if s := w.stay(c.ID); s != nil {
+			s.chunk(c, p.StartMs, p.EndMs)
+		}
+	}
+	w.countRequests(p.StartMs)
+}
+
+// takesPart applies what requests begin with at the start of a pass.
+func (w *worker) takesPart(p *engine.Pass) {
 	w.admit(p)
 	if parts := p.Parts; parts != nil {
 		for _, id := range parts.LostAtStart {
@@ -119,16 +141,8 @@ func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.
 				s.computedMs = p.StartMs
 			}
 		}
-		for _, c := range parts.Prompts {
-			if s := w.stay(c.ID); s != nil {
-				s.chunk(c, p.StartMs, p.EndMs)
-			}
-		}
 	}
 	w.countRequests(p.StartMs)
-	w.emitted(p, lastTokenMs)
-	w.run(p, w.blocksOf(e))
-	w.keepEnd(p)
 }
 
 // admit counts what first admissions found in the cache.
@@ -230,7 +244,7 @@ func (w *worker) start(t engine.TokenRun, ms float64) {
 // finish ends the stay of a request that has all its tokens.
 func (w *worker) finish(s *stay, ms float64) {
 	w.leave(s, ms)
-	if w.role == engine.Prefill || w.j.totals == nil {
+	if w.role == engine.Prefill || w.j.totals == nil || w.j.attempts != nil {
 		return
 	}
 	life := &w.j.lives[s.id]

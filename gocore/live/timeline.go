@@ -49,7 +49,7 @@ func (p *Process) WriteTimeline(out io.Writer) (cut bool, err error) {
 	j := p.timeline.journal
 	j.Merge(p.timeline.parts)
 	j.Close()
-	return j.Full(), j.WriteTimeline(out, nil)
+	return j.Full(), j.WriteTimeline(out, nil, nil)
 }
 
 // recordJoin tells the journal of a request that joins the engine.

@@ -23,6 +23,7 @@ func (c *cluster) coast(i int) (bool, error) {
 		return false, nil
 	}
 	c.pool.coasts(i, w.Engine, c.nowMs)
+	c.faults.coasts(i)
 	c.pushEnd(i, w.Coast[len(w.Coast)-1])
 	return true, c.poll()
 }

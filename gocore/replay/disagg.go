@@ -334,14 +334,19 @@ func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engin
 	seen := pass
 	if d.faults != nil {
 		seen = d.faults.admitted(pass)
+		d.Journal.Begun([]engine.Role{engine.Prefill, engine.Decode}[kind], i, pass)
 	}
 	if kind == decodePass {
 		d.collector.Pass(i, seen)
-		d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
+		if d.faults == nil {
+			d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
+		}
 		return
 	}
 	d.collector.PrefillPass(i, seen)
-	d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
+	if d.faults == nil {
+		d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
+	}
 	if pass.KVEventsAtMs <= pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}
@@ -350,6 +355,7 @@ func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engin
 // endPrefill makes the end of a pass of a prefill worker visible.
 func (d *disagg) endPrefill(i int) error {
 	pass := d.idle(&d.prefill, i)
+	d.faults.journalEnd(prefillSite, i, pass)
 	if d.faults.withhold(prefillSite, i, pass) {
 		return nil
 	}
@@ -362,6 +368,9 @@ func (d *disagg) endPrefill(i int) error {
 
 // seePrefill tells router and hand-offs what has come out of a pass.
 func (d *disagg) seePrefill(i int, pass *engine.Pass) error {
+	if d.faults != nil {
+		d.faults.divide(prefillSite, i, pass)
+	}
 	if pass.KVEventsAtMs > pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}
@@ -396,6 +405,7 @@ func (d *disagg) seePrefill(i int, pass *engine.Pass) error {
 // left, and reports the room afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
+	d.faults.journalEnd(decodeSite, i, pass)
 	if d.faults.withhold(decodeSite, i, pass) {
 		return nil
 	}
@@ -417,6 +427,7 @@ func (d *disagg) seeDecode(i int, pass *engine.Pass) error {
 			d.collector.Worker(s.ID, i)
 		}
 		d.collector.Pass(i, seen)
+		d.faults.divide(decodeSite, i, pass)
 	}
 	reservation, reserved := d.decode.workers[i].destination.TryReserve()
 	for _, id := range pass.Finished {

@@ -73,6 +73,7 @@ func (d *disagg) tryCoast(i int) bool {
 		return false
 	}
 	pool.coasts(i, w.Engine, d.nowMs)
+	d.faults.coasts(i)
 	d.decode.ready.remove(i)
 	d.coasting = append(d.coasting, i)
 	w.coast = coast{sinceMs: d.nowMs, seq: d.pushed}

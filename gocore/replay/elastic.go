@@ -80,7 +80,7 @@ func (c *cluster) catchUp() {
 		}
 		endMs := w.Coast[len(w.Coast)-1]
 		c.settle(i, len(w.Coast))
-		w.Pass = c.faults.unfinished(endMs)
+		w.Pass = c.faults.unfinished(w, endMs)
 	}
 }
 

@@ -124,7 +124,7 @@ func (c stageCrew) catchUp() {
 		d.haltCoast(i)
 		endMs := w.Coast[len(w.Coast)-1]
 		d.settleCoast(i)
-		w.Pass = d.faults.unfinished(endMs)
+		w.Pass = d.faults.unfinished(&w.Worker, endMs)
 	}
 }
 

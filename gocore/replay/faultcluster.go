@@ -38,6 +38,7 @@ func (c *cluster) tellRouter(i int, events []kvcache.Event) {
 
 // endFaulty makes the end of a pass visible, now or later, to those that can see it.
 func (c *cluster) endFaulty(i int, pass *engine.Pass) error {
+	c.faults.journalEnd(0, i, pass)
 	if c.faults.withhold(0, i, pass) {
 		return nil
 	}
@@ -58,6 +59,7 @@ func (c *cluster) see(i int, pass *engine.Pass) error {
 		c.collector.Worker(s.ID, i)
 	}
 	c.collector.Pass(i, seen)
+	c.faults.divide(0, i, pass)
 	return c.apply(i, pass)
 }
 
@@ -85,6 +87,7 @@ func endedBy(endsMs []float64, nowMs float64) int {
 
 // discard implements [station].
 func (c *cluster) discard(i int) {
+	c.Journal.Gone(engine.Aggregated, i, c.workers[i].Pass, c.nowMs)
 	c.workers[i] = worker.Worker{}
 	c.due[i] = nowhere
 	c.ready.remove(i)
@@ -113,6 +116,7 @@ func (c *cluster) reached(i int) error {
 // cancel implements [station].
 func (c *cluster) cancel(i int, id engine.RequestID) {
 	c.workers[i].Engine.Cancel(id)
+	c.Journal.Left(engine.Aggregated, id, c.nowMs)
 	c.updateReady(i)
 }
 

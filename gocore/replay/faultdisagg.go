@@ -112,6 +112,7 @@ func (c stageCrew) discard(i int) {
 	for _, a := range w.deferred {
 		c.d.actions.PushBack(a)
 	}
+	c.d.Journal.Gone(c.role, i, w.Pass, c.d.nowMs)
 	*w = stageWorker{}
 	w.coast.due = nowhere
 	c.s.ready.remove(i)
@@ -178,10 +179,12 @@ func (c stageCrew) cancel(i int, id engine.RequestID) {
 	w := &c.s.workers[i]
 	if c.role == engine.Prefill {
 		c.d.tellRouter(i, w.source.CancelSource(id))
+		c.d.Journal.Left(c.role, id, c.d.nowMs)
 		c.s.updateReady(i)
 		return
 	}
 	w.destination.CancelDestination(id)
+	c.d.Journal.Left(c.role, id, c.d.nowMs)
 	c.s.updateReady(i)
 	c.d.tryReserve(i)
 }

@@ -3,7 +3,6 @@ package replay
 import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/faults"
-	"dynosim/gocore/handoff"
 )
 
 // linkFault slows down or stops transfers of KV.
@@ -48,9 +47,10 @@ func (f *faultRun) linkRate(prefill, decode int32) float64 {
 func (d *disagg) transferBegins(id engine.RequestID, delayMs float64) {
 	f := d.faults
 	if h := &d.handoffs[id]; delayMs == 0 && f.linkRate(h.prefill, h.decode) > 0 {
-		d.tell(id, handoff.Transferred)
+		d.transferred(id)
 		return
 	}
+	d.Journal.Transfer(id, d.nowMs)
 	f.transfers = append(f.transfers, transferring{id: id, leftMs: delayMs, sinceMs: d.nowMs, number: nowhere})
 	f.setRate(&f.transfers[len(f.transfers)-1])
 }

@@ -50,6 +50,10 @@ func (f *faultRun) live(turn int32, id engine.RequestID) {
 	j.live = append(j.live, id)
 	j.sinceMs = f.nowMs
 	f.trials[turn].Attempts++
+	if id != engine.RequestID(turn) {
+		f.collector.AttemptBegins(id, engine.RequestID(turn), f.nowMs)
+		f.Journal.Again(id, engine.RequestID(turn), f.trials[turn].Attempts, f.nowMs)
+	}
 }
 
 // next is a new attempt of a turn, whose client has tokens tokens.
@@ -69,6 +73,7 @@ func (f *faultRun) again(turn int32, tokens int) error {
 func (f *faultRun) lose(b breakage) {
 	a := &f.attempts[b.id]
 	a.over = true
+	f.Journal.Over(b.id, "failed")
 	f.collector.Interrupt(engine.RequestID(a.turn), b.tokens)
 	if b.event != noFault {
 		if e := &f.events[b.event]; b.migrates {
@@ -82,7 +87,7 @@ func (f *faultRun) lose(b breakage) {
 
 // mend goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or not.
 func (f *faultRun) mend(b breakage) error {
-	if err := f.loop.recall(b.id); err != nil {
+	if err := f.takeBack([]engine.RequestID{b.id}); err != nil {
 		return err
 	}
 	turn := f.attempts[b.id].turn
@@ -129,6 +134,7 @@ func (f *faultRun) withdraw(j *journey) error {
 	j.live = nil
 	for _, id := range live {
 		f.attempts[id].over = true
+		f.Journal.Over(id, "given up")
 	}
 	return f.takeBack(live)
 }
@@ -189,6 +195,9 @@ func (f *faultRun) ended(id engine.RequestID) error {
 	}
 	a := &f.attempts[id]
 	others := f.claim(id)
+	if !a.over {
+		f.collector.AttemptEnds(engine.RequestID(a.turn), id)
+	}
 	a.over = true
 	f.close(a.turn)
 	return f.takeBack(others)
@@ -216,6 +225,7 @@ func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
 	for _, other := range j.live {
 		if other != id {
 			f.attempts[other].over = true
+			f.Journal.Over(other, "cancelled")
 			others = append(others, other)
 		}
 	}
@@ -226,6 +236,7 @@ func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
 // takeBack takes attempts that are over back from workers and routers.
 func (f *faultRun) takeBack(ids []engine.RequestID) error {
 	for _, id := range ids {
+		f.Journal.Unsent(id, f.nowMs)
 		if err := f.loop.recall(id); err != nil {
 			return err
 		}
@@ -283,9 +294,22 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 	for _, id := range pass.Finished {
 		if a := &f.attempts[id]; !a.over {
 			seen.Finished = append(seen.Finished, engine.RequestID(a.turn))
+			f.Journal.Served(engine.RequestID(a.turn), f.nowMs)
 		}
 	}
 	return seen
+}
+
+// divide divides the time of a pass whose end is seen, and of which began was told.
+func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
+	emits := pool == len(f.sites)-1
+	f.collector.AttemptPass(!emits, i, pass)
+	for _, s := range joinedOrSingle(pass) {
+		if a := &f.attempts[s.ID]; emits && !a.over && s.Index+int(a.base) == 0 {
+			f.collector.FirstToken(engine.RequestID(a.turn), s.ID)
+			f.Journal.First(engine.RequestID(a.turn), f.nowMs)
+		}
+	}
 }
 
 // joinedOrSingle are the requests of a pass that join the emitting set or emit a token by themselves: all whose first token

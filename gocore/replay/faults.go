@@ -114,7 +114,8 @@ type FaultEvent struct {
 	Fault   int // number in the script, from 0
 	Kind    faults.Kind
 	Pool    string
-	Workers []int // ids, empty for a fault that has no workers
+	Workers []int    // ids, empty for a fault that has no workers
+	Pools   []string // of each of Workers
 	AtMs    float64
 	UntilMs float64 // when it was over: +Inf if never. A crash is over when there is a worker in the place of each again
 	Hit     int     // attempts that were lost with a worker
@@ -143,6 +144,8 @@ func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
 		f.journeys[i].begun = unassigned
 	}
 	r.collector.KeepTrials(f.trials)
+	r.collector.AttributeAttempts()
+	r.Journal.Endures()
 	return f
 }
 
@@ -343,6 +346,7 @@ func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 // cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens, unless
 // their workers cannot be reached.
 func (f *faultRun) cut() {
+	defer f.collector.AttemptsEnd()
 	for k := len(f.sites) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
 		s := f.sites[k]
 		for i := range s.next {
@@ -364,9 +368,14 @@ func (f *faultRun) cutWorker(pool, i int) {
 	c, w := s.cond(i), s.station.at(i)
 	emits := pool == len(f.sites)-1
 	passes := c.unseen
+	if w.Pass != nil && w.Pass.EndMs <= maxTimeMs {
+		f.Journal.Ended(f.role(pool), i, w.Engine, w.Pass, w.Pass.EndMs)
+	}
 	switch {
 	case len(w.Coast) > 0:
-		f.collector.Coast(i, w.Settle(len(w.Coast)))
+		endsMs := w.Settle(len(w.Coast))
+		f.collector.Coast(i, endsMs)
+		f.Journal.Coast(f.role(pool), i, w.Engine, endsMs)
 	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)

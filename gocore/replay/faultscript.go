@@ -169,6 +169,7 @@ func (f *faultRun) happened(n int, hit []struck, lastsMs float64) (event int) {
 		e.Workers = append(e.Workers, h.worker)
 		s := f.sites[h.pool]
 		e.Pool = s.name
+		e.Pools = append(e.Pools, s.name)
 		e.places = append(e.places, sitePlace{s, s.cond(h.worker).place})
 	}
 	f.events = append(f.events, e)

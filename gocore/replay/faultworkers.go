@@ -138,6 +138,26 @@ func (f *faultRun) undisturbed(ends []float64) []float64 {
 	return ends
 }
 
+// coasts notes that a worker that emits tokens begins to coast.
+func (f *faultRun) coasts(i int) {
+	if f != nil {
+		f.collector.CoastFrom(i, f.nowMs)
+		f.Journal.CoastFrom(f.role(len(f.sites)-1), i, f.nowMs)
+	}
+}
+
+// role is that of the workers of a pool.
+func (f *faultRun) role(pool int) engine.Role {
+	return map[faults.Pool]engine.Role{faults.Workers: engine.Aggregated, faults.Prefill: engine.Prefill, faults.Decode: engine.Decode}[f.sites[pool].kind]
+}
+
+// journalEnd tells the journal of a pass that ends, seen or not.
+func (f *faultRun) journalEnd(pool, i int, pass *engine.Pass) {
+	if f != nil {
+		f.Journal.Ended(f.role(pool), i, f.sites[pool].station.at(i).Engine, pass, f.nowMs)
+	}
+}
+
 // visible is the ends of passes that were settled, as far as clients see them now. The last pass may still be being run.
 func (f *faultRun) visible(endsMs []float64) []float64 {
 	if f == nil {
@@ -148,10 +168,11 @@ func (f *faultRun) visible(endsMs []float64) []float64 {
 
 // unfinished stands for the last pass of a coast that was settled, while it is still being run. With faults its tokens are
 // put on record at its end, which may never come.
-func (f *faultRun) unfinished(endMs float64) *engine.Pass {
+func (f *faultRun) unfinished(w *worker.Worker, endMs float64) *engine.Pass {
 	pass := &engine.Pass{EndMs: endMs}
 	if f != nil {
 		pass.Tokens = 1
+		pass.Parts = &engine.Parts{HostMs: w.CoastHostMs()}
 	}
 	return pass
 }
@@ -224,6 +245,7 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	kept.Finished, kept.Held, kept.Rejected = slices.Clone(p.Finished), slices.Clone(p.Held), slices.Clone(p.Rejected)
 	kept.Signals = slices.Clone(p.Signals)
 	kept.KVEvents = cloneEvents(p.KVEvents)
+	kept.Parts = p.Parts.Clone()
 	return &kept
 }
 

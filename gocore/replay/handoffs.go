@@ -105,7 +105,7 @@ func (d *disagg) dispatch(admitted []router.Admission, err error) error {
 		id := engine.RequestID(a.ID)
 		d.handoffs[id].prefill = int32(a.Worker)
 		d.collector.PrefillRoute(d.of(id), a.Worker, a.OverlapBlocks*d.prefill.blockSize)
-		d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
+		d.collector.Spends(id, report.WorkerWait, d.nowMs)
 		if d.faults.accepts(prefillSite, a.Worker, id) {
 			d.addPrompt(a.Worker, id)
 		}
@@ -146,7 +146,7 @@ func (d *disagg) askForRoom(i int, id engine.RequestID) {
 	}
 	d.handoffs[id].decode = int32(i)
 	d.collector.Worker(d.of(id), i)
-	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
+	d.collector.Spends(id, report.KVWait, d.nowMs)
 	d.Journal.Joined(engine.Decode, i, id, d.nowMs)
 	if w.Busy() {
 		d.haltCoast(i)
@@ -168,13 +168,13 @@ func (d *disagg) tryReserve(i int) {
 func (d *disagg) reserved(r engine.Reservation) {
 	d.handoffs[r.ID].missing = int32(r.MissingTokens)
 	d.collector.Step(d.of(r.ID), report.DestinationReserved, d.nowMs)
-	d.collector.Spends(d.of(r.ID), report.RouterWait, d.nowMs)
+	d.collector.Spends(r.ID, report.RouterWait, d.nowMs)
 	d.Journal.Reserved(r.ID, d.nowMs)
 	d.tell(r.ID, handoff.DestinationReserved)
 }
 
 func (d *disagg) startTransfer(id engine.RequestID) {
-	d.collector.Spends(d.of(id), report.KVTransfer, d.nowMs)
+	d.collector.Spends(id, report.KVTransfer, d.nowMs)
 	promptTokens := d.request(id).PromptTokens
 	delayMs := d.transfer.DelayMs(promptTokens, int(d.handoffs[id].missing))
 	if d.faults != nil {
@@ -191,7 +191,7 @@ func (d *disagg) startTransfer(id engine.RequestID) {
 
 // transferred ends a transfer. The decode worker takes the KV over when it is idle.
 func (d *disagg) transferred(id engine.RequestID) {
-	d.collector.Spends(d.of(id), report.KVWait, d.nowMs)
+	d.collector.Spends(id, report.KVWait, d.nowMs)
 	d.tell(id, handoff.Transferred)
 }
 
@@ -199,7 +199,7 @@ func (d *disagg) activate(id engine.RequestID, i int) {
 	d.decode.workers[i].destination.Activate(id)
 	d.decode.updateReady(i)
 	d.collector.Step(d.of(id), report.DestinationActivated, d.nowMs)
-	d.collector.Spends(d.of(id), report.WorkerWait, d.nowMs)
+	d.collector.Spends(id, report.WorkerWait, d.nowMs)
 	d.Journal.Activated(id, d.nowMs)
 	d.tell(id, handoff.Activated)
 	d.tryReserve(i)

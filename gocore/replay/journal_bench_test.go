@@ -28,7 +28,7 @@ func BenchmarkJournal(b *testing.B) {
 				mustRun(b, run)
 				run.Journal.Close()
 				if kind == "timeline" {
-					if err := run.Journal.WriteTimeline(io.Discard, nil); err != nil {
+					if err := run.Journal.WriteTimeline(io.Discard, nil, nil); err != nil {
 						b.Fatal(err)
 					}
 				}

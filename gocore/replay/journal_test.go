@@ -26,7 +26,7 @@ func journalOf(t testing.TB, cfg Config, stepMs float64) (timeline []byte, serie
 	}
 	cfg.Journal.Close()
 	var out bytes.Buffer
-	if err := cfg.Journal.WriteTimeline(&out, nil); err != nil {
+	if err := cfg.Journal.WriteTimeline(&out, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes(), tableText(t, cfg.Journal.Table()), nil

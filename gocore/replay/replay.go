@@ -44,7 +44,7 @@ type Config struct {
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
 	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds. Such
-	// a run keeps no Journal and has no Attribution.
+	// a run keeps no series; if it has Attribution, MaxSimTimeMs has no limit.
 	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
@@ -217,7 +217,7 @@ func (r *run) assign(turn int32, to int, sentMs float64) {
 	req.SentMs = sentMs
 	r.workers[to].Engine.Add(req)
 	r.collector.Worker(r.of(engine.RequestID(turn)), to)
-	r.collector.Spends(r.of(engine.RequestID(turn)), report.WorkerWait, sentMs)
+	r.collector.Spends(engine.RequestID(turn), report.WorkerWait, sentMs)
 	r.Journal.Joined(engine.Aggregated, to, engine.RequestID(turn), sentMs)
 }
 
@@ -243,7 +243,11 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 		seen = r.faults.admitted(pass)
 	}
 	r.collector.Pass(i, seen)
-	r.Journal.Pass(engine.Aggregated, i, r.workers[i].Engine, pass, r.collector.BeforeRun)
+	if r.faults != nil {
+		r.Journal.Begun(engine.Aggregated, i, pass)
+	} else {
+		r.Journal.Pass(engine.Aggregated, i, r.workers[i].Engine, pass, r.collector.BeforeRun)
+	}
 	return pass, alive, nil
 }
 
@@ -259,9 +263,9 @@ func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
 	if r.Disagg != nil {
 		role = engine.Decode
 	}
-	r.Journal.Coast(role, i, w.Engine, endsMs)
+	r.Journal.Coast(role, i, w.Engine, r.faults.visible(endsMs))
 	if r.Attribution {
-		r.collector.CoastParts(i, endsMs, w.CoastHostMs())
+		r.collector.CoastParts(i, r.faults.visible(endsMs), w.CoastHostMs())
 	}
 }
 

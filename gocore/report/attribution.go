@@ -35,16 +35,25 @@ const (
 	Decode                   // the decode part of the passes that it takes part in
 	DecodeSlowed             // others' prompts in passes while it decodes
 	Host                     // the host's time: step_overhead_us, request_overhead_us and the like
+	LostTime                 // to faults; only runs with faults have this part
 	numParts
 )
 
 var partNames = [numParts]string{
 	"router_wait", "worker_wait", "own_prompt", "other_prompts", "preempted", "recompute", "kv_wait", "kv_transfer", "decode",
-	"decode_slowed", "host",
+	"decode_slowed", "host", "lost",
 }
 
-// PartNames lists the parts, in the order in which they are shown.
-func PartNames() []string { return partNames[:] }
+// PartNames lists the parts of a run without faults, in the order in which they are shown.
+func PartNames() []string { return partNames[:LostTime] }
+
+// names lists the parts that a latency can have here.
+func (a *attribution) names() []string {
+	if a.attempts != nil {
+		return partNames[:]
+	}
+	return PartNames()
+}
 
 // attribution is what a collector knows of the parts of latencies.
 type attribution struct {
@@ -56,17 +65,19 @@ type attribution struct {
 	// atLoss are requests that lost their KV after a token, as they were then. Only a run that may be cut short needs them.
 	atLoss map[engine.RequestID]spent
 	// atSingle is the sums of the worker when a request emitted its last token by itself (engine.Pass). Only such a run needs them.
-	atSingle map[engine.RequestID]sums4
+	atSingle map[engine.RequestID]passSums
+	// attempts is what a run with faults needs besides; nil without.
+	attempts *attempts
 }
 
 // spent is what a request has spent so far.
 type spent struct {
 	state    spending
-	joined   bool    // it has taken part in a pass
-	decoded  bool    // it has emitted a token
-	computed int32   // prompt tokens that were computed, at some time
-	sinceMs  float64 // waiting: when that began
-	at       sums4   // taking part: the sums of the worker up to which its time has been divided
+	joined   bool     // it has taken part in a pass
+	decoded  bool     // it has emitted a token
+	computed int32    // prompt tokens that were computed, at some time
+	sinceMs  float64  // waiting: when that began
+	at       passSums // taking part: the sums of the worker up to which its time has been divided
 	parts    shares
 	first    shares // the parts when the first token was emitted
 
@@ -90,7 +101,7 @@ const (
 func (c *Collector) Attribute(requests int, delayMs float64, cutShort bool) {
 	a := &attribution{
 		requests: make([]spent, requests), workers: make([]progress, len(c.workers)), delayMs: delayMs, cutShort: cutShort,
-		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]sums4{},
+		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]passSums{},
 	}
 	nan := math.NaN()
 	for i := range a.requests {
@@ -109,7 +120,7 @@ func (a *attribution) part(worker int) *attribution {
 	}
 	return &attribution{
 		requests: a.requests, workers: a.workers[worker : worker+1], delayMs: a.delayMs, cutShort: a.cutShort,
-		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]sums4{},
+		atLoss: map[engine.RequestID]spent{}, atSingle: map[engine.RequestID]passSums{},
 	}
 }
 
@@ -140,7 +151,7 @@ func (a *attribution) arrived(id engine.RequestID, ms float64) {
 }
 
 // takesPart divides the time since the request was last looked at, up to what the sums of its worker are to.
-func (q *spent) takesPart(to sums4) {
+func (q *spent) takesPart(to passSums) {
 	others := OtherPrompts
 	if q.state == decoding {
 		others = DecodeSlowed
@@ -149,14 +160,15 @@ func (q *spent) takesPart(to sums4) {
 	q.parts[Decode] += to.decodeMs - q.at.decodeMs
 	q.parts[Host] += to.hostMs - q.at.hostMs
 	q.parts[WorkerWait] += to.idleMs - q.at.idleMs
+	q.parts[LostTime] += to.lostMs - q.at.lostMs
 	q.at = to
 }
 
 // pass divides the time of the requests whose state a pass changes, or that compute part of their prompts. Requests that have
 // all tokens at its end go on to after.
-func (a *attribution) pass(w *progress, p *engine.Pass) (atEnd sums4) {
+func (a *attribution) pass(w *progress, p *engine.Pass) (atEnd passSums) {
 	atStart := w.began(p)
-	atEnd = w.sums4
+	atEnd = w.passSums
 	if p.Parts == nil {
 		for _, admitted := range p.Admitted {
 			a.joins(admitted.ID, p.StartMs, atStart)
@@ -174,7 +186,7 @@ func (a *attribution) pass(w *progress, p *engine.Pass) (atEnd sums4) {
 }
 
 // joins begins the time in which a request takes part in passes.
-func (a *attribution) joins(id engine.RequestID, ms float64, at sums4) {
+func (a *attribution) joins(id engine.RequestID, ms float64, at passSums) {
 	q := &a.requests[id]
 	if q.state >= spending(numParts) { // it did not leave
 		return
@@ -189,7 +201,7 @@ func (a *attribution) joins(id engine.RequestID, ms float64, at sums4) {
 }
 
 // loses ends that time: the request waits for its turn again.
-func (a *attribution) loses(id engine.RequestID, ms float64, at sums4) {
+func (a *attribution) loses(id engine.RequestID, ms float64, at passSums) {
 	q := &a.requests[id]
 	if q.state != computing && q.state != decoding {
 		return
@@ -202,7 +214,7 @@ func (a *attribution) loses(id engine.RequestID, ms float64, at sums4) {
 }
 
 // computes divides the prompt part of a pass among the requests that share it, by tokens.
-func (a *attribution) computes(p *engine.Parts, atStart, atEnd sums4) {
+func (a *attribution) computes(p *engine.Parts, atStart, atEnd passSums) {
 	all := 0
 	for _, s := range p.Prompts {
 		all += s.Tokens
@@ -221,6 +233,7 @@ func (a *attribution) computes(p *engine.Parts, atStart, atEnd sums4) {
 		q.computesAgain(own, s)
 		q.parts[Decode] += p.DecodeMs
 		q.parts[Host] += p.HostMs
+		q.parts[LostTime] += atEnd.lostMs - atStart.lostMs
 		q.at = atEnd
 	}
 }
@@ -238,7 +251,7 @@ func (q *spent) computesAgain(ownMs float64, s engine.PromptShare) {
 }
 
 // tokens notes the tokens of a pass of a worker that emits them.
-func (a *attribution) tokens(p *engine.Pass, atEnd sums4) {
+func (a *attribution) tokens(p *engine.Pass, atEnd passSums) {
 	for _, s := range p.Started {
 		a.requests[s.ID].starts(s.Index, atEnd)
 	}
@@ -255,7 +268,7 @@ func (a *attribution) tokens(p *engine.Pass, atEnd sums4) {
 }
 
 // starts notes that a request begins, or goes on, to emit tokens.
-func (q *spent) starts(index int, atEnd sums4) {
+func (q *spent) starts(index int, atEnd passSums) {
 	if q.state == computing {
 		q.takesPart(atEnd)
 		q.state = decoding
@@ -268,9 +281,13 @@ func (q *spent) starts(index int, atEnd sums4) {
 
 // emittingPass divides the time of the requests in a pass of a worker that emits tokens.
 func (a *attribution) emittingPass(worker int, p *engine.Pass) {
-	if a == nil {
+	if a == nil || a.attempts != nil {
 		return
 	}
+	a.emitted(worker, p)
+}
+
+func (a *attribution) emitted(worker int, p *engine.Pass) {
 	w := &a.workers[worker]
 	atEnd := a.pass(w, p)
 	a.tokens(p, atEnd)
@@ -282,9 +299,13 @@ func (a *attribution) emittingPass(worker int, p *engine.Pass) {
 
 // prefillPass does the same for a prefill worker. Its tokens count for nothing; requests that have theirs wait for what comes next.
 func (a *attribution) prefillPass(worker int, p *engine.Pass) {
-	if a == nil {
+	if a == nil || a.attempts != nil {
 		return
 	}
+	a.prefilled(worker, p)
+}
+
+func (a *attribution) prefilled(worker int, p *engine.Pass) {
 	for worker >= len(a.prefill) {
 		a.prefill = append(a.prefill, progress{})
 	}
@@ -296,7 +317,7 @@ func (a *attribution) prefillPass(worker int, p *engine.Pass) {
 	a.losesAtEnd(p, atEnd)
 }
 
-func (a *attribution) losesAtEnd(p *engine.Pass, atEnd sums4) {
+func (a *attribution) losesAtEnd(p *engine.Pass, atEnd passSums) {
 	if p.Parts == nil {
 		return
 	}

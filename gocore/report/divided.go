@@ -9,7 +9,7 @@ import (
 // cut ends the time of a request that has tokens left to emit at its last token, which the worker emitted in the emitting pass
 // last. What it spent since then is taken back.
 func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
-	if a == nil {
+	if a == nil || a.attempts != nil {
 		return
 	}
 	q := &a.requests[id]

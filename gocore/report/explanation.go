@@ -19,14 +19,18 @@ var partDocs = [numParts]string{
 	Decode:       "the decode part of the passes that it takes part in",
 	DecodeSlowed: "others' prompts in passes while it decodes",
 	Host:         "host time: `step_overhead_us`, `seq_overhead_us`, `request_overhead_us`",
+	LostTime:     "until the attempt began that brought its first token, or its last one; and what passes took longer because of faults",
 }
 
 // partColumns are the keys that rows have besides if latencies were divided.
-var partColumns = makePartColumns()
+var partColumns = makePartColumns(PartNames())
 
-func makePartColumns() (all []column) {
+// partColumnsWithLost are those of runs with faults.
+var partColumnsWithLost = makePartColumns(partNames[:])
+
+func makePartColumns(names []string) (all []column) {
 	for _, l := range dividedLatencies {
-		for part, name := range partNames {
+		for part, name := range names {
 			all = append(all, column{
 				name: l.prefix + "_" + name + "_ms",
 				doc:  "Part of `" + l.name + "`: " + partDocs[part] + ".",
@@ -59,6 +63,7 @@ var dividedLatencies = []dividedLatency{
 type Explanation struct {
 	Requests  int // that count
 	Latencies []Explained
+	names     []string // of parts
 }
 
 // Explained is where one kind of latency comes from.
@@ -66,7 +71,7 @@ type Explained struct {
 	Name string // the report's group
 	// Split divides statistics of the latency: its parts add up to the statistic.
 	Split []Split
-	// Parts are the statistics of each part by itself, in the order of PartNames.
+	// Parts are the statistics of each part by itself, in the order of PartNames; time lost to faults comes last.
 	Parts [][]Value
 }
 
@@ -91,17 +96,17 @@ func (c *Collector) Explain() *Explanation {
 			counted = append(counted, q)
 		}
 	}
-	e := &Explanation{Requests: len(counted)}
+	e := &Explanation{Requests: len(counted), names: c.attribution.names()}
 	for _, l := range dividedLatencies {
-		e.Latencies = append(e.Latencies, Explained{Name: l.name, Split: l.splits(counted), Parts: l.statistics(counted)})
+		e.Latencies = append(e.Latencies, Explained{Name: l.name, Split: l.splits(counted), Parts: l.statistics(counted, e.names)})
 	}
 	return e
 }
 
 // statistics are those of each part by itself.
-func (l dividedLatency) statistics(requests []*spent) (all [][]Value) {
+func (l dividedLatency) statistics(requests []*spent, names []string) (all [][]Value) {
 	values := make([]float64, len(requests))
-	for part := range partNames {
+	for part := range names {
 		for i, q := range requests {
 			values[i] = l.of(q)[part]
 		}
@@ -189,14 +194,14 @@ func (e *Explanation) AppendJSON(dst []byte) []byte {
 		dst = append(dst, `,"`+l.Name+`":{"split":{`...)
 		for i, s := range l.Split {
 			values := []Value{{Key: "total", Float: s.WholeMs}}
-			for part, ms := range s.PartsMs {
-				values = append(values, Value{Key: partNames[part], Float: ms})
+			for part, name := range e.names {
+				values = append(values, Value{Key: name, Float: s.PartsMs[part]})
 			}
 			dst = appendMember(dst, i, s.Statistic, values)
 		}
 		dst = append(dst, `},"parts":{`...)
 		for part, values := range l.Parts {
-			dst = appendMember(dst, part, partNames[part], values)
+			dst = appendMember(dst, part, e.names[part], values)
 		}
 		dst = append(dst, `}}`...)
 	}

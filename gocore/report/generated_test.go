@@ -3,6 +3,7 @@ package report
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,11 @@ func TestGeneratedPage(t *testing.T) {
 	out.WriteString("\n## Columns of runs with faults\n\nWith [faults](../faults.md), client time-outs or hedging rows have these columns, too.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range trialColumns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
+	}
+	for _, c := range partColumnsWithLost {
+		if !slices.ContainsFunc(partColumns, func(other column) bool { return other.name == c.name }) {
+			fmt.Fprintf(&out, "| `%s` | Explained runs only. %s |\n", c.name, c.doc)
+		}
 	}
 	if err := fieldtable.Keep("../../docs/reference/report.md", out.String(), "./gocore/report", *rewrite); err != nil {
 		t.Fatal(err)

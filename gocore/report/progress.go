@@ -2,23 +2,25 @@ package report
 
 import "dynosim/gocore/engine"
 
-// sums4 adds up how long the passes of a worker took, and how long it was idle between them.
-type sums4 struct{ promptMs, decodeMs, hostMs, idleMs float64 }
+// passSums adds up how long the passes of a worker took, how long it was idle between them, and how much longer passes took
+// because of faults.
+type passSums struct{ promptMs, decodeMs, hostMs, idleMs, lostMs float64 }
 
 // progress is how far a worker is.
 type progress struct {
-	sums4
-	begun  bool
-	lastMs float64 // the end of its last pass
-	log    []sums4 // at the end of each emitting pass of the set; only if the run may be cut short
+	passSums
+	begun    bool
+	waitedMs float64    // what the pass that is being divided takes longer because of faults
+	lastMs   float64    // the end of its last pass
+	log      []passSums // at the end of each emitting pass of the set; only if the run may be cut short
 }
 
 // began adds a pass to the sums of a worker, and returns them as they were when it began.
-func (w *progress) began(p *engine.Pass) (atStart sums4) {
+func (w *progress) began(p *engine.Pass) (atStart passSums) {
 	if w.begun {
 		w.idleMs += gap(w.lastMs, p.StartMs)
 	}
-	atStart = w.sums4
+	atStart = w.passSums
 	lengthMs := p.EndMs - p.StartMs
 	switch parts := p.Parts; {
 	case parts == nil: // an engine that cannot tell
@@ -30,6 +32,7 @@ func (w *progress) began(p *engine.Pass) (atStart sums4) {
 		w.decodeMs += parts.DecodeMs
 		w.hostMs += parts.HostMs
 	}
+	w.lostMs += w.waitedMs
 	w.begun, w.lastMs = true, p.EndMs
 	return atStart
 }
@@ -44,7 +47,7 @@ func (c *Collector) CoastParts(worker int, endsMs []float64, hostMs float64) {
 	if c.attribution.cutShort {
 		for i, endMs := range endsMs {
 			host := float64(float64(i+1) * hostMs)
-			at := before.sums4
+			at := before.passSums
 			at.hostMs, at.decodeMs = before.hostMs+host, before.decodeMs+gap(host, endMs-before.lastMs)
 			w.log = append(w.log, at)
 		}

@@ -217,7 +217,10 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 // columnsOf are the columns of rows whose latencies were divided, or were not, in a run with faults or without.
 func columnsOf(attributed, faulty bool) []column {
 	all := columns
-	if attributed {
+	switch {
+	case attributed && faulty:
+		all = slices.Concat(all, partColumnsWithLost)
+	case attributed:
 		all = slices.Concat(all, partColumns)
 	}
 	if faulty {

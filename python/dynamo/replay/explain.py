@@ -24,6 +24,10 @@ PARTS: Mapping[str, str] = {
     "host": "host",
 }
 """The parts of a latency, in order, as tables call them."""
+LOST = "lost"
+"""The part that only runs with faults have, after the others."""
+PARTS_WITH_LOST: Mapping[str, str] = {**PARTS, LOST: "lost to faults"}
+"""The parts of a latency of a run with faults."""
 _STATISTICS: Mapping[str, str] = {"avg": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
 _SHARE = "of avg"
 # Columns that are left out on a narrow terminal, in this order; avg stays.
@@ -52,7 +56,11 @@ def _rows(attribution: Mapping[str, Any]) -> list[list[str]]:
             rows.append([label, "N/A", "", *["N/A"] * (len(_STATISTICS) - 1)])
             continue
         rows.append(_row(label, "total", split))
-        rows += [_row(f"  {PARTS[part]}", part, split) for part in PARTS if any(s[part] for s in split.values())]
+        rows += [
+            _row(f"  {words}", part, split)
+            for part, words in PARTS_WITH_LOST.items()
+            if any(s.get(part) for s in split.values())
+        ]
     return rows
 
 

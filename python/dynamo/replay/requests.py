@@ -60,7 +60,8 @@ class Requests(ReadOnlyDict[str, "Column"]):
         prefill_route_overlap_tokens, decode_route_overlap_tokens: Cached tokens that each router counted on.
         ttft_PART_ms, e2e_PART_ms: With ``attribution=True``, what ttft_ms and e2e_latency_ms consist of: PART is one of
             router_wait, worker_wait, own_prompt, other_prompts, preempted, recompute, kv_wait, kv_transfer, decode,
-            decode_slowed and host, which docs/why.md defines. The parts of a latency add up to it.
+            decode_slowed and host, which docs/why.md defines, or lost in runs with faults. The parts of a latency add
+            up to it.
     """
 
     _MISSING = "the run has kept no rows, as it was asked to (rows=False)"

@@ -14,7 +14,7 @@ from dynamo.replay.diff.conditions import Verdict, parse_condition, percentage
 from dynamo.replay.diff.distributions import KolmogorovSmirnov, kolmogorov_smirnov
 from dynamo.replay.diff.joining import Joined
 from dynamo.replay.diff.sides import Side, side
-from dynamo.replay.explain import LATENCIES, PARTS
+from dynamo.replay.explain import LATENCIES, PARTS_WITH_LOST
 
 MOVERS = 5
 """How many requests are listed in either direction if not said otherwise."""
@@ -123,7 +123,7 @@ def _checked(run: Side) -> dict[str, float | None]:
         for latency, split in run.splits.items()
         for statistic, shares in split.items()
         for part, ms in shares.items()
-        if part in PARTS
+        if part in PARTS_WITH_LOST
     }
     return {**run.metrics, **parts}
 
@@ -147,7 +147,11 @@ def _waterfalls(a: Side, b: Side) -> dict[str, dict[str, Waterfall]]:
             statistic: Waterfall(
                 before[statistic]["total"],
                 after[statistic]["total"],
-                {part: after[statistic][part] - before[statistic][part] for part in PARTS},
+                {
+                    part: after[statistic].get(part, 0.0) - before[statistic].get(part, 0.0)
+                    for part in PARTS_WITH_LOST
+                    if part in before[statistic] or part in after[statistic]
+                },
             )
             for statistic in before
             if statistic in after

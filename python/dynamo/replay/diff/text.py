@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dynamo.replay import table
 from dynamo.replay.diff.comparison import Change, Comparison
 from dynamo.replay.diff.joining import Joined, Mover
-from dynamo.replay.explain import LATENCIES, PARTS
+from dynamo.replay.explain import LATENCIES, PARTS, PARTS_WITH_LOST
 
 _SHOWN = {"mean": "avg", "median": "p50", "p90": "p90", "p99": "p99"}
 _GROUPS = {
@@ -84,8 +84,8 @@ def _sections(found: Comparison) -> Iterable[Section]:
         rows = [[f"{label} of A", *(_number(falls[name].a) for name in statistics)]]
         rows += [
             [f"  {words}", *(_signed(falls[name].parts[part]) for name in statistics)]
-            for part, words in PARTS.items()
-            if any(falls[name].parts[part] for name in statistics)
+            for part, words in PARTS_WITH_LOST.items()
+            if any(falls[name].parts.get(part) for name in statistics)
         ]
         rows.append([f"{label} of B", *(_number(falls[name].b) for name in statistics)])
         yield Section(f"From A to B: {label}", [["", *statistics.values()], *rows])

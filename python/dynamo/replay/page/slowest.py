@@ -29,6 +29,7 @@ _WORDS = {
     "decode": "{} in the decode part of its passes",
     "decode_slowed": "{} slowed down by others' prompts while it decoded",
     "host": "{} of host time",
+    "lost": "{} lost to faults",
 }
 
 
