@@ -104,7 +104,7 @@ def test_agg(cluster: Cluster, node: Node) -> None:
     assert min(served(first), served(second)) >= 3
     assert resources(cluster) == {first.name, second.name}
 
-    # Deleted: first it cannot be found any more, then it ends. No request fails meanwhile, and the Deployment makes another one.
+    # Deleted: first it cannot be found any more, then it ends. No request fails, and the Deployment makes another one.
     assert cluster.call("DELETE", f"{PODS}/{first.name}")[0] == 200
     codes = []
     until(lambda: node.sync() and codes.append(complete(frontend)) is None and first.uid not in node.pods)
