@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkPass measures one pass of an engine that always owns the same number of requests: one that finishes is
-// replaced by a new one. "tokens/s" is what matters to a user who waits for a simulation.
+// replaced by a new one. "tokens/s", of simulated output, tells how long a simulation takes.
 func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		name           string
