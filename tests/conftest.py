@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,8 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
 os.environ.pop("COLUMNS", None)
 os.environ.pop("LINES", None)
 
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -56,6 +59,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, far from the sources."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A browser, if there is one on PATH."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if BROWSER is None:
+        pytest.skip("needs chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

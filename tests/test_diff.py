@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TINY, Cli, refused
+from conftest import TINY, Cli, refused, script
 from scipy import stats
 
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
@@ -293,6 +293,12 @@ def test_reports_that_were_changed(cli: Cli, runs: Runs, tmp_path: Path, changed
 )
 def test_bad_options(cli: Cli, runs: Runs, more: list[str], named: str) -> None:
     assert named in refused(diff(cli, *runs.rows, *more))
+
+
+def test_options_are_read_before_numpy_is_loaded(folder: Path) -> None:
+    check = "import sys; from dynamo.replay.diff.main import main; main(['--help']); assert 'numpy' not in sys.modules"
+    done = script(check, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_rows_that_cannot_be_told_apart(runs: Runs, tmp_path: Path, cli: Cli) -> None:

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Cli, refused, row, write_trace
-from test_sweep_page import brightness, browser, embedded_in
+from pagetools import brightness, embedded_in, watched
 
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.page import as_html, data
-
-__all__ = ["browser"]
 
 TRACE = str(Path(__file__).parent.parent / "examples/traces/conversation_400.jsonl.gz")
 ENGINE = {"block_size": 64, "num_gpu_blocks": 2000}
@@ -50,21 +48,9 @@ def pools() -> Report:
 @pytest.fixture
 def opened(folder: Path, browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page, which must ask for nothing else and report no error until the test is over."""
-    asked: list[str] = []
-    errors: list[str] = []
     file = folder / "run.html"
-
-    def open_page(text: str, width: int = 1200, colours: str = "light") -> Any:
-        file.write_text(text)
-        shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=colours)
-        shown.on("request", lambda request: asked.append(request.url))
-        shown.on("pageerror", lambda error: errors.append(str(error)))
-        shown.on("console", lambda message: errors.append(message.text))
-        shown.goto(file.as_uri())
-        return shown
-
-    yield open_page
-    assert errors == []
+    with watched(browser, file) as (open_page, asked):
+        yield open_page
     assert set(asked) == {file.as_uri()}
 
 

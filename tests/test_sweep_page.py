@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Cli, refused
+from pagetools import brightness, embedded_in, watched
 
 from dynamo import sweep
 from dynamo.sweep import page, report
 from dynamo.sweep.page import data, measured
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = '</script><script>document.title = "broken"</script><img src=x onerror="document.title=1">&"\''
 MADE = {"input_tokens": "uniform(100,500)", "output_tokens": 20, "request_count": 60, "arrival_interval_ms": 5}
 SPEC = {
@@ -70,12 +68,6 @@ def test_the_command_writes_it(cli: Cli, folder: Path) -> None:
     assert embedded_in((folder / "out/report.html").read_text())["measured"] == []
 
 
-def embedded_in(text: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
-
-
 def test_nothing_of_a_user_is_markup(content: Content, folder: Path) -> None:
     text = page.as_html(content, rows_of(content))
     assert text.count("<script") == 2
@@ -125,34 +117,11 @@ def test_a_large_sweep_keeps_the_best(content: Content, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if BROWSER is None:
-        pytest.skip("needs chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
 def opened(folder: Path, browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page, which must ask for nothing else and report no error until the test is over."""
-    asked: list[str] = []
-    errors: list[str] = []
     file = folder / report.PAGE_FILE
-
-    def open_page(text: str, width: int = 1200, colours: str = "light") -> Any:
-        file.write_text(text)
-        shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=colours)
-        shown.on("request", lambda request: asked.append(request.url))
-        shown.on("pageerror", lambda error: errors.append(str(error)))
-        shown.on("console", lambda message: errors.append(message.text))
-        shown.goto(file.as_uri())
-        return shown
-
-    yield open_page
-    assert errors == []
+    with watched(browser, file) as (open_page, asked):
+        yield open_page
     assert asked == [file.as_uri()]
 
 
@@ -174,11 +143,6 @@ def test_in_a_window(content: Content, opened: Callable[..., Any], width: int, c
             return inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.top >= outer.top - 1;
         })"""
     )
-
-
-def brightness(colour: str) -> int:
-    """The sum of a colour's parts, from ``rgb(r, g, b)``."""
-    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
 
 def test_what_it_shows(content: Content, opened: Callable[..., Any]) -> None:

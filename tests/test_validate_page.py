@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pagetools import brightness
 
 from dynamo.validate import page, scores
 from dynamo.validate.measurement import ClosedLoop, Figures, Measurement, Replay
@@ -16,7 +15,6 @@ from dynamo.validate.runner import Result
 from dynamo.validate.simulate import Outcome
 from dynamo.validate.static import Static
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = '<script>document.title = "broken"</script>&"'
 
 
@@ -64,17 +62,6 @@ def test_a_page_of_nothing() -> None:
     assert "calibration auto" in text
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if BROWSER is None:
-        pytest.skip("needs chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> None:
@@ -108,8 +95,3 @@ def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> N
             return inner.left >= outer.left - 1 && inner.right <= outer.right + 1;
         })"""
     )
-
-
-def brightness(colour: str) -> int:
-    """The sum of a colour's parts, from ``rgb(r, g, b)``."""
-    return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))

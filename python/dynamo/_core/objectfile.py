@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,14 +48,9 @@ def read(name: str, path: str) -> dict[str, Any]:
 
 
 def _read(name: str, path: str, lists: bool) -> Any:
-    text = _text(name, path)
-    try:
-        found = yamltext.parse(text) if is_yaml(path) or not text.lstrip().startswith(("{", "[")) else _parse_json(text)
-        check_size(found)
-    except RecursionError:
-        raise ValueError(f"{name}: {path}: nested too deeply") from None
-    except ValueError as error:
-        raise ValueError(f"{name}: {path}: {error}") from None
+    content = text(name, path)
+    yaml = is_yaml(path) or not content.lstrip().startswith(("{", "["))
+    found = parsed(name, path, content, yamltext.parse if yaml else _parse_json)
     items = found if lists and isinstance(found, list) else [found]
     if any(not isinstance(item, dict) for item in items):
         raise ValueError(f"{name}: {path}: got {values.brief(values.show(found))}, want an object")
@@ -65,12 +61,20 @@ def _read(name: str, path: str, lists: bool) -> Any:
         raise ValueError(str(error)) from None
 
 
+def parsed(name: str, path: str, content: str, parse: Callable[[str], Any]) -> Any:
+    """What a function reads from the text of a file. Raises ValueError, naming the option and the file."""
+    try:
+        found = parse(content)
+        _check_size(found)
+    except RecursionError:
+        raise ValueError(f"{name}: {path}: nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {path}: {error}") from None
+    return found
+
+
 def text(name: str, path: str) -> str:
     """The text of a file of at most 1 MiB. Raises ValueError, naming the option and the file, or FileNotFoundError."""
-    return _text(name, path)
-
-
-def _text(name: str, path: str) -> str:
     if not path:
         raise ValueError(f"{name}: the path of the file is empty")
     try:
@@ -101,7 +105,7 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"got {word}, want {values.FINITE}")
 
 
-def check_size(found: object) -> None:
+def _check_size(found: object) -> None:
     """Raises ValueError for what aliases make endless, or much longer than the file."""
     count, left = 0, [found]
     while left:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -71,6 +70,8 @@ def _help() -> str:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    from dynamo._core import spelling  # not before it is needed
+
+    near = spelling.nearest(name, COMMANDS)
     shown = ascii(name)[1:-1]
-    return f"command: got {shown!r}, want {', '.join(COMMANDS)}" + (f"; did you mean {near[0]}?" if near else "")
+    return f"command: got {shown!r}, want {', '.join(COMMANDS)}" + (f"; did you mean {near}?" if near else "")

@@ -12,6 +12,8 @@ from dynamo._shell.options import run_options
 _TRACE_FILES = "trace_files"
 _MAX_TIME = "max_sim_time_ms"
 _AIC = "aic_perf_config"
+OTHERWISE_SPELLED = (_TRACE_FILES, _MAX_TIME, _AIC)
+"""Arguments that the command line has under other names."""
 
 
 def command(arguments: Mapping[str, Any]) -> str:

@@ -40,13 +40,7 @@ def read(name: str, path: str) -> str:
     text = objectfile.text(name, path)
     if not objectfile.is_yaml(path):
         return text
-    try:
-        found = yamltext.parse(text)
-        objectfile.check_size(found)
-    except ValueError as error:
-        raise ValueError(f"{name}: {path}: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{name}: {path}: nests too deeply") from None
+    found = objectfile.parsed(name, path, text, yamltext.parse)
     if not isinstance(found, list):
         raise ValueError(f"{name}: {path}: got {values.show(found)}, want a list of faults")
     try:

@@ -28,7 +28,7 @@ from dynamo._shell.console import (
     say,
 )
 from dynamo._shell.options import add_options, run_options
-from dynamo.replay import artifacts, faults, files, planned, reportfile, runfile, summary
+from dynamo.replay import artifacts, files, planned, reportfile, runfile, summary
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
@@ -116,6 +116,8 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
     if events := report.get("scaling_events"):
         print_text(summary.format_scaling_events(events))
     if "fault_events" in report:
+        from dynamo.replay import faults
+
         print_text(faults.format_faults(report))
     drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
     print_text(summary.format_report_table(report, **drawn))

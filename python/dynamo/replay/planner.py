@@ -27,6 +27,8 @@ PASS_FIELDS = (
     "var_queued_decode_kv_tokens",
 )
 """The values of a pass, in the order in which they come from Go."""
+PASSES = ("prefill_fpm_snapshots", "decode_fpm_snapshots")
+"""The passes of either pool in a tick."""
 _DECISION = ("target_prefill", "target_decode", "next_tick_ms")
 
 
@@ -72,7 +74,7 @@ class Hook:
                 first = self._planner.initial_tick_ms()
                 return json.dumps({"initial_tick_ms": _time("planner: initial_tick_ms", first)})
             where = f"planner: at {asked['tick']['now_ms']:g} ms"
-            given = self._planner.on_tick(_metrics(asked["tick"]))
+            given = self._planner.on_tick(metrics_of(asked["tick"]))
             return json.dumps(_decision(where, given))
         except BaseException as error:  # KeyboardInterrupt of the planner, too, reaches the caller of the run
             self.failure = error
@@ -87,9 +89,9 @@ def _add_note(error: BaseException, note: str) -> None:
         error.add_note(note)
 
 
-def _metrics(tick: dict[str, Any]) -> dict[str, Any]:
+def metrics_of(tick: dict[str, Any]) -> dict[str, Any]:
     """The dict that planners see."""
-    for pool in ("prefill_fpm_snapshots", "decode_fpm_snapshots"):
+    for pool in PASSES:
         tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in tick[pool]]
     return tick
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -39,8 +40,6 @@ def _plain(value: Any) -> Any:
 
 
 def _write_csv(series: Mapping[str, Column], target: Path) -> None:
-    import csv  # not before it is needed: every run loads this module
-
     with target.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(series)

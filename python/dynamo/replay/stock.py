@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dynamo._core import values
-from dynamo.replay.planner import PASS_FIELDS
+from dynamo.replay.planner import PASS_FIELDS, PASSES, metrics_of
 
 VARIABLE = "DYNOSIM_PLANNER_PYTHON"
 """The environment variable that names the interpreter if the option does not."""
@@ -97,12 +97,10 @@ class StockPlanner:
 
     def _metrics(self, tick: dict[str, Any]) -> dict[str, Any]:
         """The tick as the planner takes it. Of each worker it may only look at the last pass."""
-        for pool in ("prefill_fpm_snapshots", "decode_fpm_snapshots"):
-            rows = tick[pool]
-            if not self._every_pass:
-                rows = list({row[_WORKER]: row for row in rows}.values())
-            tick[pool] = [dict(zip(PASS_FIELDS, row, strict=True)) for row in rows]
-        return tick
+        if not self._every_pass:
+            for pool in PASSES:
+                tick[pool] = list({row[_WORKER]: row for row in tick[pool]}.values())
+        return metrics_of(tick)
 
     def _ask(self, verb: str, at: str = "", **about: Any) -> dict[str, Any]:
         with self._lock:

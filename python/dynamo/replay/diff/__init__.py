@@ -3,7 +3,23 @@
 ``python -m dynamo.replay.diff A B`` prints it, ``compare(a, b)`` returns it. docs/why.md has examples.
 """
 
-from dynamo.replay.diff.comparison import Comparison, compare
+from typing import TYPE_CHECKING, Any
+
 from dynamo.replay.diff.conditions import Condition, parse_condition
 
+if TYPE_CHECKING:
+    from dynamo.replay.diff.comparison import Comparison, compare
+
 __all__ = ["Comparison", "Condition", "compare", "parse_condition"]
+
+MOVERS = 5
+"""How many requests are listed in either direction if not said otherwise."""
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the comparison, and NumPy with it, at first use: the command line reads its options before."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from dynamo.replay.diff import comparison
+
+    return getattr(comparison, name)

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dynamo.replay.diff import figures, joining
+from dynamo.replay.diff import MOVERS, figures, joining
 from dynamo.replay.diff.conditions import Verdict, parse_condition, percentage
 from dynamo.replay.diff.distributions import KolmogorovSmirnov, kolmogorov_smirnov
 from dynamo.replay.diff.joining import Joined
 from dynamo.replay.diff.sides import Side, side
 from dynamo.replay.explain import LATENCIES, PARTS_WITH_LOST
-
-MOVERS = 5
-"""How many requests are listed in either direction if not said otherwise."""
 
 _TESTED = {"ttft_ms": "ttft_ms", "tpot_ms": "itl_ms", "e2e_latency_ms": "e2e_latency_ms"}
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynamo._shell import console
+from dynamo.replay.diff import MOVERS, parse_condition
 from dynamo.replay.explain import LATENCIES
-
-_MOVERS = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +25,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _diff(options: argparse.Namespace) -> int:
     from dynamo.replay.diff import text
     from dynamo.replay.diff.comparison import compare_sides
-    from dynamo.replay.diff.conditions import parse_condition
     from dynamo.replay.diff.sides import read
 
     if options.movers < 0:
@@ -85,9 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--movers",
         type=int,
-        default=_MOVERS,
+        default=MOVERS,
         metavar="N",
-        help=f"requests that are listed in either direction (default: {_MOVERS})",
+        help=f"requests that are listed in either direction (default: {MOVERS})",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown, for pull requests")

@@ -127,7 +127,7 @@ def _joined(joined: Joined) -> Iterable[Section]:
     for pool, routing in joined.routing.items():
         line = f"on another {pool} worker: {routing.changed:,} of {routing.of:,}"
         means = (("moved", routing.mean_change_moved), ("others", routing.mean_change_others))
-        changes = [f"{_signed(mean)} ms for {who}" for who, mean in means if mean is not None]
+        changes = [f"{_signed(mean)} ms for {which}" for which, mean in means if mean is not None]
         lines.append(f"{line}; mean change of {joined.by}: {', '.join(changes)}" if changes else line)
     yield Section("Requests", lines=lines)
     for title, movers in (("slower", joined.slower), ("faster", joined.faster)):

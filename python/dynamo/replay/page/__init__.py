@@ -18,8 +18,6 @@ from dynamo.replay.page import balance, data, slowest
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
 
-# Arguments that the command line has under other names.
-_OTHERWISE_SPELLED = ("trace_files", "max_sim_time_ms", "aic_perf_config")
 _SCRIPTS = ("charts.js", "parts.js", "overtime.js", "start.js")
 
 
@@ -93,9 +91,7 @@ def _cards(report: Figures) -> str:
 
 
 def _time(ms: float | None) -> str:
-    if ms is None:
-        return "–"
-    return f"{ms / 1000:,.2f} s" if ms >= 1000 else f"{ms:,.1f} ms"
+    return "–" if ms is None else slowest.time(ms)
 
 
 def _percent(part: float | None) -> str:
@@ -126,6 +122,6 @@ def _command(provenance: Mapping[str, Any]) -> str:
     arguments = {}
     for name, value in provenance.get("arguments", {}).items():
         has_option = name in known and known[name].flag and value != known[name].default
-        if name in _OTHERWISE_SPELLED or has_option:
+        if name in commandline.OTHERWISE_SPELLED or has_option:
             arguments[name] = value
     return commandline.command(arguments)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynamo._page import short
+from dynamo.replay import explain
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -38,8 +39,7 @@ _FIGURES = {
     "completions_per_s": "completed requests/s",
     "goodput_per_s": "requests/s within the service level",
 }
-_STATISTICS = {"mean": "mean", "median": "median", "p90": "p90", "p99": "p99"}
-_LATENCY_NAMES = {"ttft_ms": "Time to first token", "e2e_latency_ms": "Request latency"}
+_STATISTICS = ("mean", "median", "p90", "p99")
 
 
 def of(report: Figures) -> dict[str, Any]:
@@ -80,13 +80,13 @@ def _parts(attribution: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     names = part_names(attribution)
     bars = []
-    for latency, title in _LATENCY_NAMES.items():
+    for latency in explain.LATENCIES:
         split = attribution[latency]["split"]
         rows = [
-            {"name": shown, "total": short(split[key]["total"]), "parts": [short(split[key][name]) for name in names]}
-            for key, shown in _STATISTICS.items()
+            {"name": key, "total": short(split[key]["total"]), "parts": [short(split[key][name]) for name in names]}
+            for key in _STATISTICS
         ]
-        bars.append({"title": title, "rows": rows})
+        bars.append({"title": _LATENCIES[latency], "rows": rows})
     return {"titles": [name.replace("_", " ") for name in names], "bars": bars}
 
 

@@ -62,7 +62,7 @@ def _row(report: Figures, at: int, latency: str, parts: list[str]) -> str:
     cells = (
         f"{rows['trace_row'][at]:,}",
         f"{rows['arrival_time_ms'][at] / 1000:,.1f} s",
-        _time(rows[latency][at]),
+        time(rows[latency][at]),
         f"{rows['input_length'][at]:,}",
         f"{rows['output_length'][at]:,}",
         _worker(report, at),
@@ -87,7 +87,7 @@ def _spent(report: Figures, at: int, latency: str, parts: list[str]) -> dict[str
 def _story(report: Figures, at: int, spent: Mapping[str, float], total: float) -> str:
     rows = report.requests
     told = [
-        _WORDS[name].format(_time(ms))
+        _WORDS[name].format(time(ms))
         for name, ms in sorted(spent.items(), key=lambda part: -part[1])
         if ms >= _LEAST_PART * total
     ]
@@ -104,5 +104,6 @@ def _worker(report: Figures, at: int) -> str:
     return f"{prefill} → {decode}" if prefill >= 0 else str(decode)
 
 
-def _time(ms: float) -> str:
+def time(ms: float) -> str:
+    """A time in words, in seconds if that is not less than one."""
     return f"{ms / 1000:,.2f} s" if ms >= 1000 else f"{ms:,.1f} ms"
