@@ -382,10 +382,7 @@ func (f *faultRun) cutWorker(pool, i int) {
 		}
 		seen := f.emitted(w.Pass)
 		seen.EndMs = w.Pass.EndMs
-		for _, started := range joinedOrSingle(seen) {
-			f.collector.Worker(started.ID, i)
-		}
-		f.collector.Pass(i, seen)
+		f.record(i, seen)
 	case w.Pass != nil:
 		passes = append(passes, w.Pass)
 	}

@@ -151,13 +151,6 @@ func (f *faultRun) role(pool int) engine.Role {
 	return map[faults.Pool]engine.Role{faults.Workers: engine.Aggregated, faults.Prefill: engine.Prefill, faults.Decode: engine.Decode}[f.sites[pool].kind]
 }
 
-// journalEnd tells the journal of a pass that ends, seen or not.
-func (f *faultRun) journalEnd(pool, i int, pass *engine.Pass) {
-	if f != nil {
-		f.Journal.Ended(f.role(pool), i, f.sites[pool].station.at(i).Engine, pass, f.nowMs)
-	}
-}
-
 // visible is the ends of passes that were settled, as far as clients see them now. The last pass may still be being run.
 func (f *faultRun) visible(endsMs []float64) []float64 {
 	if f == nil {
@@ -225,17 +218,19 @@ func (f *faultRun) change(s *site, i int, how func(*condition)) {
 	s.station.updateReady(i)
 }
 
-// withhold keeps the end of a pass that is not seen, because its worker cannot be reached.
-func (f *faultRun) withhold(pool, i int, pass *engine.Pass) bool {
-	if f == nil {
-		return false
+// passEnds makes the end of a pass visible. It keeps the pass for later if its worker cannot be reached.
+func (f *faultRun) passEnds(pool, i int, pass *engine.Pass) error {
+	s := f.sites[pool]
+	f.Journal.Ended(f.role(pool), i, s.station.at(i).Engine, pass, f.nowMs)
+	if c := s.cond(i); c.cut > 0 {
+		c.unseen = append(c.unseen, clonePass(pass))
+		return nil
 	}
-	c := f.sites[pool].cond(i)
-	if c.cut == 0 {
-		return false
+	if err := s.station.see(i, pass); err != nil {
+		return err
 	}
-	c.unseen = append(c.unseen, clonePass(pass))
-	return true
+	f.cancelDue(pool, i)
+	return nil
 }
 
 func clonePass(p *engine.Pass) *engine.Pass {
