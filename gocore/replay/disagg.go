@@ -331,23 +331,23 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 
 // passStarted records what is visible at the start of a pass.
 func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engine.Pass) {
-	seen := pass
+	seen, role := pass, engine.Prefill
+	if kind == decodePass {
+		role = engine.Decode
+	}
 	if d.faults != nil {
 		seen = d.faults.admitted(pass)
-		d.Journal.Begun([]engine.Role{engine.Prefill, engine.Decode}[kind], i, pass)
+		d.Journal.Begun(role, i, pass)
 	}
 	if kind == decodePass {
 		d.collector.Pass(i, seen)
-		if d.faults == nil {
-			d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
-		}
-		return
+	} else {
+		d.collector.PrefillPass(i, seen)
 	}
-	d.collector.PrefillPass(i, seen)
 	if d.faults == nil {
-		d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
+		d.Journal.Pass(role, i, e, pass, d.collector.BeforeRun)
 	}
-	if pass.KVEventsAtMs <= pass.StartMs {
+	if kind == prefillPass && pass.KVEventsAtMs <= pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}
 }

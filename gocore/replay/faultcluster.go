@@ -19,12 +19,12 @@ var (
 // endure prepares a run with faults. It has a pool.
 func (c *cluster) endure() {
 	c.faults = newFaultRun(c.run, c, c.scale)
-	c.faults.sites = []*site{newSite(c.pool, faults.Workers, c)}
+	c.faults.sites = []*site{newSite(c.pool, faults.Workers, engine.Aggregated, c)}
 	c.faults.prepare()
 }
 
-func newSite(p *pool, kind faults.Pool, s station) *site {
-	return &site{pool: p, kind: kind, station: s, kept: map[int]int{}, awaited: map[int]int{}}
+func newSite(p *pool, kind faults.Pool, role engine.Role, s station) *site {
+	return &site{pool: p, kind: kind, role: role, station: s, kept: map[int]int{}, awaited: map[int]int{}}
 }
 
 // tellRouter tells the router what a worker has stored and removed.

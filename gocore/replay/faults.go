@@ -369,13 +369,13 @@ func (f *faultRun) cutWorker(pool, i int) {
 	emits := pool == len(f.sites)-1
 	passes := c.unseen
 	if w.Pass != nil && w.Pass.EndMs <= maxTimeMs {
-		f.Journal.Ended(f.role(pool), i, w.Engine, w.Pass, w.Pass.EndMs)
+		f.Journal.Ended(s.role, i, w.Engine, w.Pass, w.Pass.EndMs)
 	}
 	switch {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
 		f.collector.Coast(i, endsMs)
-		f.Journal.Coast(f.role(pool), i, w.Engine, endsMs)
+		f.Journal.Coast(s.role, i, w.Engine, endsMs)
 	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)

@@ -48,7 +48,7 @@ func (f *faultRun) life(pool int) *life {
 		gone:   func(i int) error { return f.left(pool, i) },
 		delay:  func(i int) float64 { return f.coldFactor(pool, i) },
 		stands: func(i int) bool { return f.stands(pool, i) },
-		cut:    func(i int) bool { return !f.canReach(pool, i) },
+		cut:    func(i int) bool { return f.sites[pool].cond(i).cut > 0 },
 	}
 }
 
