@@ -63,7 +63,7 @@ type faultRun struct {
 	cold       []*faults.Fault // that make start-ups slow now
 	lasting    map[int]bool    // faults of no worker by number, while they last
 
-	links     []*linkFault
+	links     []*faults.Fault // that slow down or stop transfers now
 	transfers []transferring
 	events    []FaultEvent
 	tally     FaultTally

@@ -449,11 +449,10 @@ func (f *faultRun) hitRange(n int, clock *faults.Clock, lastsMs float64) error {
 	switch ft.Kind {
 	case faults.LinkSlow, faults.LinkDown:
 		f.happened(n, nil, lastsMs)
-		l := &linkFault{ft}
-		f.links = append(f.links, l)
+		f.links = append(f.links, ft)
 		f.retime()
 		f.onScript(untilMs, func() error {
-			f.links = without(f.links, l)
+			f.links = without(f.links, ft)
 			f.retime()
 			return nil
 		})
