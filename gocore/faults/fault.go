@@ -23,26 +23,24 @@ const (
 	ColdStart   Kind = "cold_start"   // start-ups take Factor times as long
 )
 
-// kinds has a row for each kind: what its fault may say besides kind, at_ms, mtbf_s and target.
+// kinds has a row for each kind: what its fault may say besides kind, at_ms, mtbf_s and target. A factor is never left out.
 var kinds = []row{
 	{kind: Crash, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
 	{kind: Restart, keys: []string{"duration_ms", "mttr_s", "detection_ms", "drain"}},
-	{kind: Slow, keys: []string{"duration_ms", "mttr_s", "factor"}, factor: true},
+	{kind: Slow, keys: []string{"duration_ms", "mttr_s", "factor"}},
 	{kind: Pause, keys: []string{"duration_ms", "mttr_s"}},
 	{kind: Partition, keys: []string{"duration_ms", "mttr_s", "detection_ms"}},
-	{kind: LinkSlow, keys: []string{"duration_ms", "mttr_s", "factor"}, factor: true, ranges: true},
-	{kind: LinkDown, keys: []string{"duration_ms", "mttr_s"}, ranges: true},
-	{kind: EventsLost, keys: []string{"duration_ms", "mttr_s"}, ranges: true},
-	{kind: RouterStale, keys: []string{"duration_ms", "mttr_s", "delay_ms"}, ranges: true},
-	{kind: ColdStart, keys: []string{"duration_ms", "mttr_s", "factor"}, factor: true, ranges: true},
+	{kind: LinkSlow, keys: []string{"duration_ms", "mttr_s", "factor"}},
+	{kind: LinkDown, keys: []string{"duration_ms", "mttr_s"}},
+	{kind: EventsLost, keys: []string{"duration_ms", "mttr_s"}},
+	{kind: RouterStale, keys: []string{"duration_ms", "mttr_s", "delay_ms"}},
+	{kind: ColdStart, keys: []string{"duration_ms", "mttr_s", "factor"}},
 }
 
 // row is what a kind takes.
 type row struct {
-	kind   Kind
-	keys   []string
-	factor bool // it has to be given
-	ranges bool // everything is the target unless one is given
+	kind Kind
+	keys []string
 }
 
 // Pool names the workers among which a target is.

@@ -2,10 +2,8 @@ package faults
 
 import (
 	"math"
-	"slices"
+	"sort"
 )
-
-var notANumber = math.NaN()
 
 // Goodput is how many requests per second were completed in time, around a fault.
 type Goodput struct {
@@ -69,7 +67,7 @@ func recovery(good []float64, before, atMs, untilMs, endMs, windowMs float64) fl
 		}
 	}
 	if fell {
-		return notANumber
+		return math.NaN()
 	}
 	return 0
 }
@@ -77,20 +75,12 @@ func recovery(good []float64, before, atMs, untilMs, endMs, windowMs float64) fl
 // rate is the number of times in (fromMs, toMs] per second.
 func rate(times []float64, fromMs, toMs float64) float64 {
 	if toMs <= fromMs {
-		return notANumber
+		return math.NaN()
 	}
 	return float64(count(times, fromMs, toMs)) / (toMs - fromMs) * 1000
 }
 
 func count(times []float64, fromMs, toMs float64) int {
-	after := func(ms float64) int {
-		i, _ := slices.BinarySearchFunc(times, ms, func(t, ms float64) int {
-			if t <= ms {
-				return -1
-			}
-			return 1
-		})
-		return i
-	}
-	return max(0, after(toMs)-after(fromMs))
+	until := func(ms float64) int { return sort.Search(len(times), func(i int) bool { return times[i] > ms }) }
+	return max(0, until(toMs)-until(fromMs))
 }

@@ -142,9 +142,9 @@ func (f *Fault) checkKeys(o *strictjson.Object) error {
 		return &strictjson.FieldError{Field: "mttr_s", Got: o.Shown("mttr_s"), Want: "it left out with duration_ms: it is the mean of a duration that is drawn"}
 	case o.Given("mtbf_s") && !o.Given("duration_ms") && !o.Given("mttr_s") && f.Kind != Crash && f.Kind != Restart:
 		return &strictjson.FieldError{Field: "duration_ms", Got: "nothing", Want: fmt.Sprintf("it, or mttr_s, with mtbf_s and kind %s: a fault that happens again has to end", f.Kind)}
-	case row.factor && !o.Given("factor"):
+	case slices.Contains(row.keys, "factor") && !o.Given("factor"):
 		return &strictjson.FieldError{Field: "factor", Got: "nothing", Want: fmt.Sprintf("how many times as long things take with kind %s", f.Kind)}
-	case !row.ranges && !o.Given("target"):
+	case f.OfWorkers() && !o.Given("target"): // of others everything is the target then
 		return &strictjson.FieldError{Field: "target", Got: "nothing", Want: targetForms}
 	}
 	return nil

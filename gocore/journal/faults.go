@@ -168,27 +168,22 @@ const faultsTrack perfetto.TrackID = 1 << 9
 
 // writeFaults writes a slice for each fault, and a mark on the track of each worker that it hits.
 func (j *Journal) writeFaults(out *perfetto.Sequence, faults []Fault) {
-	var lanesMs []float64
+	var lanes slots
 	for _, f := range faults {
-		toMs := min(f.ToMs, j.nowMs)
-		from, to, ok := j.cfg.within(f.FromMs, max(toMs, f.FromMs))
+		toMs := max(f.FromMs, min(f.ToMs, j.nowMs))
+		from, to, ok := j.cfg.within(f.FromMs, toMs)
 		if !ok {
 			continue
 		}
-		lane := 0
-		for lane < len(lanesMs) && lanesMs[lane] > f.FromMs {
-			lane++
-		}
+		lane, fresh := lanes.take(f.FromMs, toMs)
 		track := faultsTrack + perfetto.TrackID(lane)
-		if lane == len(lanesMs) {
+		if fresh {
 			name := "faults"
 			if lane > 0 {
 				name = fmt.Sprintf("faults %d", lane+1)
 			}
-			lanesMs = append(lanesMs, 0)
 			out.Describe(perfetto.Track{ID: track, Parent: clusterTrack, Name: name, Rank: 16 + lane})
 		}
-		lanesMs[lane] = max(toMs, f.FromMs)
 		e := perfetto.Event{Track: track, AtNs: from, Name: f.Kind}
 		for _, s := range f.Workers {
 			e.Args = append(e.Args, perfetto.Arg{Name: s.argument(), Value: int64(s.Number)})

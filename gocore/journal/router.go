@@ -14,7 +14,7 @@ type router struct {
 	waiting   int
 	countedMs float64 // up to when waiting is in the series
 	waits     counter
-	lanesMs   []float64 // by lane: the end of its last slice
+	lanes     slots // of slices of requests that wait
 }
 
 func (r *router) arrived(ms float64) { r.change(ms, +1) }
@@ -57,17 +57,27 @@ func (r *router) sent(id engine.RequestID, to *worker, ms float64) {
 
 // lane is the first lane that is free from one time to another, which is now.
 func (r *router) lane(fromMs, toMs float64) perfetto.TrackID {
-	for i, endMs := range r.lanesMs {
+	i, fresh := r.lanes.take(fromMs, toMs)
+	track := waitsTrack + perfetto.TrackID(i)
+	if fresh {
+		r.out.Describe(perfetto.Track{ID: track, Parent: routerTrack, Name: fmt.Sprintf("waiting %d", i+1), Rank: 2 + i})
+	}
+	return track
+}
+
+// slots are tracks side by side, for slices that may overlap: by track, the end of its last slice.
+type slots []float64
+
+// take gives a slice the first track that is free, and tells whether that is a new one.
+func (s *slots) take(fromMs, toMs float64) (i int, fresh bool) {
+	for i, endMs := range *s {
 		if endMs <= fromMs {
-			r.lanesMs[i] = toMs
-			return waitsTrack + perfetto.TrackID(i)
+			(*s)[i] = toMs
+			return i, false
 		}
 	}
-	i := len(r.lanesMs)
-	track := waitsTrack + perfetto.TrackID(i)
-	r.lanesMs = append(r.lanesMs, toMs)
-	r.out.Describe(perfetto.Track{ID: track, Parent: routerTrack, Name: fmt.Sprintf("waiting %d", i+1), Rank: 2 + i})
-	return track
+	*s = append(*s, toMs)
+	return len(*s) - 1, true
 }
 
 func (r *router) close(ms float64) {

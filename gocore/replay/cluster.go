@@ -163,7 +163,7 @@ func (c *cluster) endPass(i int, pass *engine.Pass) error {
 	defer c.updateReady(i)
 	c.pool.ended(i)
 	if c.faults != nil {
-		return c.endFaulty(i, pass)
+		return c.faults.passEnds(0, i, pass)
 	}
 	return c.apply(i, pass)
 }

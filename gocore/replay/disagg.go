@@ -331,23 +331,23 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 
 // passStarted records what is visible at the start of a pass.
 func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engine.Pass) {
-	seen := pass
+	seen, role := pass, engine.Prefill
+	if kind == decodePass {
+		role = engine.Decode
+	}
 	if d.faults != nil {
 		seen = d.faults.admitted(pass)
-		d.Journal.Begun([]engine.Role{engine.Prefill, engine.Decode}[kind], i, pass)
+		d.Journal.Begun(role, i, pass)
 	}
 	if kind == decodePass {
 		d.collector.Pass(i, seen)
-		if d.faults == nil {
-			d.Journal.Pass(engine.Decode, i, e, pass, d.collector.BeforeRun)
-		}
-		return
+	} else {
+		d.collector.PrefillPass(i, seen)
 	}
-	d.collector.PrefillPass(i, seen)
 	if d.faults == nil {
-		d.Journal.Pass(engine.Prefill, i, e, pass, d.collector.BeforeRun)
+		d.Journal.Pass(role, i, e, pass, d.collector.BeforeRun)
 	}
-	if pass.KVEventsAtMs <= pass.StartMs {
+	if kind == prefillPass && pass.KVEventsAtMs <= pass.StartMs {
 		d.tellRouter(i, pass.KVEvents)
 	}
 }
@@ -355,15 +355,10 @@ func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engin
 // endPrefill makes the end of a pass of a prefill worker visible.
 func (d *disagg) endPrefill(i int) error {
 	pass := d.idle(&d.prefill, i)
-	d.faults.journalEnd(prefillSite, i, pass)
-	if d.faults.withhold(prefillSite, i, pass) {
-		return nil
+	if d.faults != nil {
+		return d.faults.passEnds(prefillSite, i, pass)
 	}
-	if err := d.seePrefill(i, pass); err != nil {
-		return err
-	}
-	d.faults.cancelDue(prefillSite, i)
-	return nil
+	return d.seePrefill(i, pass)
 }
 
 // seePrefill tells router and hand-offs what has come out of a pass.
@@ -405,29 +400,18 @@ func (d *disagg) seePrefill(i int, pass *engine.Pass) error {
 // left, and reports the room afterwards.
 func (d *disagg) endDecode(i int) error {
 	pass := d.idle(&d.decode, i)
-	d.faults.journalEnd(decodeSite, i, pass)
-	if d.faults.withhold(decodeSite, i, pass) {
-		return nil
+	if d.faults != nil {
+		return d.faults.passEnds(decodeSite, i, pass)
 	}
-	if err := d.seeDecode(i, pass); err != nil {
-		return err
-	}
-	d.faults.cancelDue(decodeSite, i)
-	return nil
+	return d.seeDecode(i, pass)
 }
 
 // seeDecode tells router, clients and hand-offs what has come out of a pass.
 func (d *disagg) seeDecode(i int, pass *engine.Pass) error {
 	if d.faults != nil {
-		if err := d.faults.began(pass); err != nil {
+		if err := d.faults.show(decodeSite, i, pass); err != nil {
 			return err
 		}
-		seen := d.faults.emitted(pass)
-		for _, s := range joinedOrSingle(seen) {
-			d.collector.Worker(s.ID, i)
-		}
-		d.collector.Pass(i, seen)
-		d.faults.divide(decodeSite, i, pass)
 	}
 	reservation, reserved := d.decode.workers[i].destination.TryReserve()
 	for _, id := range pass.Finished {

@@ -19,12 +19,12 @@ var (
 // endure prepares a run with faults. It has a pool.
 func (c *cluster) endure() {
 	c.faults = newFaultRun(c.run, c, c.scale)
-	c.faults.sites = []*site{newSite(c.pool, faults.Workers, c)}
+	c.faults.sites = []*site{newSite(c.pool, faults.Workers, engine.Aggregated, c)}
 	c.faults.prepare()
 }
 
-func newSite(p *pool, kind faults.Pool, s station) *site {
-	return &site{pool: p, kind: kind, station: s, kept: map[int]int{}, awaited: map[int]int{}}
+func newSite(p *pool, kind faults.Pool, role engine.Role, s station) *site {
+	return &site{pool: p, kind: kind, role: role, station: s, kept: map[int]int{}, awaited: map[int]int{}}
 }
 
 // tellRouter tells the router what a worker has stored and removed.
@@ -36,30 +36,11 @@ func (c *cluster) tellRouter(i int, events []kvcache.Event) {
 	c.router.Apply(i, events)
 }
 
-// endFaulty makes the end of a pass visible, now or later, to those that can see it.
-func (c *cluster) endFaulty(i int, pass *engine.Pass) error {
-	c.faults.journalEnd(0, i, pass)
-	if c.faults.withhold(0, i, pass) {
-		return nil
-	}
-	if err := c.see(i, pass); err != nil {
-		return err
-	}
-	c.faults.cancelDue(0, i)
-	return nil
-}
-
 // see implements [station].
 func (c *cluster) see(i int, pass *engine.Pass) error {
-	if err := c.faults.began(pass); err != nil {
+	if err := c.faults.show(0, i, pass); err != nil {
 		return err
 	}
-	seen := c.faults.emitted(pass)
-	for _, s := range joinedOrSingle(seen) {
-		c.collector.Worker(s.ID, i)
-	}
-	c.collector.Pass(i, seen)
-	c.faults.divide(0, i, pass)
 	return c.apply(i, pass)
 }
 

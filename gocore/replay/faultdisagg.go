@@ -34,8 +34,8 @@ const (
 func (d *disagg) endure() {
 	d.faults = newFaultRun(d.run, d, d.scale)
 	for k, p := range d.scale.pools {
-		kind := []faults.Pool{faults.Prefill, faults.Decode}[k]
-		d.faults.sites = append(d.faults.sites, newSite(p, kind, p.crew.(stageCrew)))
+		kind, crew := []faults.Pool{faults.Prefill, faults.Decode}[k], p.crew.(stageCrew)
+		d.faults.sites = append(d.faults.sites, newSite(p, kind, crew.role, crew))
 	}
 	d.steps = slices.Insert(d.steps, strikeStep, d.strike)
 	d.faults.prepare()
@@ -109,9 +109,7 @@ func (c stageCrew) settleEnded(i int) {
 // discard implements [station]. The actions that waited for the end of a pass have nothing to wait for.
 func (c stageCrew) discard(i int) {
 	w := &c.s.workers[i]
-	for _, a := range w.deferred {
-		c.d.actions.PushBack(a)
-	}
+	c.d.resume(w)
 	c.d.Journal.Gone(c.role, i, w.Pass, c.d.nowMs)
 	*w = stageWorker{}
 	w.coast.due = nowhere
@@ -205,14 +203,6 @@ func (d *disagg) tellRouter(i int, events []kvcache.Event) {
 	d.prefill.router.Apply(i, events)
 }
 
-// waits reports whether an action on a worker has to wait: it is busy, or cannot be reached.
-func (d *disagg) waits(site, i int) bool {
-	if site == decodeSite {
-		return d.decode.workers[i].Busy() || !d.faults.canReach(site, i)
-	}
-	return d.prefill.workers[i].Busy() || !d.faults.canReach(site, i)
-}
-
 // settled reports whether an action need not be carried out: it belongs to an attempt that is over, or is answered for a
 // worker that is lost.
 func (d *disagg) settled(a nextAction) bool {
@@ -249,3 +239,6 @@ func (s *stage) halted(i int) bool { return s.pool != nil && s.pool.life.halted(
 
 // reachable reports whether a worker of the stage can be told something.
 func (s *stage) reachable(i int) bool { return s.pool == nil || s.pool.life.reachable(i) }
+
+// delays reports whether an action on a worker of the stage has to wait: the worker is busy, or cannot be reached.
+func (s *stage) delays(i int) bool { return s.workers[i].Busy() || !s.reachable(i) }

@@ -1,12 +1,11 @@
 package replay
 
 import (
+	"slices"
+
 	"dynosim/gocore/engine"
 	"dynosim/gocore/faults"
 )
-
-// linkFault slows down or stops transfers of KV.
-type linkFault struct{ *faults.Fault }
 
 // transferring is a transfer that has begun.
 type transferring struct {
@@ -78,22 +77,12 @@ func (f *faultRun) retime() {
 	}
 }
 
-// transferred reports whether the end of a transfer is the one that holds, and forgets the transfer then.
+// transferValid reports whether an event is the end of its transfer at the speed that its link has now.
 func (f *faultRun) transferValid(e event) bool {
-	for n := range f.transfers {
-		if t := &f.transfers[n]; int(t.id) == e.index {
-			return t.number == e.seq
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.transfers, func(t transferring) bool { return int(t.id) == e.index && t.number == e.seq })
 }
 
 // transferEnds forgets a transfer.
 func (f *faultRun) transferEnds(id engine.RequestID) {
-	for n := range f.transfers {
-		if f.transfers[n].id == id {
-			f.transfers = append(f.transfers[:n], f.transfers[n+1:]...)
-			return
-		}
-	}
+	f.transfers = slices.DeleteFunc(f.transfers, func(t transferring) bool { return t.id == id })
 }

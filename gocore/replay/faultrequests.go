@@ -300,6 +300,24 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 	return seen
 }
 
+// show makes clients see the end of a pass of a worker that emits tokens.
+func (f *faultRun) show(pool, i int, pass *engine.Pass) error {
+	if err := f.began(pass); err != nil {
+		return err
+	}
+	f.record(i, f.emitted(pass))
+	f.divide(pool, i, pass)
+	return nil
+}
+
+// record puts what clients see of a pass of worker i on record.
+func (f *faultRun) record(i int, seen *engine.Pass) {
+	for _, s := range joinedOrSingle(seen) {
+		f.collector.Worker(s.ID, i)
+	}
+	f.collector.Pass(i, seen)
+}
+
 // divide divides the time of a pass whose end is seen, and of which began was told.
 func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
 	emits := pool == len(f.sites)-1

@@ -63,7 +63,7 @@ type faultRun struct {
 	cold       []*faults.Fault // that make start-ups slow now
 	lasting    map[int]bool    // faults of no worker by number, while they last
 
-	links     []*linkFault
+	links     []*faults.Fault // that slow down or stop transfers now
 	transfers []transferring
 	events    []FaultEvent
 	tally     FaultTally
@@ -369,23 +369,20 @@ func (f *faultRun) cutWorker(pool, i int) {
 	emits := pool == len(f.sites)-1
 	passes := c.unseen
 	if w.Pass != nil && w.Pass.EndMs <= maxTimeMs {
-		f.Journal.Ended(f.role(pool), i, w.Engine, w.Pass, w.Pass.EndMs)
+		f.Journal.Ended(s.role, i, w.Engine, w.Pass, w.Pass.EndMs)
 	}
 	switch {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
 		f.collector.Coast(i, endsMs)
-		f.Journal.Coast(f.role(pool), i, w.Engine, endsMs)
+		f.Journal.Coast(s.role, i, w.Engine, endsMs)
 	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)
 		}
 		seen := f.emitted(w.Pass)
 		seen.EndMs = w.Pass.EndMs
-		for _, started := range joinedOrSingle(seen) {
-			f.collector.Worker(started.ID, i)
-		}
-		f.collector.Pass(i, seen)
+		f.record(i, seen)
 	case w.Pass != nil:
 		passes = append(passes, w.Pass)
 	}

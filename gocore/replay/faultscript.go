@@ -48,7 +48,7 @@ func (f *faultRun) life(pool int) *life {
 		gone:   func(i int) error { return f.left(pool, i) },
 		delay:  func(i int) float64 { return f.coldFactor(pool, i) },
 		stands: func(i int) bool { return f.stands(pool, i) },
-		cut:    func(i int) bool { return !f.canReach(pool, i) },
+		cut:    func(i int) bool { return f.sites[pool].cond(i).cut > 0 },
 	}
 }
 
@@ -449,11 +449,10 @@ func (f *faultRun) hitRange(n int, clock *faults.Clock, lastsMs float64) error {
 	switch ft.Kind {
 	case faults.LinkSlow, faults.LinkDown:
 		f.happened(n, nil, lastsMs)
-		l := &linkFault{ft}
-		f.links = append(f.links, l)
+		f.links = append(f.links, ft)
 		f.retime()
 		f.onScript(untilMs, func() error {
-			f.links = without(f.links, l)
+			f.links = without(f.links, ft)
 			f.retime()
 			return nil
 		})

@@ -17,6 +17,7 @@ import (
 type site struct {
 	*pool
 	kind    faults.Pool
+	role    engine.Role
 	station station
 	conds   []*condition // by worker
 	places  []int        // by place, the worker that has it or had it last
@@ -142,19 +143,7 @@ func (f *faultRun) undisturbed(ends []float64) []float64 {
 func (f *faultRun) coasts(i int) {
 	if f != nil {
 		f.collector.CoastFrom(i, f.nowMs)
-		f.Journal.CoastFrom(f.role(len(f.sites)-1), i, f.nowMs)
-	}
-}
-
-// role is that of the workers of a pool.
-func (f *faultRun) role(pool int) engine.Role {
-	return map[faults.Pool]engine.Role{faults.Workers: engine.Aggregated, faults.Prefill: engine.Prefill, faults.Decode: engine.Decode}[f.sites[pool].kind]
-}
-
-// journalEnd tells the journal of a pass that ends, seen or not.
-func (f *faultRun) journalEnd(pool, i int, pass *engine.Pass) {
-	if f != nil {
-		f.Journal.Ended(f.role(pool), i, f.sites[pool].station.at(i).Engine, pass, f.nowMs)
+		f.Journal.CoastFrom(f.sites[len(f.sites)-1].role, i, f.nowMs)
 	}
 }
 
@@ -225,17 +214,19 @@ func (f *faultRun) change(s *site, i int, how func(*condition)) {
 	s.station.updateReady(i)
 }
 
-// withhold keeps the end of a pass that is not seen, because its worker cannot be reached.
-func (f *faultRun) withhold(pool, i int, pass *engine.Pass) bool {
-	if f == nil {
-		return false
+// passEnds makes the end of a pass visible. It keeps the pass for later if its worker cannot be reached.
+func (f *faultRun) passEnds(pool, i int, pass *engine.Pass) error {
+	s := f.sites[pool]
+	f.Journal.Ended(s.role, i, s.station.at(i).Engine, pass, f.nowMs)
+	if c := s.cond(i); c.cut > 0 {
+		c.unseen = append(c.unseen, clonePass(pass))
+		return nil
 	}
-	c := f.sites[pool].cond(i)
-	if c.cut == 0 {
-		return false
+	if err := s.station.see(i, pass); err != nil {
+		return err
 	}
-	c.unseen = append(c.unseen, clonePass(pass))
-	return true
+	f.cancelDue(pool, i)
+	return nil
 }
 
 func clonePass(p *engine.Pass) *engine.Pass {
@@ -247,11 +238,6 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	kept.KVEvents = cloneEvents(p.KVEvents)
 	kept.Parts = p.Parts.Clone()
 	return &kept
-}
-
-// canReach reports whether a worker can be told something now.
-func (f *faultRun) canReach(pool, i int) bool {
-	return f == nil || f.sites[pool].cond(i).cut == 0
 }
 
 // isDead reports whether a worker is lost.

@@ -76,14 +76,14 @@ func (d *disagg) carryOut(a nextAction) error {
 	case handoff.StartTransfer:
 		d.startTransfer(a.id)
 	case handoff.Activate:
-		if w := &d.decode.workers[h.decode]; d.waits(decodeSite, int(h.decode)) {
+		if w := &d.decode.workers[h.decode]; d.decode.delays(int(h.decode)) {
 			w.deferred = append(w.deferred, a)
 			d.haltCoast(int(h.decode))
 		} else {
 			d.activate(a.id, int(h.decode))
 		}
 	case handoff.Release:
-		if w := &d.prefill.workers[h.prefill]; d.waits(prefillSite, int(h.prefill)) {
+		if w := &d.prefill.workers[h.prefill]; d.prefill.delays(int(h.prefill)) {
 			w.deferred = append(w.deferred, a)
 		} else {
 			d.release(a.id, int(h.prefill))
@@ -223,7 +223,7 @@ func (d *disagg) cancelSource(a nextAction) error {
 		return d.dispatch(d.prefill.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.prefill.workers[i]
-	if d.waits(prefillSite, int(i)) {
+	if d.prefill.delays(int(i)) {
 		w.deferred = append(w.deferred, a)
 		return nil
 	}
@@ -243,7 +243,7 @@ func (d *disagg) cancelDestination(a nextAction) error {
 		return d.reserve(d.decode.router.Cancel(int32(a.id), d.nowMs))
 	}
 	w := &d.decode.workers[i]
-	if d.waits(decodeSite, int(i)) {
+	if d.decode.delays(int(i)) {
 		w.deferred = append(w.deferred, a)
 		d.haltCoast(int(i))
 		return nil

@@ -258,14 +258,15 @@ func (r *run) settle(i, passes int) {
 
 // coasted records the tokens of passes through which a worker coasted.
 func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
-	r.collector.Coast(i, r.faults.visible(endsMs))
+	endsMs = r.faults.visible(endsMs)
+	r.collector.Coast(i, endsMs)
 	role := engine.Aggregated
 	if r.Disagg != nil {
 		role = engine.Decode
 	}
-	r.Journal.Coast(role, i, w.Engine, r.faults.visible(endsMs))
+	r.Journal.Coast(role, i, w.Engine, endsMs)
 	if r.Attribution {
-		r.collector.CoastParts(i, r.faults.visible(endsMs), w.CoastHostMs())
+		r.collector.CoastParts(i, endsMs, w.CoastHostMs())
 	}
 }
 

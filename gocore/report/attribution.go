@@ -306,15 +306,20 @@ func (a *attribution) prefillPass(worker int, p *engine.Pass) {
 }
 
 func (a *attribution) prefilled(worker int, p *engine.Pass) {
-	for worker >= len(a.prefill) {
-		a.prefill = append(a.prefill, progress{})
-	}
-	atEnd := a.pass(&a.prefill[worker], p)
+	atEnd := a.pass(a.prefillWorker(worker), p)
 	for _, id := range p.Finished {
 		a.requests[id].takesPart(atEnd)
 		a.requests[id].state, a.requests[id].sinceMs = spending(RouterWait), p.EndMs
 	}
 	a.losesAtEnd(p, atEnd)
+}
+
+// prefillWorker is how far a prefill worker is. There may be more of them than when the run began.
+func (a *attribution) prefillWorker(worker int) *progress {
+	for worker >= len(a.prefill) {
+		a.prefill = append(a.prefill, progress{})
+	}
+	return &a.prefill[worker]
 }
 
 func (a *attribution) losesAtEnd(p *engine.Pass, atEnd passSums) {

@@ -47,14 +47,12 @@ func (c *Collector) AttemptPass(prefill bool, worker int, p *engine.Pass) {
 	if a == nil || p.Parts == nil && p.Tokens == 0 { // nothing happened in it
 		return
 	}
-	for prefill && worker >= len(a.prefill) {
-		a.prefill = append(a.prefill, progress{})
-	}
-	workers := a.workers
+	var w *progress
 	if prefill {
-		workers = a.prefill
+		w = a.prefillWorker(worker)
+	} else {
+		w = &a.workers[worker]
 	}
-	w := &workers[worker]
 	parts, seen := engine.Parts{}, *p
 	if p.Parts != nil {
 		parts = *p.Parts
