@@ -291,6 +291,11 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 			seen.Bursts = append(seen.Bursts, engine.Burst{ID: engine.RequestID(a.turn), Tokens: b.Tokens})
 		}
 	}
+	for _, s := range joinedOrSingle(seen) {
+		if s.Index == 0 {
+			f.Journal.First(s.ID, f.nowMs)
+		}
+	}
 	for _, id := range pass.Finished {
 		if a := &f.attempts[id]; !a.over {
 			seen.Finished = append(seen.Finished, engine.RequestID(a.turn))
@@ -325,7 +330,6 @@ func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
 	for _, s := range joinedOrSingle(pass) {
 		if a := &f.attempts[s.ID]; emits && !a.over && s.Index+int(a.base) == 0 {
 			f.collector.FirstToken(engine.RequestID(a.turn), s.ID)
-			f.Journal.First(engine.RequestID(a.turn), f.nowMs)
 		}
 	}
 }

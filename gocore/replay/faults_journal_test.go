@@ -16,6 +16,7 @@ func timelineOf(t testing.TB, cfg Config) ([]byte, error) {
 	t.Helper()
 	cfg.Journal = journal.New(journal.Config{
 		Requests: cfg.Workload.Len(), Timeline: true, Name: func(id engine.RequestID) string { return fmt.Sprint(id) },
+		Good: func(ttftMs, e2eMs float64, _ int) bool { return ttftMs < 1000 && e2eMs < 5000 },
 	})
 	if _, err := Run(cfg); err != nil {
 		return nil, err
