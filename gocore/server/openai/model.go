@@ -17,7 +17,6 @@ import (
 type Model struct {
 	Name       string
 	Args       engineargs.Args // of the workers that make answers
-	Workers    int             // of all kinds
 	MaxLength  int             // tokens of a prompt and its answer together
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source

@@ -65,7 +65,6 @@ type description struct {
 	Size  int      `json:"size"`
 	Words packed   `json:"words"`
 	Texts []string `json:"texts"`
-	Chat  bool     `json:"chat"`
 }
 
 // startHelper starts a helper for a folder. With vocabulary it looks for tokens of which texts can be made up, too.
