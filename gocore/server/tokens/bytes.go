@@ -104,12 +104,12 @@ func (Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
 			return "", inputError("tokens: got %d, want numbers below %d", token, bytesSize)
 		}
 	}
-	return strings.ToValidUTF8(text.String(), "\uFFFD"), nil
+	return valid(text.String()), nil
 }
 
 // Answer implements [Tokenizer].
 func (Bytes) Answer(_ context.Context, text string) (Spoken, error) {
-	return spell(strings.ToValidUTF8(text, "\uFFFD")), nil
+	return spell(valid(text)), nil
 }
 
 // spell makes a token of each byte of a valid text.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -159,6 +158,3 @@ type reply struct {
 	Text   string `json:"text"`
 	Ends   packed `json:"ends"`
 }
-
-// valid makes a text fit for JSON.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
