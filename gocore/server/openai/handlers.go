@@ -57,11 +57,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 
 // read reads a request for an answer, finds its model, and lets it meet its faults.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *sampling) (target, *http.Request, error) {
-	text, err := s.body(w, r)
-	if err != nil {
-		return target{}, r, err
-	}
-	if err := decode(text, into); err != nil {
+	if err := s.body(w, r, into); err != nil {
 		return target{}, r, err
 	}
 	t, err := s.resolve(common.Model)
@@ -177,11 +173,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 
 // readPlain reads a request that asks for no answer of a model, and finds the model.
 func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, model *string) (target, error) {
-	text, err := s.body(w, r)
-	if err != nil {
-		return target{}, err
-	}
-	if err := decode(text, into); err != nil {
+	if err := s.body(w, r, into); err != nil {
 		return target{}, err
 	}
 	if *model == "" {
