@@ -177,8 +177,7 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 		return target{}, err
 	}
 	if *model == "" {
-		m := s.config.Models[0]
-		return target{m, m.find("")}, nil
+		return s.config.Models[0].itself(), nil
 	}
 	return s.resolve(*model)
 }
