@@ -19,17 +19,22 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
 		return err
 	}
-	prompt, err := t.model.Tokenizer.Chat(r.Context(), body.conversation())
-	if err != nil {
-		return err
-	}
-	g, err := s.newGeneration(r.Context(), t, &body.sampling, []question{{tokens: prompt, said: body.said()}}, body.most(), true)
+	g, err := s.newReply(r.Context(), t, &body, true)
 	if err != nil {
 		return err
 	}
 	g.id = newID("chatcmpl-", body.RequestID)
 	g.shape = newChatShape(g)
 	return g.answer(r.Context(), w)
+}
+
+// newReply decides the answers to a chat that has been checked. reasoning says whether they may begin with reasoning.
+func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reasoning bool) (*generation, error) {
+	prompt, err := t.model.Tokenizer.Chat(ctx, chat.conversation())
+	if err != nil {
+		return nil, err
+	}
+	return s.newGeneration(ctx, t, &chat.sampling, []question{{tokens: prompt, said: chat.said()}}, chat.most(), reasoning)
 }
 
 // completions answers /v1/completions.

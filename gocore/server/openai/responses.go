@@ -91,12 +91,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err := chat.check(t.model.Answers.Mode == answers.Recorded); err != nil {
 		return err
 	}
-	prompt, err := t.model.Tokenizer.Chat(r.Context(), chat.conversation())
-	if err != nil {
-		return err
-	}
 	chat.N = nil
-	g, err := s.newGeneration(r.Context(), t, &chat.sampling, []question{{tokens: prompt, said: chat.said()}}, body.MaxTokens, false)
+	g, err := s.newReply(r.Context(), t, chat, false)
 	if err != nil {
 		return err
 	}
