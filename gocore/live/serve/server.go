@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,10 +138,10 @@ var workersOnly = []string{
 
 // vainForServer are the options that have no effect on a server.
 func vainForServer() []string {
-	vain := workersOnly
+	vain := slices.Clone(workersOnly)
 	for _, opt := range options {
 		if opt.group == planesGroup && opt.Name != "listen_host" {
-			vain = append(vain[:len(vain):len(vain)], opt.Name)
+			vain = append(vain, opt.Name)
 		}
 	}
 	return vain
