@@ -189,9 +189,9 @@ func runServer(text string, stop *Stop, ask Ask) error {
 }
 
 // url is the URL at which clients find a server.
-func (a *serverSpec) url(at net.Addr) string {
+func (s *serverSpec) url(at net.Addr) string {
 	scheme := "http"
-	if a.address.Certificate != "" {
+	if s.address.Certificate != "" {
 		scheme = "https"
 	}
 	return scheme + "://" + at.String()
