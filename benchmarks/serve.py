@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from live import cpu_seconds
 from livetools import make_model
 
 PATIENCE_S = 120.0
@@ -88,11 +89,7 @@ class Processes:
 
     def cpu_s(self) -> float:
         """User and system time."""
-        total = 0
-        for pid in self.members():
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / os.sysconf("SC_CLK_TCK")
+        return sum(cpu_seconds(pid) for pid in self.members())
 
     def memory_mb(self) -> float:
         """Resident memory now."""

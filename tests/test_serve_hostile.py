@@ -86,6 +86,11 @@ def request(body: bytes, path: str = "/v1/completions", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
+def rest(s: socket.socket, most: int = 65536) -> bytes:
+    """What the server sends until it ends the connection, read in pieces of so many bytes at most."""
+    return b"".join(iter(lambda: s.recv(most), b""))
+
+
 def answer_to(server: Server, sent: bytes) -> tuple[int, str]:
     """The status and the body of the answer to raw bytes, after which the server ends the connection."""
     with connection(server) as s:
@@ -139,9 +144,7 @@ def test_a_slow_reader_gets_everything(server: Server) -> None:
     with connection(server) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.sendall(request(json.dumps(body).encode(), "/v1/completions", CLOSE))
-        received = b""
-        while part := s.recv(1_000):
-            received += part
+        received = rest(s, 1_000)
     assert received.rstrip().endswith(b"0"), "the last chunk"
     events = re.findall(r"^data: (\{.*\})\r?$", received.decode(), re.MULTILINE)
     text = "".join(json.loads(event)["choices"][0]["text"] for event in events)
@@ -272,9 +275,7 @@ def test_request_ids_that_are_not_echoed(server: Server, identifier: str) -> Non
     body = request(b'{"prompt": "x"}', "/v1/completions", CLOSE, f"X-Request-Id: {identifier}")
     with connection(server) as s:
         s.sendall(body)
-        received = b""
-        while part := s.recv(65536):
-            received += part
+        received = rest(s)
     assert re.search(rb"(?i)x-request-id: req-[0-9a-f]+\r\n", received) or received.startswith(b"HTTP/1.1 400")
 
 
@@ -285,9 +286,7 @@ def test_requests_in_a_row(server: Server) -> None:
     sent = [request(body, "/v1/completions", *([CLOSE] if body is bodies[-1] else [])) for body in bodies]
     with connection(server) as s:
         s.sendall(b"".join(sent))
-        received = b""
-        while part := s.recv(65536):
-            received += part
+        received = rest(s)
     assert re.findall(r'"text":"([^"]*)"', received.decode()) == prompts
 
 

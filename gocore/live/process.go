@@ -66,15 +66,23 @@ type Config struct {
 
 // setup is what an engine gets besides its arguments.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
-	s := engine.Setup{
-		Model: c.Timing, Role: c.Args.Role, Explain: c.Timeline, Trace: cachetrace.New(c.CacheTrace, c.Args, dpRank),
+	s := EngineSetup(&c.Args, c.Timing, c.Predict, worker, dpRank)
+	s.Explain, s.Trace = c.Timeline, cachetrace.New(c.CacheTrace, c.Args, dpRank)
+	return s
+}
+
+// EngineSetup is what the engine of a rank gets besides its arguments: a model of durations, which asks predict unless that is nil,
+// and the draft tokens that are accepted.
+func EngineSetup(
+	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker, dpRank int,
+) engine.Setup {
+	s := engine.Setup{Model: model, Role: args.Role}
+	if predict != nil {
+		s.Model = timing.NewAsked(1, predict)
 	}
-	if c.Predict != nil {
-		s.Model = timing.NewAsked(1, c.Predict)
-	}
-	if c.Args.Drafts > 0 {
-		rates, _ := speculation.ParseRates(c.Args.AcceptRates, c.Args.Drafts) // they have been checked
-		s.Drafts = speculation.New(rates, c.Args.DraftSeed+uint64(worker)+uint64(dpRank)<<32)
+	if args.Drafts > 0 {
+		rates, _ := speculation.ParseRates(args.AcceptRates, args.Drafts) // they have been checked
+		s.Drafts = speculation.New(rates, args.DraftSeed+uint64(worker)+uint64(dpRank)<<32)
 	}
 	return s
 }

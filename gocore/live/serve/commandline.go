@@ -101,9 +101,9 @@ func (o option) value(text string) (any, error) {
 // ServerHelp lists the options that a server looks at, by group.
 func ServerHelp() string {
 	var text strings.Builder
-	group := ""
+	group, vain := "", vainForServer()
 	for _, o := range options {
-		if o.Name == "standalone" || slices.Contains(vainForServer(), o.Name) {
+		if o.Name == "standalone" || slices.Contains(vain, o.Name) {
 			continue
 		}
 		if o.group != group {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,10 +138,10 @@ var workersOnly = []string{
 
 // vainForServer are the options that have no effect on a server.
 func vainForServer() []string {
-	vain := workersOnly
+	vain := slices.Clone(workersOnly)
 	for _, opt := range options {
 		if opt.group == planesGroup && opt.Name != "listen_host" {
-			vain = append(vain[:len(vain):len(vain)], opt.Name)
+			vain = append(vain, opt.Name)
 		}
 	}
 	return vain
@@ -188,9 +189,9 @@ func runServer(text string, stop *Stop, ask Ask) error {
 }
 
 // url is the URL at which clients find a server.
-func (a *serverSpec) url(at net.Addr) string {
+func (s *serverSpec) url(at net.Addr) string {
 	scheme := "http"
-	if a.address.Certificate != "" {
+	if s.address.Certificate != "" {
 		scheme = "https"
 	}
 	return scheme + "://" + at.String()

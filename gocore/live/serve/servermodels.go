@@ -103,7 +103,7 @@ func parseEntry(base, entry map[string]json.RawMessage, env environment) (served
 	return parseServed(o, env)
 }
 
-// responseModes are in the order of the option.
+// responseModes are the choices of response_mode.
 var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": answers.Echo, "recorded": answers.Recorded}
 
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {

@@ -17,6 +17,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/live"
 	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/router"
@@ -25,8 +26,6 @@ import (
 	"dynosim/gocore/server/deployment"
 	"dynosim/gocore/server/openai"
 	"dynosim/gocore/server/tokens"
-	"dynosim/gocore/speculation"
-	"dynosim/gocore/timing"
 )
 
 // loadedServer is what the models of a server need, loaded.
@@ -226,7 +225,8 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 		}
 		loads = append(loads, shown)
 		c.Pools = append(c.Pools, cluster.Pool{
-			Args: in.args, Workers: l.spec.pools[i].workers, Router: l.spec.factory(in.args, i, len(l.pools)), Setup: in.setup,
+			Args: in.args, Workers: l.spec.pools[i].workers, Router: l.spec.factory(in.args, i, len(l.pools)),
+			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },
 		})
 	}
 	t := l.pools[0].args.Transfer
@@ -246,19 +246,6 @@ func shownLoad(c cluster.Load) enginemetrics.Load {
 		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)
 	}
 	return l
-}
-
-// setup is what the engine of a worker gets besides its arguments.
-func (in *inputs) setup(worker int) engine.Setup {
-	s := engine.Setup{Model: in.timing, Role: in.args.Role}
-	if in.predict != nil {
-		s.Model = timing.NewAsked(1, in.predict)
-	}
-	if in.args.Drafts > 0 {
-		rates, _ := speculation.ParseRates(in.args.AcceptRates, in.args.Drafts) // they have been checked
-		s.Drafts = speculation.New(rates, in.args.DraftSeed+uint64(worker))
-	}
-	return s
 }
 
 // factory makes the router of a pool.

@@ -3,8 +3,10 @@ package answers
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"sort"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -131,7 +133,7 @@ func (s *Source) draw(q *Question) uint64 {
 	h := xxh3.New()
 	var word [4]byte
 	for _, token := range q.Prompt {
-		word[0], word[1], word[2], word[3] = byte(token), byte(token>>8), byte(token>>16), byte(token>>24)
+		binary.LittleEndian.PutUint32(word[:], token)
 		_, _ = h.Write(word[:])
 	}
 	return rand.NewPCG(s.Seed^h.Sum64(), q.Seed+uint64(q.Choice)<<32).Uint64()
@@ -196,16 +198,7 @@ func (a *Answer) findStop(sequence string, fewest int) (tokenCount, at int) {
 
 // tokensFor is the number of tokens with which so much of the text is known.
 func (a *Answer) tokensFor(length int) int {
-	low, high := 0, len(a.Ends)
-	for low < high {
-		middle := (low + high) / 2
-		if int(a.Ends[middle]) >= length {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low + 1
+	return 1 + sort.Search(len(a.Ends), func(i int) bool { return int(a.Ends[i]) >= length })
 }
 
 // Reasoning says where in the text the reasoning is, without its two marks; speech is where the text after it begins.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -199,7 +200,8 @@ func (d *Deployment) forget(c *Call) {
 // end ends the deployment after an error.
 func (d *Deployment) end(err error) {
 	d.log.Error("a model cannot be served any more", "cause", err)
-	d.abandon("the engine failed: " + firstLine(err.Error()))
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	d.abandon("the engine failed: " + line)
 	d.failed(err)
 }
 
@@ -219,13 +221,4 @@ func (d *Deployment) abandon(reason string) {
 		c.fail(Failure{Reason: reason, Shutdown: true})
 		d.forget(c)
 	}
-}
-
-func firstLine(text string) string {
-	for i, r := range text {
-		if r == '\n' {
-			return text[:i]
-		}
-	}
-	return text
 }

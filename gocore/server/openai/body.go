@@ -43,8 +43,16 @@ func holdOf(ctx context.Context) *hold {
 	return h
 }
 
-// body reads the body of a request.
-func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// body reads the body of a request, which is a JSON object.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, into any) error {
+	text, err := s.bodyText(w, r)
+	if err != nil {
+		return err
+	}
+	return decode(text, into)
+}
+
+func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	size := r.ContentLength
 	switch {
 	case size > s.config.MaxBody:

@@ -82,8 +82,9 @@ type question struct {
 	lead   string // text in front of the answer
 }
 
-// newGeneration decides the answers to a request. most is the number of tokens that the client asks for, nil for none.
-func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, chat bool) (*generation, error) {
+// newGeneration decides the answers to a request. most is the number of tokens that the client asks for, nil for none; reasoning says
+// whether answers may begin with reasoning.
+func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
 		injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
@@ -96,7 +97,7 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 		q := &questions[i]
 		g.prompt += len(q.tokens)
 		for range r.choices() {
-			c, err := g.newChoice(ctx, r, q, most, chat)
+			c, err := g.newChoice(ctx, r, q, reasoning)
 			if err != nil {
 				g.release(0)
 				return nil, err
@@ -108,16 +109,16 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 }
 
 // newChoice decides one answer.
-func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, most *int, chat bool) (*choice, error) {
+func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, reasoning bool) (*choice, error) {
 	m := g.target.model
-	room, err := m.room(len(q.tokens), most, r.MinTokens)
+	room, err := m.room(len(q.tokens), g.most, r.MinTokens)
 	if err != nil {
 		return nil, err
 	}
 	c := &choice{index: len(g.choices), prompt: len(q.tokens), lead: q.lead}
 	ask := answers.Question{
-		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: most != nil, Fewest: r.MinTokens, Stop: r.Stop,
-		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: chat,
+		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
+		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning,
 	}
 	before := g.held
 	if err := g.hold(int64(m.Answers.AtMost(&ask)) + blockTokens(len(q.tokens), m.Args.BlockSize)); err != nil {

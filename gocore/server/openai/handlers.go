@@ -19,17 +19,22 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
 		return err
 	}
-	prompt, err := t.model.Tokenizer.Chat(r.Context(), body.conversation())
-	if err != nil {
-		return err
-	}
-	g, err := s.newGeneration(r.Context(), t, &body.sampling, []question{{tokens: prompt, said: body.said()}}, body.most(), true)
+	g, err := s.newReply(r.Context(), t, &body, true)
 	if err != nil {
 		return err
 	}
 	g.id = newID("chatcmpl-", body.RequestID)
 	g.shape = newChatShape(g)
 	return g.answer(r.Context(), w)
+}
+
+// newReply decides the answers to a chat that has been checked. reasoning says whether they may begin with reasoning.
+func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reasoning bool) (*generation, error) {
+	prompt, err := t.model.Tokenizer.Chat(ctx, chat.conversation())
+	if err != nil {
+		return nil, err
+	}
+	return s.newGeneration(ctx, t, &chat.sampling, []question{{tokens: prompt, said: chat.said()}}, chat.most(), reasoning)
 }
 
 // completions answers /v1/completions.
@@ -57,11 +62,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 
 // read reads a request for an answer, finds its model, and lets it meet its faults.
 func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *sampling) (target, *http.Request, error) {
-	text, err := s.body(w, r)
-	if err != nil {
-		return target{}, r, err
-	}
-	if err := decode(text, into); err != nil {
+	if err := s.body(w, r, into); err != nil {
 		return target{}, r, err
 	}
 	t, err := s.resolve(common.Model)
@@ -177,16 +178,11 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 
 // readPlain reads a request that asks for no answer of a model, and finds the model.
 func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, model *string) (target, error) {
-	text, err := s.body(w, r)
-	if err != nil {
-		return target{}, err
-	}
-	if err := decode(text, into); err != nil {
+	if err := s.body(w, r, into); err != nil {
 		return target{}, err
 	}
 	if *model == "" {
-		m := s.config.Models[0]
-		return target{m, m.find("")}, nil
+		return s.config.Models[0].itself(), nil
 	}
 	return s.resolve(*model)
 }

@@ -139,9 +139,6 @@ type injected struct {
 
 // meet waits, and returns the error that the request gets, nil for none.
 func (i *injected) meet(ctx context.Context) error {
-	if i == nil {
-		return nil
-	}
 	if i.delay > 0 {
 		select {
 		case <-ctx.Done():

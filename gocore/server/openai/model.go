@@ -17,7 +17,6 @@ import (
 type Model struct {
 	Name       string
 	Args       engineargs.Args // of the workers that make answers
-	Workers    int             // of all kinds
 	MaxLength  int             // tokens of a prompt and its answer together
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
@@ -73,14 +72,17 @@ func (a *adapter) load() (waiting, running int) {
 // loads counts adapters that were ever loaded, so that each has a prefix cache of its own, even if it has the name of an earlier one.
 var loads atomic.Int64
 
+// place is where the adapter with a name is in the list, which the caller has locked; -1 if there is none.
+func (m *Model) place(name string) int {
+	return slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.name == name })
+}
+
 // find returns the adapter with a name, nil if there is none.
 func (m *Model) find(name string) *adapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, a := range m.adapters {
-		if a.name == name {
-			return a
-		}
+	if i := m.place(name); i >= 0 {
+		return m.adapters[i]
 	}
 	return nil
 }
@@ -96,8 +98,8 @@ func (m *Model) loaded() []*adapter {
 func (m *Model) unload(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.name == name && name != "" })
-	if i < 0 {
+	i := m.place(name)
+	if i <= 0 { // the first one is the model itself
 		return false
 	}
 	m.adapters = slices.Delete(m.adapters, i, i+1)
@@ -110,18 +112,20 @@ type target struct {
 	adapter *adapter
 }
 
+// itself is the model without an adapter.
+func (m *Model) itself() target { return target{m, m.find("")} }
+
 // resolve finds the model or adapter with a name. Without a name it is the only model there is.
 func (s *Server) resolve(name string) (target, error) {
 	if name == "" {
 		if len(s.config.Models) == 1 {
-			m := s.config.Models[0]
-			return target{m, m.find("")}, nil
+			return s.config.Models[0].itself(), nil
 		}
 		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
 	}
 	for _, m := range s.config.Models {
 		if m.Name == name {
-			return target{m, m.find("")}, nil
+			return m.itself(), nil
 		}
 		if a := m.find(name); a != nil {
 			return target{m, a}, nil

@@ -51,10 +51,8 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 func (m *Model) load(name, path string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, a := range m.adapters {
-		if a.name == name {
-			return false
-		}
+	if m.place(name) >= 0 {
+		return false
 	}
 	m.adapters = append(m.adapters, newAdapter(name, path, "adapter\x00"+name+"\x00"+strconv.FormatInt(loads.Add(1), 10)+"\x00"))
 	return true

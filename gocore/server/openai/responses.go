@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -91,12 +92,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err := chat.check(t.model.Answers.Mode == answers.Recorded); err != nil {
 		return err
 	}
-	prompt, err := t.model.Tokenizer.Chat(r.Context(), chat.conversation())
-	if err != nil {
-		return err
-	}
 	chat.N = nil
-	g, err := s.newGeneration(r.Context(), t, &chat.sampling, []question{{tokens: prompt, said: chat.said()}}, body.MaxTokens, false)
+	g, err := s.newReply(r.Context(), t, chat, false)
 	if err != nil {
 		return err
 	}
@@ -109,7 +106,6 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 type responseShape struct {
 	item string // the id of the message
 	sent int    // events
-	text []byte // so far
 }
 
 func (*responseShape) endpoint() string { return "responses" }
@@ -134,17 +130,16 @@ func (s *responseShape) appendPart(b []byte, g *generation, c *choice, to int) [
 		begun := `"response":` + string(s.response(g, "in_progress"))
 		b = s.event(b, "response.created", begun)
 		b = s.event(b, "response.in_progress", begun)
-		b = s.event(b, "response.output_item.added", `"output_index":0,"item":`+string(s.message("in_progress", false)))
+		b = s.event(b, "response.output_item.added", `"output_index":0,"item":`+string(s.message("in_progress")))
 		b = s.event(b, "response.content_part.added", s.place()+`,"part":`+s.part(""))
 	}
 	if text := c.text(to); text != "" {
-		s.text = append(s.text, text...)
 		b = s.event(b, "response.output_text.delta", s.place()+`,"delta":`+string(quote(text))+`,"logprobs":[]`)
 	}
 	if to == len(c.answer.Tokens) {
-		b = s.event(b, "response.output_text.done", s.place()+`,"text":`+string(quote(string(s.text)))+`,"logprobs":[]`)
-		b = s.event(b, "response.content_part.done", s.place()+`,"part":`+s.part(string(s.text)))
-		b = s.event(b, "response.output_item.done", `"output_index":0,"item":`+string(s.message(s.ended(g), true)))
+		b = s.event(b, "response.output_text.done", s.place()+`,"text":`+string(quote(c.shown()))+`,"logprobs":[]`)
+		b = s.event(b, "response.content_part.done", s.place()+`,"part":`+s.part(c.shown()))
+		b = s.event(b, "response.output_item.done", `"output_index":0,"item":`+string(s.message(s.ended(g), s.part(c.shown()))))
 	}
 	return b
 }
@@ -153,12 +148,8 @@ func (s *responseShape) part(text string) string {
 	return `{"type":"output_text","text":` + string(quote(text)) + `,"annotations":[],"logprobs":[]}`
 }
 
-func (s *responseShape) message(status string, whole bool) []byte {
-	parts := "[]"
-	if whole {
-		parts = "[" + s.part(string(s.text)) + "]"
-	}
-	return fmt.Appendf(nil, `{"id":%s,"type":"message","status":%q,"role":"assistant","content":%s}`, quote(s.item), status, parts)
+func (s *responseShape) message(status string, parts ...string) []byte {
+	return fmt.Appendf(nil, `{"id":%s,"type":"message","status":%q,"role":"assistant","content":[%s]}`, quote(s.item), status, strings.Join(parts, ","))
 }
 
 // ended is the status of a response that is over.
@@ -180,7 +171,7 @@ func (s *responseShape) appendFailure(b []byte, p *problem) []byte {
 
 func (s *responseShape) whole(g *generation) []byte {
 	c := g.choices[0]
-	s.text = append(s.text, c.text(len(c.answer.Tokens))...)
+	c.text(len(c.answer.Tokens)) // all of it is shown
 	return s.response(g, s.ended(g))
 }
 
@@ -189,7 +180,7 @@ func (s *responseShape) response(g *generation, status string) []byte {
 	output, counts, incomplete := "[]", "null", "null"
 	if status != "in_progress" {
 		u := g.usageOf()
-		output = "[" + string(s.message(status, true)) + "]"
+		output = "[" + string(s.message(status, s.part(g.choices[0].shown()))) + "]"
 		counts = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}`,
 			u.PromptTokens, u.PromptTokensDetails.CachedTokens, u.CompletionTokens, u.TotalTokens)
 	}

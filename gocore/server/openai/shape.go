@@ -212,6 +212,9 @@ func (c *choice) text(to int) string {
 	return text
 }
 
+// shown is the text that the client has seen, without the text in front of it.
+func (c *choice) shown() string { return c.answer.Text[:c.seen] }
+
 func (s *completionShape) whole(g *generation) []byte {
 	type item struct {
 		Index      int            `json:"index"`

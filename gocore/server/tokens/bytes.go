@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -103,12 +104,12 @@ func (Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
 			return "", inputError("tokens: got %d, want numbers below %d", token, bytesSize)
 		}
 	}
-	return strings.ToValidUTF8(text.String(), "\uFFFD"), nil
+	return valid(text.String()), nil
 }
 
 // Answer implements [Tokenizer].
 func (Bytes) Answer(_ context.Context, text string) (Spoken, error) {
-	return spell(strings.ToValidUTF8(text, "\uFFFD")), nil
+	return spell(valid(text)), nil
 }
 
 // spell makes a token of each byte of a valid text.
@@ -133,8 +134,8 @@ result change morning reason research girl guy moment air teacher force educatio
 was has had said made found used may can will would went came saw knew took got gave of in to for with on by from at about as
 into like through after over between out against during without before under around among and but or so if when than because`)
 
-// ring is text from which answers of Bytes are cut.
-var ring = func() string {
+// ring is text from which answers of Bytes are cut, made when the first one is.
+var ring = sync.OnceValue(func() string {
 	const size = 1 << 16
 	rng := rand.New(rand.NewPCG(1, 1))
 	var text strings.Builder
@@ -143,13 +144,14 @@ var ring = func() string {
 		text.WriteByte(' ')
 	}
 	return text.String()[:size]
-}()
+})
 
 // Draw implements [Tokenizer].
 func (Bytes) Draw(n int, seed uint64) Spoken {
+	ring := ring()
 	var text strings.Builder
 	text.Grow(n)
-	from := wordAt(int(seed % uint64(len(ring))))
+	from := wordAt(ring, int(seed%uint64(len(ring))))
 	for text.Len() < n {
 		text.WriteString(ring[from:min(len(ring), from+n-text.Len())])
 		from = 0
@@ -158,7 +160,7 @@ func (Bytes) Draw(n int, seed uint64) Spoken {
 }
 
 // wordAt is where the first word begins at a place of the ring or after it.
-func wordAt(place int) int {
+func wordAt(ring string, place int) int {
 	if i := strings.IndexByte(ring[place:], ' '); i >= 0 {
 		return (place + i + 1) % len(ring)
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -65,7 +64,6 @@ type description struct {
 	Size  int      `json:"size"`
 	Words packed   `json:"words"`
 	Texts []string `json:"texts"`
-	Chat  bool     `json:"chat"`
 }
 
 // startHelper starts a helper for a folder. With vocabulary it looks for tokens of which texts can be made up, too.
@@ -160,6 +158,3 @@ type reply struct {
 	Text   string `json:"text"`
 	Ends   packed `json:"ends"`
 }
-
-// valid makes a text fit for JSON.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -210,7 +210,7 @@ def main() -> None:
     try:
         model = Model(Path(sys.argv[1]))
         ids, texts = model.vocabulary() if sys.argv[2:] == ["vocabulary"] else ([], [])
-        description = {"size": model.size(), "words": _packed(ids), "texts": texts, "chat": model.template is not None}
+        description = {"size": model.size(), "words": _packed(ids), "texts": texts}
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
         return

@@ -95,3 +95,6 @@ func (e *InputError) Error() string { return e.Reason }
 func inputError(format string, args ...any) error {
 	return &InputError{fmt.Sprintf(format, args...)}
 }
+
+// valid is a text in which bytes that are no UTF-8 have become replacement characters.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
