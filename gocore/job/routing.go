@@ -121,11 +121,8 @@ func stageOptions(config router.Config, d deployment) []*router.Options {
 
 // stageRouter is the router of one pool. A queue policy among the engine arguments replaces that of the router.
 func stageRouter(config router.Config, args engineargs.Args, workers int, stream uint64) *router.Options {
-	if policy, ok := router.ParseQueuePolicy(args.RouterQueuePolicy); ok {
-		config.QueuePolicy = policy
-	}
 	return &router.Options{
-		Config:              config,
+		Config:              config.WithQueuePolicy(args.RouterQueuePolicy),
 		Workers:             workers,
 		BlockSize:           args.BlockSize,
 		MaxNumBatchedTokens: args.MaxNumBatchedTokens,

@@ -228,3 +228,12 @@ func notBuiltErrors(o *strictjson.Object) []error {
 	}
 	return errs
 }
+
+// WithQueuePolicy is the configuration for a pool whose engine arguments name a queue policy, which replaces that of the
+// router. The empty name is none.
+func (c Config) WithQueuePolicy(name string) Config {
+	if policy, ok := ParseQueuePolicy(name); ok {
+		c.QueuePolicy = policy
+	}
+	return c
+}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
 )
 
 func describe(t *testing.T, members string) string {
@@ -136,5 +138,21 @@ func TestFromCommandLine(t *testing.T) {
 	}
 	if help := ServerHelp(); !strings.Contains(help, "--http-port") || strings.Contains(help, "--discovery-backend") {
 		t.Errorf("got %s", help)
+	}
+}
+
+// TestQueuePolicy: a queue policy among the engine arguments replaces that of the router, for each pool.
+func TestQueuePolicy(t *testing.T) {
+	m := servedModel{routing: "kv", router: router.DefaultConfig()}
+	lcfs, _ := router.ParseQueuePolicy("lcfs")
+	for pools := 1; pools <= 2; pools++ {
+		for pool := range pools {
+			if got := m.kvOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
+				t.Errorf("pool %d of %d: policy %v without one among the arguments", pool, pools, got)
+			}
+			if got := m.kvOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
+				t.Errorf("pool %d of %d: policy %v with lcfs among the arguments", pool, pools, got)
+			}
+		}
 	}
 }

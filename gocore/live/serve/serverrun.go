@@ -255,20 +255,29 @@ func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Fact
 	case "random":
 		return func(workers int) router.Router { return router.NewRandom(workers, rng) }
 	case "kv":
-		config, stage := m.router, ""
-		switch {
-		case pools == 2 && pool == 0:
-			config, stage = config.PrefillStage(), engine.Prefill.String()
-		case pools == 2:
-			config, stage = config.DecodeStage(), engine.Decode.String()
-		}
+		options := m.kvOptions(args, pool, pools)
+		options.Rand = rng
 		return func(workers int) router.Router {
-			return router.New(router.Options{
-				Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rng, Stage: stage,
-			})
+			options.Workers = workers
+			return router.New(options)
 		}
 	default:
 		return nil
+	}
+}
+
+// kvOptions are those of the KV-aware router of a pool, but for the number of workers and random numbers.
+func (m *servedModel) kvOptions(args engineargs.Args, pool, pools int) router.Options {
+	config, stage := m.router, ""
+	switch {
+	case pools == 2 && pool == 0:
+		config, stage = config.PrefillStage(), engine.Prefill.String()
+	case pools == 2:
+		config, stage = config.DecodeStage(), engine.Decode.String()
+	}
+	return router.Options{
+		Config:    config.WithQueuePolicy(args.RouterQueuePolicy),
+		BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Stage: stage,
 	}
 }
 
