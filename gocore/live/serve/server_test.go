@@ -51,7 +51,7 @@ func TestServedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := s.models[0], s.models[1]
-	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing != "random" || b.maxLength != 100 {
+	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing.Name != "random" || b.maxLength != 100 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 }
@@ -143,14 +143,14 @@ func TestFromCommandLine(t *testing.T) {
 
 // TestQueuePolicy: a queue policy among the engine arguments replaces that of the router, for each pool.
 func TestQueuePolicy(t *testing.T) {
-	m := servedModel{routing: "kv", router: router.DefaultConfig()}
+	m := servedModel{routing: findMode("kv"), router: router.DefaultConfig()}
 	lcfs, _ := router.ParseQueuePolicy("lcfs")
 	for pools := 1; pools <= 2; pools++ {
 		for pool := range pools {
-			if got := m.kvOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
+			if got := m.routerOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
 				t.Errorf("pool %d of %d: policy %v without one among the arguments", pool, pools, got)
 			}
-			if got := m.kvOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
+			if got := m.routerOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
 				t.Errorf("pool %d of %d: policy %v with lcfs among the arguments", pool, pools, got)
 			}
 		}

@@ -21,7 +21,7 @@ type servedModel struct {
 	name, path string
 	cache      string // the folder of the Hugging Face cache
 	pools      []poolSpec
-	routing    string
+	routing    router.Mode
 	router     router.Config
 	seed       uint64
 	maxLength  int // 0 for what the pool holds
@@ -108,7 +108,7 @@ var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": an
 
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
-		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: o.Text("router_mode"),
+		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: findMode(o.Text("router_mode")),
 		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
@@ -142,11 +142,14 @@ func (m *servedModel) parseRouter(o *strictjson.Object) error {
 	if config.EstimatePrefill {
 		return fmt.Errorf("router_config: router_prefill_load_model: not built for a server, leave it out")
 	}
+	if !m.routing.Configured {
+		if !o.AtDefault("router_config") {
+			warnings = append(warnings, "router_config has no effect without router_mode "+configuredModes())
+		}
+		config = router.DefaultConfig()
+	}
 	if !config.Seeded {
 		config.Seed = m.seed
-	}
-	if m.routing != "kv" && !o.AtDefault("router_config") {
-		warnings = append(warnings, "router_config has no effect without router_mode kv")
 	}
 	m.router = config
 	m.warnings = append(m.warnings, warnings...)

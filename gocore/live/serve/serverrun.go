@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,7 +19,6 @@ import (
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/protocol/card"
-	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/cluster"
 	"dynosim/gocore/server/deployment"
@@ -246,39 +244,6 @@ func shownLoad(c cluster.Load) enginemetrics.Load {
 		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)
 	}
 	return l
-}
-
-// factory makes the router of a pool.
-func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Factory {
-	rng := rand.New(rand.NewPCG(m.router.Seed, uint64(pool)))
-	switch m.routing {
-	case "random":
-		return func(workers int) router.Router { return router.NewRandom(workers, rng) }
-	case "kv":
-		options := m.kvOptions(args, pool, pools)
-		options.Rand = rng
-		return func(workers int) router.Router {
-			options.Workers = workers
-			return router.New(options)
-		}
-	default:
-		return nil
-	}
-}
-
-// kvOptions are those of the KV-aware router of a pool, but for the number of workers and random numbers.
-func (m *servedModel) kvOptions(args engineargs.Args, pool, pools int) router.Options {
-	config, stage := m.router, ""
-	switch {
-	case pools == 2 && pool == 0:
-		config, stage = config.PrefillStage(), engine.Prefill.String()
-	case pools == 2:
-		config, stage = config.DecodeStage(), engine.Decode.String()
-	}
-	return router.Options{
-		Config:    config.WithQueuePolicy(args.RouterQueuePolicy),
-		BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Stage: stage,
-	}
 }
 
 // startup is how long the slowest worker takes to start.
