@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -76,11 +77,11 @@ func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, 
 	if m.recording != "" && m.responses == answers.Recorded {
 		file, err := os.Open(m.recording)
 		if err != nil {
-			return loaded, fmt.Errorf("response_file: %w", err)
+			return loaded, unreadable("response_file", m.recording, err)
 		}
 		defer func() { _ = file.Close() }()
 		if loaded.recording, err = answers.ReadRecording(file); err != nil {
-			return loaded, fmt.Errorf("response_file: %s: %w", m.recording, err)
+			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`, m.recording, err)
 		}
 	}
 	return loaded, loaded.loadTokenizer(log)
@@ -92,9 +93,9 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		l.tokenizer = tokens.Bytes{}
 		return nil
 	}
-	folder, err := card.FindModel(l.spec.path, l.spec.cache)
+	folder, err := l.spec.folder()
 	if err != nil {
-		return fmt.Errorf("model_path: %w", err)
+		return err
 	}
 	if l.spec.kvType != "" {
 		p := &l.pools[0]
@@ -102,19 +103,32 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 			p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
 		}
 	}
-	for _, file := range []string{"tokenizer.json", "config.json"} {
-		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
-			return fmt.Errorf("model_path: %w", err)
-		}
-	}
 	if l.context, err = card.MaxContextLength(folder); err != nil {
-		return fmt.Errorf("model_path: %w", err)
+		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
 	}
 	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, log)
 	if err != nil {
-		return fmt.Errorf("model_path: %s: %w", l.spec.path, err)
+		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}
 	return nil
+}
+
+// folder finds the files of the model.
+func (m *servedModel) folder() (string, error) {
+	want := "want " + tokens.BuiltinBytes + ", a folder with config.json and tokenizer.json, or the name of a model in the Hugging Face cache"
+	folder, err := card.FindModel(m.path, m.cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("model_path: got %q, %s %s: %w", m.path, want, m.cache, fs.ErrNotExist)
+	}
+	if err != nil {
+		return "", fmt.Errorf("model_path: %w", err)
+	}
+	for _, file := range []string{"config.json", "tokenizer.json"} {
+		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+			return "", fmt.Errorf("model_path: got %q, which has no %s, %s", m.path, file, want)
+		}
+	}
+	return folder, nil
 }
 
 // serve starts the models, opens the socket and waits for the end.

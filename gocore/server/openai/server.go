@@ -78,11 +78,16 @@ func New(c Config) *Server {
 // handler answers a request, or returns an error before it has written anything.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
+// Endpoints that make answers.
+const (
+	chatPath        = "/v1/chat/completions"
+	completionsPath = "/v1/completions"
+	responsesPath   = "/v1/responses"
+)
+
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
-	generating := map[string]handler{
-		"/v1/chat/completions": s.chat, "/v1/completions": s.completions, "/v1/responses": s.responses,
-	}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
