@@ -240,9 +240,6 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	return &kept
 }
 
-// isDead reports whether a worker is lost.
-func (f *faultRun) isDead(pool, i int) bool { return f != nil && f.sites[pool].cond(i).dead }
-
 // accepts reports whether a worker gets an attempt that was sent there now. If it is lost, the attempt has failed; if it
 // cannot be reached, the attempt waits.
 func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
