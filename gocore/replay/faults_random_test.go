@@ -309,10 +309,11 @@ func TestFaultyRuns(t *testing.T) {
 	}
 }
 
-// TestFaultySeeds repeats runs that went wrong once: a hand-off was cancelled on a decode worker that had drained after a partition,
-// and had not heard of the request.
+// TestFaultySeeds repeats runs that went wrong once. In the first two a hand-off was cancelled on a decode worker that had drained
+// after a partition, and had not heard of the request. In the third an SGLang engine took itself for idle when the only
+// request was cancelled at the end of a coast.
 func TestFaultySeeds(t *testing.T) {
-	for _, seed := range []uint64{6309, 18493} {
+	for _, seed := range []uint64{6309, 18493, 16167} {
 		fast, _, _ := faulty{seed: seed}.run(t)
 		if slow, _, _ := (faulty{seed: seed, stepwise: true}).run(t); fast != slow {
 			t.Errorf("seed %d: %s", seed, firstDifference(fast, slow))
