@@ -47,6 +47,7 @@ type Journal struct {
 	// Of a run with faults, nil without: attempts that are not the first of a request, and when clients had first tokens.
 	attempts map[engine.RequestID]attempt
 	done     map[engine.RequestID]float64
+	stints   []stint // in which workers worked
 }
 
 // New returns an empty journal.
@@ -272,6 +273,7 @@ func (j *Journal) Close() {
 	for _, part := range j.withParts() {
 		part.router.close(j.nowMs)
 	}
+	j.integrateStints()
 }
 
 // withParts is the journal and its parts.
