@@ -40,8 +40,6 @@ type Ask struct {
 	StopTokens []uint32
 	IgnoreEnd  bool // whether the end-of-sequence tokens of the model end nothing
 	Priority   int64
-	// Salt keeps the blocks of the prompt apart from those of prompts with another one.
-	Salt string
 }
 
 // Stream is an answer that comes from a worker.

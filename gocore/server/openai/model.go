@@ -21,10 +21,15 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
+	// Remote has the requests run by workers in other processes, which decide what answers say; nil for a Deployment.
+	Remote deployment.Remote
+	// Standard is the number of tokens of an answer of Remote if the request names none.
+	Standard int
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
 
+	metrics  *requestMetrics // with the names of its engine; nil if another process shows them
 	mu       sync.Mutex
 	adapters []*adapter // in the order in which they were loaded
 }
@@ -36,20 +41,20 @@ type adapter struct {
 	salt       string // of its blocks
 
 	mu    sync.Mutex
-	calls map[*deployment.Call]struct{}
+	calls map[deployment.Running]struct{}
 }
 
 func newAdapter(name, path, salt string) *adapter {
-	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[*deployment.Call]struct{}{}}
+	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[deployment.Running]struct{}{}}
 }
 
-func (a *adapter) enter(c *deployment.Call) {
+func (a *adapter) enter(c deployment.Running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls[c] = struct{}{}
 }
 
-func (a *adapter) leave(c *deployment.Call) {
+func (a *adapter) leave(c deployment.Running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.calls, c)
@@ -118,12 +123,12 @@ func (m *Model) itself() target { return target{m, m.find("")} }
 // resolve finds the model or adapter with a name. Without a name it is the only model there is.
 func (s *Server) resolve(name string) (target, error) {
 	if name == "" {
-		if len(s.config.Models) == 1 {
-			return s.config.Models[0].itself(), nil
+		if models := s.served.all(); len(models) == 1 {
+			return models[0].itself(), nil
 		}
 		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
 	}
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		if m.Name == name {
 			return m.itself(), nil
 		}
