@@ -27,8 +27,7 @@ type Call struct {
 // Failure is the end of a call without all its tokens.
 type Failure struct {
 	Reason   string
-	Shutdown bool // the fault of the server, not of the request: another attempt may succeed
-	Overload bool // there is more to do than workers accept
+	Shutdown bool // the fault of the server, not of the request
 }
 
 // NewCall makes a call that is not submitted yet. wake must have room for one note; it gets one whenever the call has come further.

@@ -43,7 +43,7 @@ func newMetrics(r *prometheus.Registry, models *served) *metrics {
 // show makes the metrics of one more model. Those with the names of an engine are shown by the process that runs it.
 func (m *metrics) show(model *Model) {
 	m.open.WithLabelValues(model.Name)
-	if model.Remote != nil {
+	if model.elsewhere() {
 		return
 	}
 	model.metrics = m.engines[model.prefix()]

@@ -21,10 +21,6 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
-	// Remote has the requests run by workers in other processes, which decide what answers say; nil for a Deployment.
-	Remote deployment.Remote
-	// Standard is the number of tokens of an answer of Remote if the request names none.
-	Standard int
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
@@ -41,20 +37,20 @@ type adapter struct {
 	salt       string // of its blocks
 
 	mu    sync.Mutex
-	calls map[deployment.Running]struct{}
+	calls map[*deployment.Call]struct{}
 }
 
 func newAdapter(name, path, salt string) *adapter {
-	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[deployment.Running]struct{}{}}
+	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[*deployment.Call]struct{}{}}
 }
 
-func (a *adapter) enter(c deployment.Running) {
+func (a *adapter) enter(c *deployment.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls[c] = struct{}{}
 }
 
-func (a *adapter) leave(c deployment.Running) {
+func (a *adapter) leave(c *deployment.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.calls, c)

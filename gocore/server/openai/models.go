@@ -75,7 +75,7 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) error {
 	case body.Name == "":
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
-	if t.model.Remote != nil {
+	if t.model.elsewhere() {
 		return badRequest("base_model_name", "the workers of `%s` decide which adapters there are", t.model.Name)
 	}
 	if _, err := s.resolve(body.Name); err == nil || !t.model.load(body.Name, body.Path) {
@@ -95,7 +95,7 @@ func (s *Server) unloadAdapter(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
 	for _, m := range s.served.all() {
-		if m.Remote == nil && m.unload(body.Name) {
+		if !m.elsewhere() && m.unload(body.Name) {
 			return plain(w, fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", body.Name))
 		}
 	}
