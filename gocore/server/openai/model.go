@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/backend"
 	"dynosim/gocore/server/deployment"
 	"dynosim/gocore/server/tokens"
 )
@@ -21,6 +22,11 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
+	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of EndTokens, and may begin
+	// with reasoning between Marks.
+	Backend   backend.Backend
+	EndTokens []uint32
+	Marks     *answers.Marks // nil for a model that does not reason
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
@@ -37,20 +43,20 @@ type adapter struct {
 	salt       string // of its blocks
 
 	mu    sync.Mutex
-	calls map[*deployment.Call]struct{}
+	calls map[call]struct{}
 }
 
 func newAdapter(name, path, salt string) *adapter {
-	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[*deployment.Call]struct{}{}}
+	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[call]struct{}{}}
 }
 
-func (a *adapter) enter(c *deployment.Call) {
+func (a *adapter) enter(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls[c] = struct{}{}
 }
 
-func (a *adapter) leave(c *deployment.Call) {
+func (a *adapter) leave(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.calls, c)
@@ -61,10 +67,10 @@ func (a *adapter) load() (waiting, running int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for c := range a.calls {
-		if c.AdmittedAt().IsZero() {
-			waiting++
-		} else {
+		if c.Begun() {
 			running++
+		} else {
+			waiting++
 		}
 	}
 	return waiting, running
