@@ -27,6 +27,8 @@ type sampling struct {
 	Priority      int64          `json:"priority"`
 	CacheSalt     string         `json:"cache_salt"`
 	RequestID     string         `json:"request_id"`
+	// SkipSpecialTokens is for answers of backends; nil for yes.
+	SkipSpecialTokens *bool `json:"skip_special_tokens"`
 	// ResponseFormat can be fulfilled by recorded answers only.
 	ResponseFormat *struct {
 		Type string `json:"type"`
