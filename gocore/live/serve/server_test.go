@@ -75,6 +75,7 @@ func TestServerIsRefused(t *testing.T) {
 		`, "models": ` + quoted(`[{"model_name": "a", "model_name": "b"}]`): "model_name is there twice",
 		`, "models": ` + quoted(`[{"lora_modules": "a,b,a"}]`):              `models: 0: lora_modules: got "a", want a name that no other`,
 		`, "lora_modules": "builtin:bytes"`:                                 `lora_modules: got "builtin:bytes", want a name that no other`,
+		`, "lora_modules": "a\tb"`:                                          `lora_modules: got "a\tb", want 1 to 256 bytes`,
 		`, "lora_modules": ","`:                                             `lora_modules: got ",", want at least one name`,
 		`, "inject_errors": ""`:                                             `inject_errors: got "", want a JSON object`,
 		`, "num_workers": 4096, "data_parallel_size": 1024`:                 "got 4194304 engines in all, want at most 65536",

@@ -14,6 +14,7 @@ import (
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/openai"
 	"dynosim/gocore/server/tokens"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/worker"
@@ -185,6 +186,11 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	}
 	if o.Given("lora_modules") && len(m.adapters) == 0 {
 		return m, &strictjson.FieldError{Field: "lora_modules", Got: o.Shown("lora_modules"), Want: "at least one name, or leave it out"}
+	}
+	for _, name := range m.adapters {
+		if err := openai.CheckAdapterName(name); err != nil {
+			return m, fmt.Errorf("lora_modules: %w", err)
+		}
 	}
 	if err := m.parseRouter(o); err != nil {
 		return m, err

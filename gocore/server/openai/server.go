@@ -116,19 +116,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	s.open(func(http.ResponseWriter, *http.Request) error { return s.noSuchPath(r, h) })(w, r)
+	s.open(func(w http.ResponseWriter, r *http.Request) error { return s.noSuchPath(w, r, h) })(w, r)
 }
 
 // noSuchPath is the error for a path that does not exist, or not with this method.
-func (s *Server) noSuchPath(r *http.Request, instead http.Handler) error {
+func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request, instead http.Handler) error {
 	probe := &statusProbe{header: http.Header{}}
 	instead.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		p := badRequest("", "%s %s: want method %s", r.Method, r.URL.Path, probe.header.Get("Allow"))
+		allowed := probe.header.Get("Allow")
+		w.Header().Set("Allow", allowed)
+		p := badRequest("", "%s %s: want method %s", r.Method, shortened([]byte(r.URL.Path)), allowed)
 		p.status = http.StatusMethodNotAllowed
 		return p
 	}
-	return notFound("", "there is no %s", r.URL.Path)
+	return notFound("", "there is no %s", shortened([]byte(r.URL.Path)))
 }
 
 // statusProbe is a ResponseWriter that only remembers the status.
