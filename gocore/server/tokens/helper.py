@@ -188,7 +188,8 @@ def _answers(model: Model, questions: list[dict[str, Any]]) -> list[dict[str, An
             if question["kind"] == "prompt":
                 texts[question["special"]].append((i, question["text"]))
             elif question["kind"] == "chat":
-                texts[False].append((i, model.render(question["chat"])))
+                text = model.render(question["chat"]).encode("utf-8", "replace").decode()  # without half characters
+                texts[False].append((i, text))
             else:
                 answers[i] = _answer(model, question)
         except InputError as error:
