@@ -32,7 +32,8 @@ func TestMethods(t *testing.T) {
 // TestEdges: what is odd is refused in one short line that says what is wrong.
 func TestEdges(t *testing.T) {
 	_, url := start(t, "{}", nil)
-	long := strings.Repeat("日本", 50_000)
+	long, deep := strings.Repeat("日本", 50_000), strings.Repeat("[", 150)+strings.Repeat("]", 150)
+	const hello = `"messages":[{"role":"user","content":"Hi"}]`
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -48,6 +49,11 @@ func TestEdges(t *testing.T) {
 		{"/" + strings.Repeat("a", 30_000), "{}", 404, "there is no /aaaaaaaaa"},
 		{"/tokenize", `{"messages":[{"content":"x"}]}`, 400, "messages: message 0 has no role"},
 		{"/detokenize", `{}`, 400, "tokens: missing, want a list of tokens"},
+		{"/v1/chat/completions", `{` + hello + `,"tools":[` + deep + `]}`, 400, "tools: got JSON that is nested deeper than 100 levels"},
+		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":` + deep + `}}`, 400, "chat_template_kwargs: got JSON that is nested"},
+		{"/v1/chat/completions", `{` + hello + `,"chat_template_kwargs":{"a":1` + strings.Repeat("0", 5000) + `}}`, 400, "chat_template_kwargs: got a number of more than 1000 digits"},
+		{"/v1/chat/completions", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400, "messages: got JSON that is nested"},
+		{"/tokenize", `{"messages":[{"role":"assistant","tool_calls":[` + deep + `]}]}`, 400, "messages: got JSON that is nested"},
 		{"/v1/load_lora_adapter", `{"lora_name":"a,b"}`, 400, "lora_name: got \\\"a,b\\\", want 1 to 256 bytes without commas"},
 		{"/v1/load_lora_adapter", `{"lora_name":"a\nb"}`, 400, "without commas and control characters"},
 		{"/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name":%q}`, long), 400, "want 1 to 256 bytes"},

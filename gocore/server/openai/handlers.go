@@ -143,6 +143,9 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		if err := chat.checkRoles(); err != nil {
 			return err
 		}
+		if err := chat.checkJSON(); err != nil {
+			return err
+		}
 		conversation := chat.conversation()
 		conversation.Generate = body.Generate == nil || *body.Generate
 		tokens, err = t.model.Tokenizer.Chat(r.Context(), conversation)

@@ -259,6 +259,9 @@ func (r *chatRequest) check(recorded bool) error {
 	if err := r.checkTools(); err != nil {
 		return err
 	}
+	if err := r.checkJSON(); err != nil {
+		return err
+	}
 	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
 		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
 	}
