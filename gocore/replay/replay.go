@@ -249,7 +249,7 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	seen := pass
 	if r.faults != nil {
-		seen = r.faults.admitted(pass)
+		seen = r.faults.admitted(engine.Aggregated, i, pass)
 	}
 	r.collector.Pass(i, seen)
 	if r.faults != nil {
