@@ -68,7 +68,7 @@ func parseChain(text jsontext.Value) ([]func() stage, error) {
 	var all []func() stage
 	for _, inner := range s.Decoders {
 		if inner.Kind() != '{' {
-			return nil, errors.New("Sequence: want objects")
+			return nil, errors.New("decoders: want objects")
 		}
 		some, err := parseChain(inner)
 		if err != nil {

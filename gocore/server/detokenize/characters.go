@@ -44,7 +44,7 @@ func (s *settings) metaspace() (func() stage, error) {
 	if _, err := oneRune("replacement", s.Replacement); err != nil {
 		return nil, err
 	}
-	drop := s.Prepend != "never" && (s.AddPrefix == nil || *s.AddPrefix || s.Prepend != "")
+	drop := s.Prepend != "never" && (s.AddPrefix == nil || *s.AddPrefix) // old files have only the latter
 	return func() stage { return &metaspace{mark: s.Replacement, dropping: drop} }, nil
 }
 

@@ -24,7 +24,7 @@ type token struct {
 }
 
 // maxToken bounds the numbers of tokens, and with them the memory of a vocabulary.
-const maxToken = 1 << 24
+const maxToken = 1 << 22
 
 // file is the part of a tokenizer.json that matters here.
 type file struct {

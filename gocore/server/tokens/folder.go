@@ -15,7 +15,7 @@ import (
 
 // Folder is the tokenizer and the chat template in the folder of a model, in a pool of Python processes with the libraries
 // that real servers use, so that texts have the same tokens. Only prompts and given answers wait for a process; what is made up
-// needs none.
+// needs none, and tokens become text here, by package detokenize.
 //
 // Each process takes what has come while it was busy as one batch. A process that ends is replaced; what it was asked fails.
 type Folder struct {
