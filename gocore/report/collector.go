@@ -164,6 +164,13 @@ func (c *Collector) Coast(worker int, endsMs []float64) {
 	}
 }
 
+// Surplus records what requests emitted in passes of the last Coast beyond one token in each. None of their runs began in it.
+func (c *Collector) Surplus(surplus []engine.Surplus) {
+	for _, more := range surplus {
+		c.record(more.ID).run.extra += int32(more.Tokens)
+	}
+}
+
 // Terminal records that a request is over, and why if it was rejected or has failed. Only the first call for a request
 // counts.
 func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) {
