@@ -19,6 +19,9 @@ import (
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
+	if s.drafts != nil {
+		return s.coastBursts(nowMs, untilMs)
+	}
 	ends := s.coastEnds[:0]
 	if !s.merelyDecodes() {
 		return nil
@@ -73,10 +76,14 @@ func (s *Scheduler) merelyDecodes() bool {
 }
 
 // CoastHostMs implements [engine.CoastExplainer].
-func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(s.steady.size) }
+func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(len(s.running)) }
 
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
+	if s.drafts != nil {
+		s.settleBursts(passes)
+		return
+	}
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
