@@ -182,7 +182,11 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 		return target{}, err
 	}
 	if *model == "" {
-		return s.config.Models[0].itself(), nil
+		models := s.served.all()
+		if len(models) == 0 {
+			return target{}, unavailable("no model is served yet: workers are awaited")
+		}
+		return models[0].itself(), nil
 	}
 	return s.resolve(*model)
 }

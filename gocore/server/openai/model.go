@@ -31,6 +31,7 @@ type Model struct {
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
 
+	metrics  *requestMetrics // with the names of its engine; nil if another process shows them
 	mu       sync.Mutex
 	adapters []*adapter // in the order in which they were loaded
 }
@@ -124,12 +125,12 @@ func (m *Model) itself() target { return target{m, m.find("")} }
 // resolve finds the model or adapter with a name. Without a name it is the only model there is.
 func (s *Server) resolve(name string) (target, error) {
 	if name == "" {
-		if len(s.config.Models) == 1 {
-			return s.config.Models[0].itself(), nil
+		if models := s.served.all(); len(models) == 1 {
+			return models[0].itself(), nil
 		}
 		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
 	}
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		if m.Name == name {
 			return m.itself(), nil
 		}

@@ -29,7 +29,7 @@ func (m *Model) card(a *adapter) card {
 // models answers /v1/models.
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
 	list := []card{}
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		list = append(list, m.card(m.find("")))
 		for _, a := range m.loaded() {
 			list = append(list, m.card(a))
@@ -75,6 +75,9 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) error {
 	case body.Name == "":
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
+	if t.model.elsewhere() {
+		return badRequest("base_model_name", "the workers of `%s` decide which adapters there are", t.model.Name)
+	}
 	if _, err := s.resolve(body.Name); err == nil || !t.model.load(body.Name, body.Path) {
 		return badRequest("lora_name", "there is a model or an adapter `%s` already", body.Name)
 	}
@@ -91,8 +94,8 @@ func (s *Server) unloadAdapter(w http.ResponseWriter, r *http.Request) error {
 	case body.Name == "":
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
-	for _, m := range s.config.Models {
-		if m.unload(body.Name) {
+	for _, m := range s.served.all() {
+		if !m.elsewhere() && m.unload(body.Name) {
 			return plain(w, fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", body.Name))
 		}
 	}
@@ -113,7 +116,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 		code = http.StatusServiceUnavailable
 	}
 	uptime := int(time.Since(s.started).Seconds())
-	writeJSON(w, code, fmt.Appendf(nil, `{"status":%q,"uptime_s":%d,"models":%d}`, status, uptime, len(s.config.Models)))
+	writeJSON(w, code, fmt.Appendf(nil, `{"status":%q,"uptime_s":%d,"models":%d}`, status, uptime, len(s.served.all())))
 	return nil
 }
 

@@ -27,10 +27,13 @@ import (
 
 // Config describes a server.
 type Config struct {
-	Models   []*Model // at least one; the first one has adapters loaded that name no model
-	Keys     []string // of clients, none for all
-	MaxQueue int      // calls of a model that wait before more are turned away; 0 for no limit
-	MaxBody  int64    // bytes of a request
+	// Models are there from the beginning; the first one has adapters loaded that name no model.
+	Models []*Model
+	// Discovers tells that models come and go with their workers: the server is ready while there is one.
+	Discovers bool
+	Keys      []string // of clients, none for all
+	MaxQueue  int      // calls of a model that wait before more are turned away; 0 for no limit
+	MaxBody   int64    // bytes of a request
 	// BodyTimeout bounds how long a client may take to send a body, 0 for a minute.
 	BodyTimeout time.Duration
 	// WriteTimeout bounds how long a client may take to read a part of an answer, 0 for half a minute.
@@ -47,6 +50,7 @@ type Config struct {
 // Server answers requests. It implements [http.Handler].
 type Server struct {
 	config   Config
+	served   served
 	mux      *http.ServeMux
 	keys     [][sha256.Size]byte
 	metrics  *metrics
@@ -64,13 +68,10 @@ func New(c Config) *Server {
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
+	s.metrics = newMetrics(c.Registry, &s.served)
 	for _, m := range c.Models {
-		m.adapters = []*adapter{newAdapter("", "", "")}
-		for _, name := range m.Adapters {
-			m.load(name, "")
-		}
+		s.Add(m)
 	}
-	s.metrics = newMetrics(c.Registry, c.Models)
 	s.routes()
 	return s
 }
@@ -218,6 +219,8 @@ func (s *Server) generating(h handler) handler {
 			return unavailable("the engines are starting")
 		case draining:
 			return unavailable("the server is shutting down")
+		case waiting:
+			return unavailable("no model is served yet: workers are awaited")
 		}
 		if s.config.Timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)
@@ -250,6 +253,7 @@ type status string
 
 const (
 	starting status = "starting"
+	waiting  status = "waiting for workers"
 	ready    status = "ready"
 	draining status = "draining"
 )
@@ -260,6 +264,8 @@ func (s *Server) status() status {
 		return draining
 	case time.Since(s.started) < s.config.Startup:
 		return starting
+	case s.config.Discovers && len(s.served.all()) == 0:
+		return waiting
 	default:
 		return ready
 	}
@@ -274,7 +280,7 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 // modelNames lists all names that requests may ask for.
 func (s *Server) modelNames() string {
 	var names []string
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		names = append(names, m.Name)
 		for _, a := range m.loaded() {
 			names = append(names, a.name)
