@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -141,17 +140,12 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 		return err
 	}
 	defer b.free()
-	return a.ask(ctx, b, a.id(), a.request(b))
+	return a.ask(ctx, b, newID(), a.request(b))
 }
 
-// id is how workers know the request: the number that is a part of the id of the answer, if it is one.
-func (a *answering) id() string {
-	text := a.call.Request.ID
-	if id, err := uuid.Parse(text[strings.LastIndexByte(text, '-')+1:]); err == nil {
-		return id.String()
-	}
-	return uuid.NewString()
-}
+// newID is how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
+// their requests when two have the same id.
+func newID() string { return uuid.NewString() }
 
 // request is what a worker is asked.
 func (a *answering) request(b *booking) *wire.Request {

@@ -105,6 +105,18 @@ def body(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("make", ["ours", "reference"])
+def test_equal_request_ids(site: Make, make: str) -> None:
+    """Clients may choose ids. Workers of ai-dynamo end all their requests if two of them have the same one."""
+    s = site("round-robin")
+    s.pair(make)
+    s.ready(1)
+    same = {"request_id": "0123456789abcdef0123456789abcdef"}
+    results = in_threads(4, lambda i: s.complete(words(5 + i, 20), 100, **same))
+    assert [status for status, _ in results] == [200] * 4, results
+    assert {done["id"] for _, done in results} == {"cmpl-" + same["request_id"]}
+
+
+@pytest.mark.parametrize("make", ["ours", "reference"])
 def test_stop_sequence(site: Make, make: str) -> None:
     """A stop sequence that begins in one token and ends in the next one ends the answer, and is not shown."""
     s = site("round-robin")
