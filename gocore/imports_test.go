@@ -117,7 +117,7 @@ var areas = []struct {
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
 		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "strictjson", "timing", "timing/profile", "worker"},
+		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/wire"
 )
 
@@ -82,7 +83,7 @@ func (d *dialled) close() { _ = d.conn.Close() }
 // PostHTTP sends a request to a worker that takes them as plain HTTP, at a URL, and waits until that accepts it.
 func PostHTTP(ctx context.Context, client *http.Client, url string, o Outgoing) (*Answer, error) {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer context.AfterFunc(ctx, cancel)()
+	defer context.AfterFunc(ctx, guard.Func(cancel))()
 	request, err := http.NewRequestWithContext(life, http.MethodPost, url, bytes.NewReader(o.Body))
 	if err != nil {
 		cancel()

@@ -57,6 +57,9 @@ func parseFrontend(text string) (*frontendSpec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if mode := given.Text("router_mode"); !slices.Contains([]string{"round-robin", "random", "kv"}, mode) {
+		return nil, &strictjson.FieldError{Field: "router_mode", Got: given.Shown("router_mode"), Want: "round-robin, random or kv: workers that come and go need one of these"}
+	}
 	text, env, err := withDefaults(text)
 	if err != nil {
 		return nil, err

@@ -199,8 +199,8 @@ var options = []option{
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
 	own("models", strictjson.Text{}, nil).serving().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
-	own("router_mode", strictjson.Enum{Choices: []string{"round-robin", "random", "kv"}}, "round-robin").serving().
-		help(serverGroup, "how requests are spread over workers: round-robin, random or kv (default: round-robin)"),
+	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes}, "round-robin").serving().
+		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).serving().
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_config", strictjson.Text{}, "{}").serving().

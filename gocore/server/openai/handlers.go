@@ -140,6 +140,12 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt, body.AddSpecialTokens == nil || *body.AddSpecialTokens)
 	case len(body.Messages) > 0:
 		chat := chatRequest{Messages: body.Messages}
+		if err := chat.checkRoles(); err != nil {
+			return err
+		}
+		if err := chat.checkJSON(); err != nil {
+			return err
+		}
 		conversation := chat.conversation()
 		conversation.Generate = body.Generate == nil || *body.Generate
 		tokens, err = t.model.Tokenizer.Chat(r.Context(), conversation)
@@ -165,6 +171,9 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.readPlain(w, r, &body, &body.Model)
 	if err != nil {
 		return err
+	}
+	if body.Tokens == nil {
+		return badRequest("tokens", "missing, want a list of tokens")
 	}
 	if err := t.model.checkTokens("tokens", body.Tokens); err != nil {
 		return err

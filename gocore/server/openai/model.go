@@ -138,7 +138,7 @@ func (s *Server) resolve(name string) (target, error) {
 			return target{m, a}, nil
 		}
 	}
-	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", name, s.modelNames())
+	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", shortened([]byte(name)), s.modelNames())
 	p.param = "model"
 	return target{}, p
 }

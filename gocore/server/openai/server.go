@@ -79,11 +79,16 @@ func New(c Config) *Server {
 // handler answers a request, or returns an error before it has written anything.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
+// Endpoints that make answers.
+const (
+	chatPath        = "/v1/chat/completions"
+	completionsPath = "/v1/completions"
+	responsesPath   = "/v1/responses"
+)
+
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
-	generating := map[string]handler{
-		"/v1/chat/completions": s.chat, "/v1/completions": s.completions, "/v1/responses": s.responses,
-	}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
@@ -111,19 +116,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	s.open(func(http.ResponseWriter, *http.Request) error { return s.noSuchPath(r, h) })(w, r)
+	s.open(func(w http.ResponseWriter, r *http.Request) error { return s.noSuchPath(w, r, h) })(w, r)
 }
 
 // noSuchPath is the error for a path that does not exist, or not with this method.
-func (s *Server) noSuchPath(r *http.Request, instead http.Handler) error {
+func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request, instead http.Handler) error {
 	probe := &statusProbe{header: http.Header{}}
 	instead.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		p := badRequest("", "%s %s: want method %s", r.Method, r.URL.Path, probe.header.Get("Allow"))
+		allowed := probe.header.Get("Allow")
+		w.Header().Set("Allow", allowed)
+		p := badRequest("", "%s %s: want method %s", r.Method, shortened([]byte(r.URL.Path)), allowed)
 		p.status = http.StatusMethodNotAllowed
 		return p
 	}
-	return notFound("", "there is no %s", r.URL.Path)
+	return notFound("", "there is no %s", shortened([]byte(r.URL.Path)))
 }
 
 // statusProbe is a ResponseWriter that only remembers the status.

@@ -172,7 +172,8 @@ def _answers(model: Model, questions: list[dict[str, Any]]) -> list[dict[str, An
             if question["kind"] == "prompt":
                 texts[question["special"]].append((i, question["text"]))
             elif question["kind"] == "chat":
-                texts[False].append((i, model.render(question["chat"])))
+                text = model.render(question["chat"]).encode("utf-8", "replace").decode()  # without half characters
+                texts[False].append((i, text))
             else:
                 ids, text, ends = model.spoken(question["text"])
                 answers[i] = {"tokens": _packed(ids), "text": text, "ends": _packed(ends)}
