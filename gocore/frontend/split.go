@@ -22,7 +22,7 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 		return err
 	}
 	defer first.free()
-	id := a.id() // of both requests: the workers recognize each other by it
+	id := newID() // of both requests: the workers recognize each other by it
 	prefill := a.request(first)
 	prefill.StopConditions, prefill.EOSTokenIDs = onlyFirstToken(), nil
 	meeting := first.worker.card.RuntimeConfig.DisaggregatedEndpoint
