@@ -156,7 +156,7 @@ bench-serve: build ## Put load on the OpenAI-compatible server: requests per cor
 
 test-node: build $(TOOLS) ## Test the OpenAI-compatible server with the Node client of OpenAI, which npm installs
 	npm install --silent --no-audit --no-fund --prefix build/node openai@6
-	$(BIN)/python -m pytest tests/test_serve_node.py
+	$(BIN)/python -m pytest -s tests/test_serve_node.py  # prints a line for each check
 
 # VLLM=COMMAND, the vllm of an environment that has it.
 serve-agreement: build ## Compare what vllm bench serve measures at the server with a replay of the same requests

@@ -102,15 +102,17 @@ var areas = []struct {
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
 		"server/cluster":    {"engine", "engine/emission", "engineargs", "eventheap", "handoff", "kvcache", "router", "worker"},
 		"server/deployment": {"live/guard", "server/cluster"},
-		"server/tokens":     {"live/guard"},
+		"server/detokenize": {},
+		"server/tokens":     {"live/guard", "server/detokenize"},
 		"server/answers":    {"server/tokens"},
-		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/cluster", "server/deployment", "server/tokens", "strictjson"},
+		"server/backend":    {"server/deployment"},
+		"server/openai":     {"engineargs", "live/enginemetrics", "live/guard", "server/answers", "server/backend", "server/cluster", "server/deployment", "server/tokens", "strictjson"},
 	}},
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
 		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "strictjson", "timing", "timing/profile", "worker"},
+		"live/serve":     {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "handoff", "live", "live/bus", "live/connlimit", "live/enginemetrics", "live/guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},
@@ -143,7 +145,7 @@ var shells = []string{
 	"aic/session", "cachetrace", "calibration", "fieldtable", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
 	"live/connlimit", "live/enginemetrics", "live/freeport", "live/guard", "live/plane", "live/publish", "live/publish/zmtp",
 	"live/rendezvous", "live/serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
-	"replay/online", "server/answers", "server/deployment", "server/openai", "server/tokens", "timing/profile", "truth/passes",
+	"replay/online", "server/answers", "server/backend", "server/deployment", "server/detokenize", "server/openai", "server/tokens", "timing/profile", "truth/passes",
 }
 
 // imports returns what each package of the core and of the bindings imports, as import paths.

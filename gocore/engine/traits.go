@@ -11,7 +11,8 @@ type Traits struct {
 	HandoffOrder handoff.Order
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
-	// the other workers of its pool, which changes how often it is asked for a pass that has no effect.
+	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may be
+	// simulated apart only until they have such a pass.
 	Independent bool
 
 	// CachesPrefixes tells that requests find blocks of earlier ones in the cache, so their blocks need names.

@@ -33,11 +33,6 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if script, err = atRate(script, o.Float("fault_rate")); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"timeseries", "timeseries_step", "html", "router_log", "router_decisions"} {
-		if !o.AtDefault(name) {
-			return nil, &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: "it left out in a run with faults, client time-outs or hedging, where a request may be on several workers"}
-		}
-	}
 	if o.Bool("attribution") && (o.Given("max_sim_time_ms") || o.Given("max_sim_time_seconds")) {
 		return nil, &strictjson.FieldError{Field: "attribution", Got: "true", Want: "it left out in a run with faults, client time-outs or hedging that max_sim_time_ms ends: requests may be between two attempts then"}
 	}

@@ -108,8 +108,8 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 
 // nameInTimeline is the row of a request in its trace, as in the per-request columns.
 func (r *run) nameInTimeline(id engine.RequestID) string {
-	if turns := r.workload.Turns; int(id) < len(turns) {
-		return strconv.Itoa(int(turns[id].Row))
+	if int(id) < r.workload.Len() {
+		return strconv.Itoa(int(r.workload.Row(int32(id))))
 	}
 	return strconv.Itoa(int(id))
 }

@@ -19,7 +19,9 @@ func loadWorkload(s *Spec, args engineargs.Args, m *Monitor) (*workload.Workload
 	case m.Trace != nil:
 		return m.Trace.workload(m.Trace.readingFor(args, s.seed), m.poll)
 	}
-	return loadTrace(s.trace, s.trace.readingFor(args, s.seed), m.poll)
+	as := s.trace.readingFor(args, s.seed)
+	as.passing = s.passes()
+	return loadTrace(s.trace, as, m.poll)
 }
 
 // loadTrace reads trace files; the path "-" stands for standard input.
@@ -36,7 +38,8 @@ func loadTrace(t traceSpec, as reading, poll func() error) (*workload.Workload, 
 func (t traceSpec) parse(sources []workload.Source, as reading, poll func() error) (*workload.Workload, error) {
 	return workload.Load(t.format, sources, workload.TraceSpec{
 		TraceBlockSize: t.blockSize, EngineBlockSize: as.blockSize, NamePartialBlocks: as.namePartial,
-		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Seed: as.seed, Poll: poll,
+		SharedPrefixRatio: t.sharedPrefixRatio, NumPrefixGroups: t.numPrefixGroups, Seed: as.seed, Passing: as.passing,
+		Poll: poll,
 	})
 }
 

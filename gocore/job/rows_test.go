@@ -3,8 +3,11 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +43,13 @@ func TestNoRows(t *testing.T) {
 	for _, more := range []string{engine, engine + `,"num_workers":3`, engine + `,"replay_concurrency":2`} {
 		cases, kinds = append(cases, trace+more), append(kinds, "trace")
 	}
+	plain := fmt.Sprintf(`"trace_files":[%q],"trace_block_size":16,`, writePlain(t))
+	for _, more := range []string{
+		engine, engine + `,"num_workers":3`, engine + `,"replay_concurrency":4`, sglang + `,"num_workers":2,"arrival_speedup_ratio":3`,
+		engine + `,"num_workers":3,"router_mode":"kv_router","sla_ttft_ms":30`, engine + `,"max_sim_time_ms":150`,
+	} {
+		cases, kinds = append(cases, plain+more), append(kinds, "trace")
+	}
 	for i, more := range cases {
 		parse := func(config string) (whole map[string]any) {
 			r, err := Run(config, &Monitor{})
@@ -65,6 +75,30 @@ func TestNoRows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// writePlain writes a trace of requests that share prefixes and do not wait for each other. Some are too large for a small pool, some
+// have more ids than they need or fewer.
+func writePlain(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plain.jsonl")
+	var b strings.Builder
+	for i := range 150 {
+		ids := []string{fmt.Sprint(i % 3), fmt.Sprint(i % 5)}
+		if i%4 > 0 {
+			ids = append(ids, fmt.Sprint(100+i), fmt.Sprint(200+i%9))
+		}
+		if i%40 == 7 {
+			ids = slices.Repeat(ids, 10)
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n",
+			3*i+5, 16*len(ids)-i%20, 1+i%23, strings.Join(ids, ","))
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestRowsThatAreAskedForTwice(t *testing.T) {

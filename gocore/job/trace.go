@@ -35,6 +35,7 @@ type reading struct {
 	blockSize   int
 	namePartial bool   // workload.TraceSpec.NamePartialBlocks
 	seed        uint64 // of what the trace leaves to chance, 0 if that is nothing
+	passing     bool   // workload.TraceSpec.Passing; never of a trace for several runs
 }
 
 // readingFor is what a run with this seed wants for engines with these arguments.

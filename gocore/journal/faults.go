@@ -61,6 +61,14 @@ func (j *Journal) Again(id, request engine.RequestID, number int, ms float64) {
 	j.router.arrived(ms)
 }
 
+// request is that of an attempt.
+func (j *Journal) request(id engine.RequestID) engine.RequestID {
+	if a, again := j.attempts[id]; again {
+		return a.request
+	}
+	return id
+}
+
 // Over is told how an attempt has ended that does not complete its request, such as "failed".
 func (j *Journal) Over(id engine.RequestID, how string) {
 	if j != nil {

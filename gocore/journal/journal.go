@@ -47,6 +47,7 @@ type Journal struct {
 	// Of a run with faults, nil without: attempts that are not the first of a request, and when clients had first tokens.
 	attempts map[engine.RequestID]attempt
 	done     map[engine.RequestID]float64
+	stints   []stint // in which workers worked
 }
 
 // New returns an empty journal.
@@ -216,11 +217,18 @@ func (j *Journal) Full() bool {
 
 // turn begins another phase of a request with the worker that emits its tokens.
 func (j *Journal) turn(id engine.RequestID, to phase, ms float64) {
-	if s := j.lives[id].stays[1]; s != nil {
-		s.worker.reach(ms)
+	if s := j.stayAt(ms, id, 1); s != nil {
 		s.turn(to, ms)
 		s.worker.countRequests(ms)
 	}
+}
+
+// stayAt is the stay of a request once everything until ms is applied, nil if the request has left by then.
+func (j *Journal) stayAt(ms float64, id engine.RequestID, role int) *stay {
+	if s := j.lives[id].stays[role]; s != nil {
+		s.worker.reach(ms)
+	}
+	return j.lives[id].stays[role]
 }
 
 // Unsent is told that a request was given up before it was handed to a worker.
@@ -237,8 +245,7 @@ func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
 		return
 	}
 	j.nowMs = max(j.nowMs, ms)
-	if s := j.lives[id].stays[role(r)]; s != nil {
-		s.worker.reach(ms)
+	if s := j.stayAt(ms, id, role(r)); s != nil {
 		if j.attempts != nil && s.phase == decoding { // it emits no more
 			s.worker.emitters = max(0, s.worker.emitters-1)
 		}
@@ -266,6 +273,7 @@ func (j *Journal) Close() {
 	for _, part := range j.withParts() {
 		part.router.close(j.nowMs)
 	}
+	j.integrateStints()
 }
 
 // withParts is the journal and its parts.

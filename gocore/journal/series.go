@@ -15,6 +15,11 @@ type window struct {
 	arrivals, completions, good            int64
 	ttftMs                                 []float64
 	itl                                    histogram
+
+	// Of a run with faults.
+	worksMs                       float64 // workers
+	lostTokens, recomputedTokens  int64
+	failures, migrations, retries int64
 }
 
 // A series that chooses the length of its windows begins with firstStepMs and has up to mostChosen windows. One that was given
@@ -74,6 +79,12 @@ func (in *window) add(other *window) {
 	in.arrivals += other.arrivals
 	in.completions += other.completions
 	in.good += other.good
+	in.worksMs += other.worksMs
+	in.lostTokens += other.lostTokens
+	in.recomputedTokens += other.recomputedTokens
+	in.failures += other.failures
+	in.migrations += other.migrations
+	in.retries += other.retries
 	in.ttftMs = append(in.ttftMs, other.ttftMs...)
 	in.itl.merge(&other.itl)
 }

@@ -82,6 +82,11 @@ func (w *worker) blocksOf(e engine.Engine) int {
 	return blocks
 }
 
+// countsTokens reports whether tokens count when the worker emits them. In a run with faults they count when clients get them.
+func (w *worker) countsTokens() bool {
+	return w.series != nil && w.role != engine.Prefill && w.j.attempts == nil
+}
+
 // emitted counts the tokens of a pass.
 func (w *worker) emitted(p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
 	if p.Tokens == 0 {
@@ -95,7 +100,7 @@ func (w *worker) emitted(p *engine.Pass, lastTokenMs func(engine.RequestID) (flo
 	for _, b := range p.Bursts {
 		emitters -= b.Tokens - 1
 	}
-	if w.series != nil && w.role != engine.Prefill {
+	if w.countsTokens() {
 		in := w.series.at(p.EndMs)
 		in.tokens += int64(p.Tokens)
 		if gone := emitters - len(p.Started); gone > 0 {
@@ -112,7 +117,7 @@ func (w *worker) emitted(p *engine.Pass, lastTokenMs func(engine.RequestID) (flo
 
 // emittedSingles counts the tokens of a pass in which requests emit one by itself each.
 func (w *worker) emittedSingles(p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
-	if w.series == nil || w.role == engine.Prefill {
+	if !w.countsTokens() {
 		return
 	}
 	in := w.series.at(p.EndMs)
@@ -136,7 +141,7 @@ func (in *window) continued(runs []engine.TokenRun, ms float64, lastTokenMs func
 func (w *worker) coast(e engine.Engine, endsMs []float64) {
 	last := endsMs[len(endsMs)-1]
 	next := stretch{fromMs: w.endMs, toMs: last, passes: len(endsMs), tokens: w.emitters * len(endsMs), requests: w.emitters}
-	if w.series != nil && w.role != engine.Prefill {
+	if w.countsTokens() {
 		n := int64(w.emitters)
 		for _, endMs := range endsMs {
 			in := w.series.at(endMs)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"math"
+	"slices"
 
 	"dynosim/gocore/engine"
 )
@@ -10,6 +11,8 @@ import (
 type Table struct {
 	StepMs  float64
 	Rows    int
+	EndMs   float64 // of the last window, which may be shorter than the others
+	Faulty  bool    // the run has faults
 	columns []column
 }
 
@@ -27,10 +30,10 @@ var (
 )
 
 // FloatColumns, IntColumns and TextColumns are the names of columns, in the order in which they are shown: texts, whole numbers,
-// then the others.
-func FloatColumns() []string {
+// then the others. Runs with faults have more of them.
+func FloatColumns(faulty bool) []string {
 	names := []string{"start_ms"}
-	for _, f := range figures {
+	for _, f := range figures(faulty) {
 		names = append(names, f.name)
 	}
 	for _, latency := range []string{"ttft_", "itl_"} {
@@ -62,11 +65,32 @@ type place struct {
 
 func (p *place) perSecond(n int64) float64 { return float64(n) / (p.ms / 1000) }
 
-// figures are the columns that are figures of a row. NaN stands for none.
-var figures = []struct {
+// figure is a column that is a figure of a row. NaN stands for none.
+type figure struct {
 	name string
 	of   func(p *place) float64
-}{
+}
+
+// figures are those of a run.
+func figures(faulty bool) []figure {
+	if !faulty {
+		return usual
+	}
+	return slices.Concat(usual, ofFaults)
+}
+
+// ofFaults are those that only runs with faults have.
+var ofFaults = []figure{
+	{"workers_working", func(p *place) float64 { return p.worksMs / p.ms }},
+	{"failures_per_s", func(p *place) float64 { return p.ifCluster(p.perSecond(p.failures)) }},
+	{"migrations_per_s", func(p *place) float64 { return p.ifCluster(p.perSecond(p.migrations)) }},
+	{"retries_per_s", func(p *place) float64 { return p.ifCluster(p.perSecond(p.retries)) }},
+	{"recomputed_tokens_per_s", func(p *place) float64 { return p.perSecond(p.recomputedTokens) }},
+	{"lost_tokens_per_s", func(p *place) float64 { return p.ifEmits(p.perSecond(p.lostTokens)) }},
+}
+
+// usual are those that all runs have.
+var usual = []figure{
 	{"waiting", func(p *place) float64 { return p.waitingMs / p.ms }},
 	{"router_waiting", func(p *place) float64 { return p.routerMs / p.ms }},
 	{"running", func(p *place) float64 { return p.runningMs / p.ms }},
@@ -115,7 +139,9 @@ func (j *Journal) Table() *Table {
 	for _, w := range workers {
 		w.series.widenTo(stepMs)
 	}
-	t := newTable(stepMs)
+	j.keepLast(append(seriesOf(workers), totals), stepMs)
+	t := newTable(stepMs, j.attempts != nil)
+	t.EndMs = j.nowMs
 	for i := 0; ; i++ {
 		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))
 		if lengthMs <= 0 {
@@ -136,6 +162,23 @@ func (j *Journal) Table() *Table {
 	}
 }
 
+// keepLast has the last window hold what happened at its very end, as no other one follows.
+func (j *Journal) keepLast(all []*series, stepMs float64) {
+	for _, s := range all {
+		if n := int(j.nowMs / stepMs); n > 0 && n < len(s.windows) && float64(float64(n)*stepMs) == j.nowMs {
+			s.windows[n-1].add(&s.windows[n])
+		}
+	}
+}
+
+func seriesOf(workers []*worker) []*series {
+	var all []*series
+	for _, w := range workers {
+		all = append(all, w.series)
+	}
+	return all
+}
+
 // sum makes the row of a cluster from those of its workers and what happens in front of them.
 func (p *place) sum(workers []place, front window) {
 	p.window, p.routerMs = front, front.waitingMs
@@ -145,6 +188,7 @@ func (p *place) sum(workers []place, front window) {
 		p.workers++
 		p.blocks += workers[i].blocks
 	}
+	p.worksMs = front.worksMs // those that were never heard of included
 }
 
 // window is a window by number, which may lie behind the last one.
@@ -177,9 +221,9 @@ func (j *Journal) sumOfTotals() *series {
 	return sum
 }
 
-func newTable(stepMs float64) *Table {
-	t := &Table{StepMs: stepMs}
-	for _, name := range FloatColumns() {
+func newTable(stepMs float64, faulty bool) *Table {
+	t := &Table{StepMs: stepMs, Faulty: faulty}
+	for _, name := range FloatColumns(faulty) {
 		t.columns = append(t.columns, column{name: name, floats: []float64{}})
 	}
 	for _, name := range IntColumns() {
@@ -194,7 +238,7 @@ func newTable(stepMs float64) *Table {
 // add appends a row.
 func (t *Table) add(startMs float64, p *place) {
 	floats := []float64{startMs}
-	for _, f := range figures {
+	for _, f := range figures(t.Faulty) {
 		floats = append(floats, f.of(p))
 	}
 	floats = append(floats, exactPercentiles(p.ttftMs, percents)...)

@@ -148,7 +148,10 @@ func (w *worker) takesPart(p *engine.Pass) {
 // admit counts what first admissions found in the cache.
 func (w *worker) admit(p *engine.Pass) {
 	for _, a := range p.Admitted {
-		life := &w.j.lives[a.ID]
+		if w.j.lives[a.ID].how != "" { // over, unknown to the worker
+			continue
+		}
+		life := &w.j.lives[w.j.request(a.ID)]
 		if life.admitted || w.role == engine.Decode {
 			continue
 		}
@@ -235,7 +238,7 @@ func (w *worker) start(t engine.TokenRun, ms float64) {
 	}
 	life := &w.j.lives[t.ID]
 	life.firstMs = ms
-	if w.series != nil {
+	if w.countsTokens() {
 		in := w.series.at(ms)
 		in.ttftMs = append(in.ttftMs, max(0, ms-life.arrivedMs))
 	}

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -279,7 +278,8 @@ func (r *rank) tellLoad() {
 
 // enter gives a request its id and the ids of its blocks.
 func (r *rank) enter(q *request) engine.Request {
-	q.state.ID, q.state.Outputs = r.freshID(), len(q.output.tokens)
+	r.lastID = engine.NextID(r.lastID, r.requests)
+	q.state.ID, q.state.Outputs = r.lastID, len(q.output.tokens)
 	r.requests[q.state.ID] = q
 	e := engine.Request{ID: q.state.ID, PromptTokens: len(q.prompt), OutputTokens: len(q.output.tokens)}
 	if r.traits.CachesPrefixes {
@@ -293,19 +293,6 @@ func (r *rank) enter(q *request) engine.Request {
 	r.prompted += len(q.prompt)
 	q.prompt = nil
 	return e
-}
-
-// freshID is the next id that no request has. Ids count up, and begin again after 2^31 requests.
-func (r *rank) freshID() engine.RequestID {
-	for {
-		if r.lastID == math.MaxInt32 {
-			r.lastID = -1
-		}
-		r.lastID++
-		if _, taken := r.requests[r.lastID]; !taken {
-			return r.lastID
-		}
-	}
 }
 
 // drop takes a request out of the engine, which frees its blocks at once.

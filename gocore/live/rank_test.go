@@ -2,7 +2,6 @@ package live
 
 import (
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -219,15 +218,4 @@ func TestHopeless(t *testing.T) {
 func serve(t *testing.T, r *rank, q *request) (int, string) {
 	r.submit(q)
 	return finish(t, q)
-}
-
-func TestFreshID(t *testing.T) {
-	r := newRank(&engineargs.Args{EngineType: engineargs.VLLM, BlockSize: 4, NumGPUBlocks: 4}, engine.Setup{}, nil)
-	r.lastID = math.MaxInt32 - 1
-	r.requests[0] = &request{}
-	for _, want := range []engine.RequestID{math.MaxInt32, 1, 2} {
-		if got := r.freshID(); got != want {
-			t.Errorf("got %d, want %d", got, want)
-		}
-	}
 }

@@ -216,6 +216,9 @@ func (c *cluster) startPasses() (changed bool, err error) {
 			return changed, err
 		}
 		if !alive || pass.Idle() {
+			if c.asksOnce {
+				return changed, errDepends
+			}
 			i, ok = c.ready.next(i + 1)
 			continue
 		}

@@ -15,7 +15,7 @@ import "sort"
 // coast makes idle worker i coast if it can.
 func (c *cluster) coast(i int) (bool, error) {
 	w := &c.workers[i]
-	untilMs, may := c.faults.mayCoast(0, i, c.afterLimit())
+	untilMs, may := c.faults.mayCoast(0, i, c.untilMs())
 	if !may || c.stepwise || !c.pool.mayCoast(w.Engine) || !w.TryCoast(c.nowMs, untilMs) {
 		return false, nil
 	}
@@ -26,6 +26,16 @@ func (c *cluster) coast(i int) (bool, error) {
 	c.faults.coasts(i)
 	c.pushEnd(i, w.Coast[len(w.Coast)-1])
 	return true, c.poll()
+}
+
+// untilMs is the time from which on no pass of a coast should start. What arrives next is for the only worker, if there is only
+// one: passes after that would be planned in vain.
+func (c *cluster) untilMs() float64 {
+	limit := c.afterLimit()
+	if next, ok := c.driver.NextMs(); ok && len(c.workers) == 1 {
+		return min(limit, next)
+	}
+	return limit
 }
 
 // haltCoast cuts short the coast of worker i, if it coasts: passes that have not started yet will not.

@@ -336,7 +336,7 @@ func (d *disagg) passStarted(kind eventKind, i int, e engine.Engine, pass *engin
 		role = engine.Decode
 	}
 	if d.faults != nil {
-		seen = d.faults.admitted(pass)
+		seen = d.faults.admitted(role, i, pass)
 		d.Journal.Begun(role, i, pass)
 	}
 	if kind == decodePass {

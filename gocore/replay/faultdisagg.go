@@ -213,14 +213,15 @@ func (d *disagg) settled(a nextAction) bool {
 	return d.answerForLost(a)
 }
 
-// answerForLost answers an action on a worker that is lost. It reports false for other actions.
+// answerForLost answers an action on a worker that is not there any more: it was lost, or had drained before it heard of the
+// request. It reports false for other actions.
 func (d *disagg) answerForLost(a nextAction) bool {
 	if d.faults == nil {
 		return false
 	}
 	h := &d.handoffs[a.id]
-	onSource := h.prefill != unassigned && d.faults.isDead(prefillSite, int(h.prefill))
-	onDestination := h.decode != unassigned && d.faults.isDead(decodeSite, int(h.decode))
+	onSource := h.prefill != unassigned && d.prefill.workers[h.prefill].Engine == nil
+	onDestination := h.decode != unassigned && d.decode.workers[h.decode].Engine == nil
 	switch {
 	case a.do == handoff.Release && onSource:
 		d.tell(a.id, handoff.SourceReleased)

@@ -101,6 +101,7 @@ func (f *faultRun) mend(b breakage) error {
 		return f.failTry(turn, b.tokens, b.cause, b.event)
 	}
 	trials.Migrations++
+	f.Journal.Migrated(f.nowMs)
 	f.count(b.event, func(e *FaultEvent) { e.Migrated++ })
 	return f.again(turn, b.tokens)
 }
@@ -142,17 +143,18 @@ func (f *faultRun) withdraw(j *journey) error {
 // failTry ends a try of a client, which begins anew if it may. The tokens that it has got are of no use.
 func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) error {
 	j, trials := &f.journeys[turn], &f.trials[turn]
-	trials.LostTokens += tokens
 	if j.try >= f.cfg.ClientRetries {
 		f.count(event, func(e *FaultEvent) { e.Failed++ })
-		f.lost(turn, cause)
+		f.lost(turn, tokens, cause)
 		return nil
 	}
 	f.count(event, func(e *FaultEvent) { e.Retried++ })
+	f.Journal.Retried(f.nowMs)
 	j.try++
 	j.first, j.sinceMs = false, f.nowMs
+	trials.LostTokens += tokens
 	trials.Retries++
-	f.collector.Again(engine.RequestID(turn))
+	f.collector.Again(engine.RequestID(turn), tokens)
 	try := j.try
 	pauseMs := f.cfg.ClientBackoffMs * float64(uint64(1)<<min(try-1, 40))
 	f.after(pauseMs, func() error {
@@ -167,9 +169,11 @@ func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) erro
 	return nil
 }
 
-// lost ends a request that has failed for good.
-func (f *faultRun) lost(turn int32, cause string) {
-	f.collector.Again(engine.RequestID(turn))
+// lost ends a request that has failed for good. Its client has tokens tokens.
+func (f *faultRun) lost(turn int32, tokens int, cause string) {
+	f.trials[turn].LostTokens += tokens
+	f.Journal.Failed(f.nowMs)
+	f.collector.Again(engine.RequestID(turn), tokens)
 	f.collector.Terminal(engine.RequestID(turn), report.Lost, cause)
 	f.close(turn)
 	f.driver.Rejected(turn, f.nowMs)
@@ -244,8 +248,8 @@ func (f *faultRun) takeBack(ids []engine.RequestID) error {
 	return nil
 }
 
-// admitted records what a pass that has just begun admits.
-func (f *faultRun) admitted(pass *engine.Pass) *engine.Pass {
+// admitted records what a pass of worker i that has just begun admits.
+func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.Pass {
 	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: pass.EndMs}
 	for _, a := range pass.Admitted {
 		of := &f.attempts[a.ID]
@@ -258,7 +262,9 @@ func (f *faultRun) admitted(pass *engine.Pass) *engine.Pass {
 			j.begun = a.ID
 		}
 		if !of.admitted && j.begun != a.ID {
-			f.trials[of.turn].RecomputedTokens += max(0, t.InputTokens+int(of.base)-a.ReusedTokens)
+			again := max(0, t.InputTokens+int(of.base)-a.ReusedTokens)
+			f.trials[of.turn].RecomputedTokens += again
+			f.Journal.Recomputes(role, i, again, pass.StartMs)
 		}
 		of.admitted = true
 		reused := a.ReusedTokens
@@ -270,9 +276,9 @@ func (f *faultRun) admitted(pass *engine.Pass) *engine.Pass {
 	return seen
 }
 
-// emitted is what clients see at the end of a pass: the tokens of attempts that are not over.
-func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
-	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: f.nowMs, Tokens: pass.Tokens}
+// emitted is what clients see of a pass, at endMs: the tokens of attempts that are not over.
+func (f *faultRun) emitted(pass *engine.Pass, endMs float64) *engine.Pass {
+	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: endMs, Tokens: pass.Tokens}
 	for _, s := range pass.Started {
 		if a := &f.attempts[s.ID]; !a.over {
 			seen.Started = append(seen.Started, engine.TokenRun{ID: engine.RequestID(a.turn), Index: s.Index + int(a.base)})
@@ -293,13 +299,13 @@ func (f *faultRun) emitted(pass *engine.Pass) *engine.Pass {
 	}
 	for _, s := range joinedOrSingle(seen) {
 		if s.Index == 0 {
-			f.Journal.First(s.ID, f.nowMs)
+			f.Journal.First(s.ID, endMs)
 		}
 	}
 	for _, id := range pass.Finished {
 		if a := &f.attempts[id]; !a.over {
 			seen.Finished = append(seen.Finished, engine.RequestID(a.turn))
-			f.Journal.Served(engine.RequestID(a.turn), f.nowMs)
+			f.Journal.Served(engine.RequestID(a.turn), endMs)
 		}
 	}
 	return seen
@@ -310,7 +316,7 @@ func (f *faultRun) show(pool, i int, pass *engine.Pass) error {
 	if err := f.began(pass); err != nil {
 		return err
 	}
-	f.record(i, f.emitted(pass))
+	f.record(i, f.emitted(pass, f.nowMs))
 	f.divide(pool, i, pass)
 	return nil
 }

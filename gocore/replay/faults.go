@@ -7,6 +7,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/faults"
+	"dynosim/gocore/journal"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
@@ -146,6 +147,9 @@ func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
 	r.collector.KeepTrials(f.trials)
 	r.collector.AttributeAttempts()
 	r.Journal.Endures()
+	if r.Journal.KeepsSeries() {
+		r.collector.LogTokens()
+	}
 	return f
 }
 
@@ -326,8 +330,9 @@ func (f *faultRun) abandonAll() {
 	for turn := range f.journeys {
 		if j := &f.journeys[turn]; j.open && f.failure == nil {
 			f.tally.Stranded++
+			tokens := f.has(int32(turn))
 			f.failure = f.withdraw(j)
-			f.lost(int32(turn), "no worker was left that could have gone on with it")
+			f.lost(int32(turn), tokens, "no worker was left that could have gone on with it")
 		}
 	}
 }
@@ -346,7 +351,7 @@ func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 // cut records the tokens of requests that are not over when the run ends. Passes that have begun keep their tokens, unless
 // their workers cannot be reached.
 func (f *faultRun) cut() {
-	defer f.collector.AttemptsEnd()
+	defer f.ends()
 	for k := len(f.sites) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
 		s := f.sites[k]
 		for i := range s.next {
@@ -361,6 +366,18 @@ func (f *faultRun) cut() {
 			f.collector.Cut(engine.RequestState{ID: id, Generated: tokens})
 		}
 	}
+}
+
+// ends hands on what is only known when the run has ended.
+func (f *faultRun) ends() {
+	f.collector.AttemptsEnd()
+	if !f.Journal.KeepsSeries() {
+		return
+	}
+	role := f.sites[len(f.sites)-1].role
+	f.collector.Tokens(func(t report.Tokens) {
+		f.Journal.Got(role, t.Worker, journal.Tokens{AtMs: t.AtMs, N: t.N, GapMs: t.GapMs, TTFTMs: t.TTFTMs, Lost: t.Lost})
+	})
 }
 
 func (f *faultRun) cutWorker(pool, i int) {
@@ -380,9 +397,7 @@ func (f *faultRun) cutWorker(pool, i int) {
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)
 		}
-		seen := f.emitted(w.Pass)
-		seen.EndMs = w.Pass.EndMs
-		f.record(i, seen)
+		f.record(i, f.emitted(w.Pass, w.Pass.EndMs))
 	case w.Pass != nil:
 		passes = append(passes, w.Pass)
 	}

@@ -45,9 +45,6 @@ func TestFaultyTimelines(t *testing.T) {
 		plain.Planner, plain.Faults = noPlanner{}, nil
 		late := faults.Fault{Kind: faults.Crash, AtMs: 1e12, DurationMs: math.Inf(1)}
 		armed.Planner, armed.Faults = noPlanner{}, &FaultConfig{Script: []faults.Fault{late}, ClientTimeoutMs: 1e12, HedgeAfterMs: math.Inf(1)}
-		if seed%4 == 1 { // a timeline without faults counts a request that leaves in a pass without duration twice
-			continue
-		}
 		a, errA := timelineOf(t, plain)
 		b, errB := timelineOf(t, armed)
 		if fmt.Sprint(errA) != fmt.Sprint(errB) || !bytes.Equal(a, b) {

@@ -57,6 +57,7 @@ func (f *faultRun) join(pool, i int) {
 	s := f.sites[pool]
 	c := s.cond(i)
 	c.place = s.takePlace(i)
+	f.tellWorks(s, i)
 	for n := range f.events {
 		f.replaced(&f.events[n], s, c.place)
 	}
@@ -259,6 +260,7 @@ func (f *faultRun) crash(s *site, i int, ft *faults.Fault, event int, lastsMs fl
 	f.breakOff(s, i, fmt.Sprintf("its worker was lost by a %s", ft.Kind))
 	s.station.discard(i)
 	c.dead = true
+	f.tellWorks(s, i)
 	c.unseen, c.inbox, c.cancels, c.heard = nil, nil, nil, nil
 	f.retime()
 	returns := !math.IsInf(lastsMs, 1)
@@ -345,6 +347,7 @@ type struckWorker struct {
 // left is told that a worker which drained is gone.
 func (f *faultRun) left(pool, i int) error {
 	s := f.sites[pool]
+	f.tellWorks(s, i)
 	key := struckWorker{s, i}
 	lastsMs, restarts := f.drained[key]
 	if !restarts {
@@ -368,6 +371,7 @@ func (f *faultRun) cutOff(s *site, pool, i int, ft *faults.Fault, event int, las
 	}
 	s.station.settleEnded(i)
 	c.cut++
+	f.tellWorks(s, i)
 	f.retime()
 	f.onScript(f.nowMs+lastsMs, func() error { return f.rejoin(s, pool, i) })
 	if c.cut > 1 {
@@ -406,7 +410,9 @@ func (f *faultRun) giveUpWorker(s *site, i int) error {
 // rejoin ends a partition. What the worker did in the meantime becomes visible.
 func (f *faultRun) rejoin(s *site, pool, i int) error {
 	c := s.cond(i)
-	if c.cut--; c.cut > 0 || c.dead || s.station.at(i).Engine == nil {
+	c.cut--
+	f.tellWorks(s, i)
+	if c.cut > 0 || c.dead || s.station.at(i).Engine == nil {
 		return nil
 	}
 	unseen, inbox := c.unseen, c.inbox

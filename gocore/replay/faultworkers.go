@@ -97,6 +97,12 @@ func (c *condition) rate() float64 {
 	return rate
 }
 
+// tellWorks tells the journal whether a worker works: it has started, can be reached and does not stand still.
+func (f *faultRun) tellWorks(s *site, i int) {
+	c := s.cond(i)
+	f.Journal.Works(s.role, i, s.has(i) && !c.dead && c.cut == 0 && c.pauses == 0, f.nowMs)
+}
+
 // harmed reports whether a worker cannot do what it should.
 func (s *site) harmed() bool {
 	isHarmed := func(i int) bool {
@@ -191,6 +197,7 @@ func (f *faultRun) change(s *site, i int, how func(*condition)) {
 	c := s.cond(i)
 	before := c.rate()
 	how(c)
+	f.tellWorks(s, i)
 	now := c.rate()
 	w := s.station.at(i)
 	if before == now || w.Engine == nil {
@@ -239,9 +246,6 @@ func clonePass(p *engine.Pass) *engine.Pass {
 	kept.Parts = p.Parts.Clone()
 	return &kept
 }
-
-// isDead reports whether a worker is lost.
-func (f *faultRun) isDead(pool, i int) bool { return f != nil && f.sites[pool].cond(i).dead }
 
 // accepts reports whether a worker gets an attempt that was sent there now. If it is lost, the attempt has failed; if it
 // cannot be reached, the attempt waits.

@@ -15,16 +15,38 @@ import (
 // which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That is faster even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
 
-// independent reports whether workers can run by themselves. Engines that depend on events of other workers cannot: in a dead end
-// SGLang tries something at every event. Nor can workers whose caches are logged, as the lines are in the order of time.
+//
+// In a dead end an SGLang engine tries something at every event, those of other workers included. Such engines are run by
+// themselves, too, as hardly any run comes to that: one that does begins again, with all workers in one loop.
+
+// independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are in the
+// order of time. A journal cannot forget what it has been told, if the run has to begin again.
 func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Workers == 1 || !cfg.Router.Make(cfg.Workers).Traits().InTurn {
 		return false
 	}
-	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || !worker.Traits(cfg.Args).Independent {
+	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Journal != nil && !worker.Traits(cfg.Args).Independent {
 		return false
 	}
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
+}
+
+// errDepends is the error of a worker that cannot go on by itself: what it does depends on how often it is asked.
+var errDepends = errors.New("a pass without effect")
+
+// runIndependently runs the workers by themselves or, if that turns out to be impossible, in one loop.
+func (cfg *Config) runIndependently(r *run, setups []engine.Setup) (Outcome, error) {
+	outcome, err := r.through(r.independently, setups)
+	if !errors.Is(err, errDepends) {
+		return outcome, err
+	}
+	if r.Poll != nil { // what was over is not, now
+		if err := r.Poll(r.nowMs, -r.polled); err != nil {
+			return Outcome{}, err
+		}
+	}
+	again, setups := newRun(*cfg)
+	return again.through(again.cluster, setups)
 }
 
 // independently runs the workers by themselves, each as a cluster of one, and joins their results in the order of workers.
@@ -35,6 +57,7 @@ func (r *run) independently(setups []engine.Setup) error {
 		collectors[i], journals[i] = r.collector.Part(i), r.Journal.Part(i)
 		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
 		parts[i].Workers, parts[i].Router, parts[i].Journal = 1, nil, journals[i]
+		parts[i].asksOnce = !worker.Traits(r.Args).Independent
 	}
 	each := r.Each
 	if each == nil {
@@ -45,6 +68,10 @@ func (r *run) independently(setups []engine.Setup) error {
 	})
 	for _, part := range parts {
 		r.nowMs = max(r.nowMs, part.nowMs)
+		r.polled += part.polled
+	}
+	if slices.Contains(errs, errDepends) {
+		return errDepends
 	}
 	r.collector.Merge(collectors)
 	r.Journal.Merge(journals)

@@ -77,7 +77,7 @@ func Run(cfg Config) (Outcome, error) {
 	case cfg.Workers == 1:
 		loop = r.single
 	case r.independent(setups):
-		loop = r.independently
+		return cfg.runIndependently(r, setups)
 	}
 	return r.through(loop, setups)
 }
@@ -127,9 +127,16 @@ func (r *run) throughPlanned(setups []engine.Setup) (Outcome, error) {
 
 func (r *run) makeWorkers(setups []engine.Setup) {
 	for _, setup := range setups {
-		r.workers = append(r.workers, worker.New(r.Args, setup))
+		w := worker.New(r.Args, setup)
+		if r.sumsDo() {
+			w.CoastWithBursts()
+		}
+		r.workers = append(r.workers, w)
 	}
 }
+
+// sumsDo reports whether nothing in the run wants to know in which pass of a coast a request emitted how many tokens.
+func (r *run) sumsDo() bool { return r.Planner == nil && r.Faults == nil && r.Journal == nil }
 
 func runDisaggregated(cfg Config) (Outcome, error) {
 	r := &run{
@@ -197,6 +204,8 @@ type run struct {
 	passes int
 	polled int // requests that were over at the last call of Config.Poll
 
+	asksOnce bool // a pass without effect ends the run: see runIndependently
+
 	faults *faultRun // nil if nothing goes wrong
 }
 
@@ -240,7 +249,7 @@ func (r *run) runPass(i int) (pass *engine.Pass, alive bool, err error) {
 	pass, alive = r.workers[i].Engine.RunPass(r.nowMs)
 	seen := pass
 	if r.faults != nil {
-		seen = r.faults.admitted(pass)
+		seen = r.faults.admitted(engine.Aggregated, i, pass)
 	}
 	r.collector.Pass(i, seen)
 	if r.faults != nil {
@@ -260,6 +269,7 @@ func (r *run) settle(i, passes int) {
 func (r *run) coasted(i int, w *worker.Worker, endsMs []float64) {
 	endsMs = r.faults.visible(endsMs)
 	r.collector.Coast(i, endsMs)
+	r.collector.Surplus(w.Surplus())
 	role := engine.Aggregated
 	if r.Disagg != nil {
 		role = engine.Decode

@@ -26,6 +26,7 @@ type Collector struct {
 	earlier map[engine.RequestID][]placedRun
 	trials  []Trials           // by request, nil in a run without faults
 	lost    []engine.Rejection // requests that failed for a fault or a time-out, and why
+	tokens  *tokenLog          // nil unless LogTokens was called
 }
 
 // Status says how a request ended.
@@ -145,7 +146,9 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		c.start(s.ID, run{pass: pass, index: int32(s.Index)})
 	}
 	for _, b := range p.Bursts {
-		c.record(b.ID).burst(int32(b.Tokens), pass, p.EndMs)
+		r := c.record(b.ID)
+		r.burst(int32(b.Tokens), pass, p.EndMs)
+		c.tokens.burst(b.ID, b.Tokens-1, r.worker, p.EndMs)
 	}
 	for _, id := range p.Finished {
 		r := c.record(id)
@@ -158,6 +161,13 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 func (c *Collector) Coast(worker int, endsMs []float64) {
 	for _, endMs := range endsMs {
 		c.workers[worker].add(endMs)
+	}
+}
+
+// Surplus records what requests emitted in passes of the last Coast beyond one token in each. None of their runs began in it.
+func (c *Collector) Surplus(surplus []engine.Surplus) {
+	for _, more := range surplus {
+		c.record(more.ID).run.extra += int32(more.Tokens)
 	}
 }
 
@@ -295,6 +305,7 @@ func (c *Collector) single(t engine.TokenRun, ms float64) {
 		c.gaps = append(c.gaps, gap(r.lastMs, ms))
 		c.again = append(c.again, again{t.ID, r.lastMs})
 	}
+	c.tokens.single(t, r.worker, ms)
 	r.lastMs, r.tokens = ms, int32(t.Index)+1
 	r.run = run{index: int32(t.Index), last: byItself}
 }
@@ -335,6 +346,7 @@ func (r *record) emitted(pass int32) int32 {
 // rejected after it had emitted tokens is never counted.
 func (c *Collector) countRuns(id engine.RequestID) {
 	r := c.record(id)
+	c.tokens.runs(id, c.earlier[id], r)
 	if earlier, several := c.earlier[id]; several {
 		for _, n := range earlier {
 			c.countRun(r, n)

@@ -70,10 +70,13 @@ func (c *Collector) Interrupt(id engine.RequestID, tokens int) {
 	}
 }
 
-// Again forgets the tokens of a request, which begins anew.
-func (c *Collector) Again(id engine.RequestID) {
-	delete(c.earlier, id)
+// Again forgets the tokens of a request, which has emitted tokens and begins anew.
+func (c *Collector) Again(id engine.RequestID, tokens int) {
 	r := c.record(id)
+	r.close(int32(tokens))
+	c.tokens.runs(id, c.earlier[id], r)
+	c.tokens.loses(id)
+	delete(c.earlier, id)
 	r.state, r.tokens = noRun, 0
 	r.firstTokenMs, r.secondTokenMs, r.lastMs = math.NaN(), math.NaN(), math.NaN()
 }

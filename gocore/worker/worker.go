@@ -11,6 +11,8 @@ type Worker struct {
 	Pass *engine.Pass
 	// Coast is the ends of the passes that the worker runs in one go; empty if it does not (engine.Coaster).
 	Coast []float64
+
+	bursts engine.BurstCoaster // nil if the worker must not, or cannot, coast while it decodes speculatively
 }
 
 // Busy reports whether a pass is being run.
@@ -22,6 +24,22 @@ func (w *Worker) TryCoast(nowMs, untilMs float64) bool {
 		w.Coast = coaster.Coast(nowMs, untilMs)
 	}
 	return len(w.Coast) > 0
+}
+
+// CoastWithBursts lets a worker coast while it decodes speculatively, if its engine can ([engine.BurstCoaster]).
+func (w *Worker) CoastWithBursts() {
+	if coaster, ok := w.Engine.(engine.BurstCoaster); ok {
+		coaster.CoastWithBursts()
+		w.bursts = coaster
+	}
+}
+
+// Surplus is what requests emitted in the coast that was settled last, beyond one token in each pass.
+func (w *Worker) Surplus() []engine.Surplus {
+	if w.bursts == nil {
+		return nil
+	}
+	return w.bursts.Surplus()
 }
 
 // CoastHostMs is the host time of each pass of the coast that was settled last, as far as the engine can tell.

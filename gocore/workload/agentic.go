@@ -107,6 +107,7 @@ func (l *agenticLoader) turn(r *row) (Turn, error) {
 	if !isDuration(r.timestamp) {
 		return Turn{}, fmt.Errorf("timestamp: got %v, want a finite number >= 0", r.timestamp)
 	}
+	l.prompts.look(&turn, r)
 	l.prompts.add(&turn, r)
 	return turn, nil
 }

@@ -16,9 +16,10 @@ type Driver struct {
 
 	starts  []int32 // trace mode: sessions not started yet, by start time
 	ready   eventheap.Heap[int32]
-	next    int32 // instead of starts, if turns are made: the first that has not started,
+	next    int32 // instead of starts, if turns are passing: the first that has not started,
 	step    int32 // and the distance to the one after it
-	current Turn  // the made one that was asked for last
+	current Turn  // the passing one that was asked for last,
+	asked   int32 // and 1 + its number
 	pending int   // concurrency mode: the first session not active yet
 
 	concurrency bool
@@ -39,7 +40,7 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 		}
 		return d
 	}
-	if w.made != nil {
+	if w.passing != nil {
 		return d
 	}
 	if w.WaitFor != nil {
@@ -62,7 +63,7 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 // number i on, at the same times. The workload must be flat.
 func (d *Driver) Share(i, n int) *Driver {
 	share := &Driver{w: d.w}
-	if d.w.made != nil {
+	if d.w.passing != nil {
 		share.next, share.step = int32(i), int32(n)
 		share.unreleased = (d.w.Len() - i + n - 1) / n
 		return share
@@ -111,9 +112,10 @@ func (d *Driver) Turn(turn int32) *Turn {
 	if t, changed := d.replanned[turn]; changed {
 		return t
 	}
-	if d.w.made != nil {
-		if d.current.Prompt.Segments == nil || d.current.Row != turn {
-			d.w.made.make(&d.current, turn)
+	if d.w.passing != nil {
+		if d.asked != turn+1 {
+			d.w.passing.make(&d.current, turn)
+			d.asked = turn + 1
 		}
 		return &d.current
 	}
@@ -160,7 +162,7 @@ func (d *Driver) Unreleased() int { return d.unreleased }
 
 func (d *Driver) activate(nowMs float64) {
 	first := int32(d.pending)
-	if d.w.made == nil {
+	if d.w.passing == nil {
 		first = d.w.Sessions[d.pending].First
 	}
 	d.ready.Push(nowMs, int64(d.pending), first)
@@ -169,8 +171,8 @@ func (d *Driver) activate(nowMs float64) {
 
 // nextStart is the session start that comes next in trace mode.
 func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
-	if m := d.w.made; m != nil && !d.concurrency && int(d.next) < m.count {
-		return eventheap.Event[int32]{AtMs: m.startMs(d.next), Seq: int64(d.next), Value: d.next}, true
+	if p := d.w.passing; p != nil && !d.concurrency && int(d.next) < p.len() {
+		return eventheap.Event[int32]{AtMs: p.startMs(d.next), Seq: int64(d.next), Value: d.next}, true
 	}
 	if len(d.starts) == 0 {
 		return eventheap.Event[int32]{}, false
@@ -182,7 +184,7 @@ func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
 
 // start takes the session that comes next from those that have not started.
 func (d *Driver) start() {
-	if d.w.made != nil {
+	if d.w.passing != nil {
 		d.next += d.step
 		return
 	}
@@ -191,7 +193,7 @@ func (d *Driver) start() {
 
 // following is the next turn of a turn's session, 0 if there is none.
 func (d *Driver) following(turn int32) int32 {
-	if d.w.made != nil {
+	if d.w.passing != nil {
 		return 0
 	}
 	return d.w.Turns[turn].Next

@@ -78,7 +78,7 @@ func (n *interner) prompt(hashIDs []uint64, inputTokens int) kvcache.Prompt {
 	for start := 0; start+least <= inputTokens; start += n.traceBlock {
 		chunk := n.chunk(prefix{parent: parent, content: uint64(uint32(hashIDs[start/n.traceBlock]))})
 		segments = append(segments, chunk)
-		parent = uint64(chunk)*uint64(n.perSegment) + uint64(n.perSegment) - 1
+		parent = n.lastBlock(chunk)
 	}
 	return kvcache.Prompt{Segments: segments, PerSegment: n.perSegment}
 }

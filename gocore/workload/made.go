@@ -2,39 +2,68 @@ package workload
 
 import "fmt"
 
-// made is the turns of a generated workload that are created when they are asked for and not kept: only what was drawn is
-// kept. Each is a session of its own, and its prompt shares nothing.
-type made struct {
-	g       *generator
-	count   int
-	speedup float64 // of arrivals
+// passing is the turns of a workload that are created when they are asked for and not kept, instead of Workload.Turns and
+// Workload.Sessions. Each is a session of its own. They start in their own order.
+type passing interface {
+	len() int
+	lengths(turn int32) (input, output int)
+	// row is what Turn.Row of a turn is.
+	row(turn int32) int32
+	// make writes a turn to t. The prompt is a new list, which an engine may keep.
+	make(t *Turn, turn int32)
+	// startMs is when a turn arrives.
+	startMs(turn int32) float64
+	// accelerate divides all arrivals by speedup, which must leave them finite.
+	accelerate(w *Workload, speedup float64) error
 }
 
 // Len is the number of turns.
 func (w *Workload) Len() int {
-	if w.made != nil {
-		return w.made.count
+	if w.passing != nil {
+		return w.passing.len()
 	}
 	return len(w.Turns)
 }
 
 // Lengths are the input and output tokens of a turn.
 func (w *Workload) Lengths(turn int32) (input, output int) {
-	if w.made != nil {
-		return w.made.g.inputTokens(int(turn)), w.made.g.outputTokens(int(turn))
+	if w.passing != nil {
+		return w.passing.lengths(turn)
 	}
 	return w.Turns[turn].InputTokens, w.Turns[turn].OutputTokens
 }
 
+// Row is Turn.Row of a turn.
+func (w *Workload) Row(turn int32) int32 {
+	if w.passing != nil {
+		return w.passing.row(turn)
+	}
+	return w.Turns[turn].Row
+}
+
 // sessions is the number of sessions.
 func (w *Workload) sessions() int {
-	if w.made != nil {
-		return w.made.count
+	if w.passing != nil {
+		return w.passing.len()
 	}
 	return len(w.Sessions)
 }
 
-// make writes a turn to t. The prompt is a new list, which an engine may keep.
+// made is the turns of a generated workload, of which only what was drawn is kept. Their prompts share nothing.
+type made struct {
+	g       *generator
+	count   int
+	speedup float64 // of arrivals
+}
+
+func (m *made) len() int { return m.count }
+
+func (m *made) row(turn int32) int32 { return turn }
+
+func (m *made) lengths(turn int32) (input, output int) {
+	return m.g.inputTokens(int(turn)), m.g.outputTokens(int(turn))
+}
+
 func (m *made) make(t *Turn, turn int32) {
 	*t = Turn{
 		Row: turn, Session: turn, InputTokens: m.g.inputTokens(int(turn)), OutputTokens: m.g.outputTokens(int(turn)),
@@ -42,11 +71,10 @@ func (m *made) make(t *Turn, turn int32) {
 	}
 }
 
-// startMs is when a turn arrives.
 func (m *made) startMs(turn int32) float64 { return m.g.start(int(turn)) / m.speedup }
 
-// accelerate divides all arrivals by speedup, which must leave them finite.
-func (m *made) accelerate(speedup float64) error {
+// accelerate implements [passing].
+func (m *made) accelerate(_ *Workload, speedup float64) error {
 	m.speedup = speedup
 	for turn := range int32(m.count) {
 		if !isDuration(m.startMs(turn)) {

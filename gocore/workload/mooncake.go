@@ -27,7 +27,8 @@ type sessionLoader struct {
 	spec    TraceSpec
 	w       *Workload
 	prompts *promptLoader
-	line    int // 1-based
+	packed  *packed // the rows so far, nil if they are turns
+	line    int     // 1-based
 
 	named map[string]int32 // session_id -> session
 	tails []sessionTail    // by session
@@ -41,10 +42,19 @@ type sessionTail struct {
 }
 
 func newSessionLoader(w *Workload, spec TraceSpec) *sessionLoader {
-	return &sessionLoader{spec: spec, w: w, prompts: newPromptLoader(w, spec), named: make(map[string]int32)}
+	l := &sessionLoader{spec: spec, w: w, prompts: newPromptLoader(w, spec), named: make(map[string]int32)}
+	if spec.Passing && w.Format == Mooncake {
+		l.packed = newPacked(l.prompts.blocks)
+	}
+	return l
 }
 
 func (l *sessionLoader) finish() error {
+	if l.packed != nil && l.packed.len() > 0 {
+		l.packed.prompts.close()
+		l.w.passing = l.packed
+		return nil
+	}
 	if len(l.w.Turns) == 0 {
 		return noRequests(l.w.File)
 	}
@@ -53,10 +63,20 @@ func (l *sessionLoader) finish() error {
 
 // add appends a row as a turn of its session.
 func (l *sessionLoader) add(r *row) error {
+	if l.packed != nil && !l.packed.takes(r) {
+		l.unpack()
+	}
 	turn, err := l.turn(r)
 	if err != nil {
 		return err
 	}
+	if l.packed != nil {
+		if l.packed.add(&turn, r) {
+			return nil
+		}
+		l.unpack()
+	}
+	l.prompts.add(&turn, r)
 	index := int32(len(l.w.Turns))
 	if session, known := l.session(r); known {
 		turn.Session = session
@@ -72,7 +92,7 @@ func (l *sessionLoader) add(r *row) error {
 	return nil
 }
 
-// turn checks the lengths of a row and takes its prompt.
+// turn checks the lengths of a row, and notes its oddities.
 func (l *sessionLoader) turn(r *row) (Turn, error) {
 	turn := Turn{Row: int32(l.line - 1)}
 	capacity, err := r.capacity(l.spec.TraceBlockSize)
@@ -89,7 +109,7 @@ func (l *sessionLoader) turn(r *row) (Turn, error) {
 	if turn.OutputTokens, err = r.outputTokensWanted(); err != nil {
 		return Turn{}, err
 	}
-	l.prompts.add(&turn, r)
+	l.prompts.look(&turn, r)
 	return turn, nil
 }
 

@@ -32,18 +32,26 @@ func newPromptLoader(w *Workload, spec TraceSpec) *promptLoader {
 	return &promptLoader{w: w, blocks: blocks, delta: w.Format == MooncakeDelta}
 }
 
-// add takes the prompt of a turn, whose lengths are known, from its row.
-func (l *promptLoader) add(turn *Turn, r *row) {
+// look notes oddities of the prompt of a turn, whose lengths are known.
+func (l *promptLoader) look(turn *Turn, r *row) {
 	for _, id := range r.hashIDs {
 		if id > math.MaxUint32 {
 			l.w.Notes.WideIDs++
 			break
 		}
 	}
-	used := (turn.InputTokens + l.blocks.traceBlock - 1) / l.blocks.traceBlock
-	if used < len(r.hashIDs) {
+	if l.used(turn) < len(r.hashIDs) {
 		l.w.Notes.Surplus++
 	}
+}
+
+// used is how many block ids the prompt of a turn needs.
+func (l *promptLoader) used(turn *Turn) int {
+	return (turn.InputTokens + l.blocks.traceBlock - 1) / l.blocks.traceBlock
+}
+
+// add takes the prompt of a turn, whose lengths are known, from its row.
+func (l *promptLoader) add(turn *Turn, r *row) {
 	if r.given&hintFields != 0 {
 		l.w.hint(int32(len(l.w.Turns)), r.hints)
 	}
@@ -51,7 +59,7 @@ func (l *promptLoader) add(turn *Turn, r *row) {
 	switch {
 	case l.delta:
 		l.inputs = append(l.inputs, input{
-			hashIDs: append([]uint64(nil), r.hashIDs[:used]...),
+			hashIDs: append([]uint64(nil), r.hashIDs[:l.used(turn)]...),
 			length:  turn.InputTokens,
 			output:  append([]uint32(nil), r.outputTokens...),
 		})

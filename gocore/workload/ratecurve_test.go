@@ -96,7 +96,7 @@ func TestCurveMadeOrKept(t *testing.T) {
 		t.Fatalf("got %d and %d requests, want about 70", kept.Len(), passing.Len())
 	}
 	for i, session := range kept.Sessions {
-		if got := passing.made.startMs(int32(i)); got != session.StartMs {
+		if got := passing.passing.startMs(int32(i)); got != session.StartMs {
 			t.Errorf("session %d starts at %v or %v", i, got, session.StartMs)
 		}
 	}

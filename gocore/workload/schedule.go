@@ -18,11 +18,11 @@ func (w *Workload) Schedule(concurrency bool, speedup float64) error {
 	case !concurrency && w.Format == AppliedCompute:
 		return fmt.Errorf("%s: trace_format %v has no timestamps, it needs replay_concurrency", w.File, w.Format)
 	}
-	if w.made != nil {
+	if w.passing != nil {
 		if concurrency {
 			return nil
 		}
-		return w.made.accelerate(speedup)
+		return w.passing.accelerate(w, speedup)
 	}
 	if !concurrency {
 		w.normalise()

@@ -70,7 +70,7 @@ func Synthetic(spec SyntheticSpec) (*Workload, error) {
 		return nil, err
 	}
 	if spec.Passing && !g.sessions {
-		w := &Workload{made: &made{g: g, count: spec.RequestCount, speedup: 1}}
+		w := &Workload{passing: &made{g: g, count: spec.RequestCount, speedup: 1}}
 		return w, spec.checkArrivals(g.start(spec.RequestCount - 1))
 	}
 	w := &Workload{

@@ -28,6 +28,10 @@ type TraceSpec struct {
 
 	Seed uint64 // of what a format draws, see Format.Draws
 
+	// Passing keeps traces of requests that do not depend on each other in a form that takes little memory, and makes turns only
+	// when they are asked for: see SyntheticSpec.Passing.
+	Passing bool
+
 	// Poll is called now and then; an error it returns ends the reading and is passed on.
 	Poll func() error
 }

@@ -29,7 +29,7 @@ type Workload struct {
 	places  []place
 	untimed bool          // no session has a start
 	unit    string        // what Turn.Row counts, "" for lines
-	made    *made         // instead of Turns and Sessions, see SyntheticSpec.Passing
+	passing passing       // instead of Turns and Sessions, nil for most
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
@@ -124,10 +124,7 @@ func (w *Workload) fault(turn int32, err error) error {
 
 // TurnName is how messages call a turn: by file and 1-based line or number, or by the 0-based number of its generation.
 func (w *Workload) TurnName(turn int32) string {
-	row := turn
-	if w.made == nil {
-		row = w.Turns[turn].Row
-	}
+	row := w.Row(turn)
 	unit := cmp.Or(w.unit, "line")
 	switch {
 	case w.File == "":

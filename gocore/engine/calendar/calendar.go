@@ -8,14 +8,25 @@
 // next ones, as many as the calendar has days: a day stands for the passes of its number, modulo the number of days.
 package calendar
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Calendar is the requests that merely decode, each under the pass that has to look at it.
 type Calendar[R any] struct {
-	days    []*Entry[R] // nil until a request is entered
+	days    []day[R] // nil until a request is entered
 	lastDay int
 	compare func(a, b R) int // in running order
 	due     []R              // scratch
+}
+
+// day is the requests of one day. Looking ahead means to look at days, and at none of their requests: there may be
+// many workers, whose requests are not in the cache of the processor.
+type day[R any] struct {
+	first *Entry[R]
+	count int32
+	plain int32 // see Enter; the least of its requests
 }
 
 // Entry is a request on a calendar. It is part of the request, so that entering takes no memory.
@@ -24,43 +35,49 @@ type Entry[R any] struct {
 	next    *Entry[R] // of the same day
 }
 
-// Next is another entry of the same day, nil after the last one.
-func (e *Entry[R]) Next() *Entry[R] { return e.next }
-
 // New returns an empty calendar of so many days, a power of two. compare orders requests as they run.
 func New[R any](days int, compare func(a, b R) int) Calendar[R] {
 	return Calendar[R]{lastDay: days - 1, compare: compare}
 }
 
-// Enter puts a request under a pass.
-func (c *Calendar[R]) Enter(e *Entry[R], pass int) {
+// Enter puts a request under a pass. From that one on, at least plain passes do no more for the request than to open blocks and
+// to give it tokens, which are not its last ones.
+func (c *Calendar[R]) Enter(e *Entry[R], pass, plain int) {
 	if c.days == nil {
-		c.days = make([]*Entry[R], c.lastDay+1)
+		c.days = make([]day[R], c.lastDay+1)
 	}
-	day := pass & c.lastDay
-	e.next = c.days[day]
-	c.days[day] = e
+	d := &c.days[pass&c.lastDay]
+	if e.next = d.first; d.first == nil {
+		d.plain = math.MaxInt32
+	}
+	d.first = e
+	d.count++
+	d.plain = min(d.plain, int32(plain))
 }
 
-// Due is one of the requests that are due in a pass, nil if none is. The others follow it, in any order.
-func (c *Calendar[R]) Due(pass int) *Entry[R] {
+// Due is how many requests are due in a pass, and how many passes from that one on are plain for all of these.
+func (c *Calendar[R]) Due(pass int) (requests, plain int) {
 	if c.days == nil {
-		return nil
+		return 0, math.MaxInt32
 	}
-	return c.days[pass&c.lastDay]
+	d := &c.days[pass&c.lastDay]
+	if d.first == nil {
+		return 0, math.MaxInt32
+	}
+	return int(d.count), int(d.plain)
 }
 
 // Take takes the requests that are due in a pass off the calendar, in running order. The slice is valid until the next call.
 func (c *Calendar[R]) Take(pass int) []R {
 	c.due = c.due[:0]
-	first := c.Due(pass)
-	if first == nil {
+	if c.days == nil {
 		return nil
 	}
-	for e := first; e != nil; e = e.next {
+	d := &c.days[pass&c.lastDay]
+	for e := d.first; e != nil; e = e.next {
 		c.due = append(c.due, e.Request)
 	}
-	c.days[pass&c.lastDay] = nil
+	*d = day[R]{}
 	slices.SortFunc(c.due, c.compare)
 	return c.due
 }

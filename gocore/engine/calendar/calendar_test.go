@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 type request struct {
 	place int
 	pass  int // under which it was entered
+	plain int
 	entry Entry[*request]
 }
 
@@ -22,20 +24,22 @@ func TestCalendar(t *testing.T) {
 		var entered []*request
 		for pass := range 2000 {
 			if rng.IntN(3) == 0 {
-				r := &request{place: rng.IntN(1000), pass: pass + rng.IntN(days)}
+				r := &request{place: rng.IntN(1000), pass: pass + rng.IntN(days), plain: rng.IntN(100)}
 				r.entry.Request = r
 				entered = append(entered, r)
-				c.Enter(&r.entry, r.pass)
+				c.Enter(&r.entry, r.pass, r.plain)
 			}
 			var want []*request
+			leastPlain := math.MaxInt32
 			for _, r := range entered {
 				if r.pass == pass {
 					want = append(want, r)
+					leastPlain = min(leastPlain, r.plain)
 				}
 			}
-			due := 0
-			for e := c.Due(pass); e != nil; e = e.Next() {
-				due++
+			due, plain := c.Due(pass)
+			if plain != leastPlain {
+				t.Fatalf("%d days, pass %d: %d plain passes, want %d", days, pass, plain, leastPlain)
 			}
 			got := c.Take(pass)
 			if due != len(want) || len(got) != len(want) || !slices.IsSortedFunc(got, byPlace) {
@@ -48,14 +52,14 @@ func TestCalendar(t *testing.T) {
 			}
 			for _, r := range slices.Clone(got) {
 				if rng.IntN(2) == 0 {
-					r.pass = pass + 1 + rng.IntN(days)
-					c.Enter(&r.entry, r.pass)
+					r.pass, r.plain = pass+1+rng.IntN(days), rng.IntN(100)
+					c.Enter(&r.entry, r.pass, r.plain)
 				}
 			}
 		}
 		c.Clear()
 		for pass := range days {
-			if c.Due(pass) != nil {
+			if due, _ := c.Due(pass); due > 0 {
 				t.Fatalf("%d days: a request is left after Clear", days)
 			}
 		}

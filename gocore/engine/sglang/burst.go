@@ -1,6 +1,10 @@
 package sglang
 
-import "dynosim/gocore/engine"
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
 
 // demandOfBursts is demand if all drafts are accepted.
 func (s *Scheduler) demandOfBursts() (slots, growth int) {
@@ -29,8 +33,10 @@ func (s *Scheduler) ampleForBursts() (slots int, ok bool) {
 // go back. A request draws even if it has only one token left. Requests that emit bursts are not in step, so each of them
 // is looked at in each pass.
 func (s *Scheduler) emitBursts(slots int) {
+	s.drawn = slices.Grow(s.drawn[:0], len(s.running))[:len(s.running)]
+	s.drafts.Bursts(s.drawn)
 	for i, r := range s.running {
-		more := min(s.drafts.Burst()-1, s.remaining(r))
+		more := min(int(s.drawn[i])-1, s.remaining(r))
 		if more > 0 {
 			r.finishAt -= more
 			s.nextFinish = min(s.nextFinish, r.finishAt)

@@ -26,6 +26,9 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	if !s.merelyDecodes() {
 		return nil
 	}
+	if s.drafts != nil {
+		return s.coastBursts(nowMs, untilMs)
+	}
 	ends, load, count := s.coastEnds[:0], s.load, len(s.running)
 	available := s.pool.Available()
 	if s.observed { // evictions are to be told
@@ -56,7 +59,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 func (s *Scheduler) merelyDecodes() bool {
 	d := &s.destinations
 	switch {
-	case s.stepwise || s.drafts != nil || !timing.Pure(s.clock.Model):
+	case s.stepwise || s.drafts != nil && !s.bursts.allowed || !timing.Pure(s.clock.Model):
 		return false
 	case len(s.running) == 0 || s.joined < len(s.running) || s.named > 0:
 		return false
@@ -73,6 +76,10 @@ func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(len(s.running)
 
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
+	if s.drafts != nil {
+		s.settleBursts(passes)
+		return
+	}
 	for range passes {
 		if !s.pool.Take(len(s.running)) {
 			panic("sglang: slots that were counted are missing")

@@ -465,7 +465,9 @@ func (m *model) draw(r *modelRequest) int {
 	if m.drafts == nil {
 		return 1
 	}
-	return min(m.drafts.Burst(), r.remaining())
+	var burst [1]int32
+	m.drafts.Bursts(burst[:])
+	return min(int(burst[0]), r.remaining())
 }
 
 func (m *model) retractUntilFits() (retracted []*modelRequest) {

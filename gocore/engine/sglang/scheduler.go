@@ -53,6 +53,8 @@ type Scheduler struct {
 	observed                                 bool
 
 	coastEnds []float64 // scratch
+	bursts    burstCoast
+	drawn     []int32 // scratch
 	spares    roster.Spares[sequence]
 }
 
@@ -125,6 +127,7 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 // RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either: while the ratio alone
 // can still help, passes without effect are repeated here.
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.bursts.abandon(s.drafts)
 	s.pass(nowMs)
 	for s.out.Idle() && s.ratioMayHelp() {
 		s.pass(nowMs)

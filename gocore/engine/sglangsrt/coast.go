@@ -85,6 +85,9 @@ func (s *Scheduler) Settle(passes int) {
 		s.pool.Take(opening)
 		s.ratio.decay()
 	}
+	if passes > 0 {
+		s.lastEndMs = s.coast.endsMs[passes-1]
+	}
 	s.receiver.composed(passes)
 	s.composed += passes
 	s.delivered += passes

@@ -1,6 +1,10 @@
 package vllm
 
-import "dynosim/gocore/engine"
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
 
 // emitBursts is emit for an engine that decodes speculatively: every ready request gets as many tokens as it draws.
 //
@@ -16,8 +20,10 @@ func (s *Scheduler) emitBursts(decodeStartMs float64) {
 	}
 	if len(s.ready) > 0 {
 		s.endAfter(decodeStartMs, float64(s.decodeSeconds()*1000))
-		for _, r := range s.ready {
-			s.emitBurst(r)
+		s.drawn = slices.Grow(s.drawn[:0], len(s.ready))[:len(s.ready)]
+		s.drafts.Bursts(s.drawn)
+		for i, r := range s.ready {
+			s.emitBurst(r, int(s.drawn[i]))
 		}
 		s.emittingPasses++
 	}
@@ -36,9 +42,9 @@ func (s *Scheduler) blocksOfBursts() (blocks int) {
 	return blocks
 }
 
-// emitBurst draws even if r has only one token left. Of all tokens but the last the KV is computed.
-func (s *Scheduler) emitBurst(r *sequence) {
-	burst := min(s.drafts.Burst(), r.maxOutput-r.generated)
+// emitBurst gives r what it has drawn, as far as it has tokens left. Of all tokens but the last the KV is computed.
+func (s *Scheduler) emitBurst(r *sequence, drawn int) {
+	burst := min(drawn, r.maxOutput-r.generated)
 	if s.goesUnnoticed(r, burst) {
 		r.generated += burst
 		r.lastTokenPass = s.emittingPasses

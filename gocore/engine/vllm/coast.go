@@ -19,6 +19,9 @@ import (
 
 // Coast implements [engine.Coaster].
 func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
+	if s.drafts != nil {
+		return s.coastBursts(nowMs, untilMs)
+	}
 	ends := s.coastEnds[:0]
 	if !s.merelyDecodes() {
 		return nil
@@ -30,16 +33,8 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	}
 	hostMs, decodeMs := s.clock.HostMs(c.size), 0.0
 	for passes, atMs := s.blockSize-1, nowMs; len(ends) < passes && atMs < untilMs; {
-		opening := 0
-		for e := c.days.Due(s.emittingPasses + len(ends)); e != nil; e = e.Next() {
-			r := e.Request
-			left := r.maxOutput - r.generated - c.missed(r) // tokens before this coast
-			passes = min(passes, left-1)
-			opening++
-			if r.full < min(r.listed, r.key.Shareable) { // it announces a block that others may have, or finds it in the cache
-				passes = 0
-			}
-		}
+		opening, plain := c.days.Due(s.emittingPasses + len(ends))
+		passes = min(passes, len(ends)+plain)
 		available -= opening
 		if len(ends) >= passes || available < 0 {
 			break
@@ -81,16 +76,20 @@ func (s *Scheduler) merelyDecodes() bool {
 }
 
 // CoastHostMs implements [engine.CoastExplainer].
-func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(s.steady.size) }
+func (s *Scheduler) CoastHostMs() float64 { return s.clock.HostMs(len(s.running)) }
 
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
+	if s.drafts != nil {
+		s.settleBursts(passes)
+		return
+	}
 	s.ready = s.ready[:0]
 	s.passes += passes
 	s.stall.passes, s.stall.instant = 0, 0
 	t := &s.steady
 	for range passes {
-		if t.days.Due(s.emittingPasses) == nil {
+		if due, _ := t.days.Due(s.emittingPasses); due == 0 {
 			t.context += t.size
 			s.emittingPasses++
 			continue

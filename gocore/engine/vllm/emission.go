@@ -113,6 +113,15 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 	if (r.tokens()-1)&(s.blockSize-1) != 0 { // it has room in the last block
 		return true
 	}
+	if !s.openBlock(r) {
+		r.generated--
+		return false
+	}
+	return true
+}
+
+// openBlock gives r a partial block for its next token, if there is one left. The block before it has become full.
+func (s *Scheduler) openBlock(r *sequence) bool {
 	if r.full < r.listed {
 		s.pool.Promote(r.slots, r.key.Block(r.full))
 		if r.full < r.key.Shareable {
@@ -122,12 +131,11 @@ func (s *Scheduler) appendToken(r *sequence) bool {
 	}
 	slots, ok := s.pool.UsePartial(r.slots)
 	if !ok {
-		r.generated--
 		return false
 	}
 	r.slots = slots
+	r.allocated = r.listed<<s.blockShift + 1
 	r.listed++
-	r.allocated = r.tokens()
 	return true
 }
 

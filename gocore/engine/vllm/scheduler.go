@@ -64,6 +64,8 @@ type Scheduler struct {
 	readyContext int               // tokens of all sequences in ready
 	coastEnds    []float64         // scratch
 	ids          []kvcache.BlockID // scratch
+	drawn        []int32           // scratch
+	bursts       burstCoast
 	spares       roster.Spares[sequence]
 }
 
@@ -144,6 +146,7 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 
 // RunPass implements [engine.Engine].
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.bursts.abandon(s.drafts)
 	s.begin(nowMs)
 	if s.stall.stuck {
 		s.out.EndMs = nowMs

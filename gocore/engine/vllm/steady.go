@@ -120,7 +120,12 @@ func (t *steady) clear(served bool) {
 func (t *steady) enterDay(r *sequence) {
 	s := t.s
 	untilBlock := s.blockSize - (r.tokens()-1)&(s.blockSize-1)
-	t.days.Enter(&r.due, s.emittingPasses+min(untilBlock, r.maxOutput-r.generated)-1)
+	wait, left := min(untilBlock, r.maxOutput-r.generated)-1, r.maxOutput-r.generated-1
+	plain := left - wait
+	if r.full < min(r.listed, r.key.Shareable) { // it announces a block that others may have, or finds it in the cache
+		plain = 0
+	}
+	t.days.Enter(&r.due, s.emittingPasses+wait, plain)
 }
 
 // catchUp gives r, which is steady, the tokens of the emitting passes since it was last looked at.

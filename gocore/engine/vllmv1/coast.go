@@ -68,15 +68,8 @@ func (s *Scheduler) newCoast() coast {
 func (c *coast) composeNext() bool {
 	s := c.s
 	c.batch++
-	opening := 0
-	for e := s.steady.days.Due(c.batch); e != nil; e = e.Next() {
-		r := e.Request
-		c.last = min(c.last, r.servedIn+r.maxOutput-r.scheduled-1)
-		opening++
-		if s.visible(r) {
-			return false
-		}
-	}
+	opening, plain := s.steady.days.Due(c.batch)
+	c.last = min(c.last, c.batch+plain-1)
 	if c.batch > c.last || opening > c.available {
 		return false
 	}
@@ -100,7 +93,7 @@ func (s *Scheduler) Settle(passes int) {
 	for range passes {
 		s.composed++
 		t.context += t.size
-		if t.days.Due(s.composed) != nil {
+		if due, _ := t.days.Due(s.composed); due > 0 {
 			t.serveDue(t.takeDue(s.composed), s.composed, nil) // none of them ends
 		}
 		s.delivered++

@@ -110,7 +110,13 @@ func (t *steady) enterDay(r *sequence) {
 	if !s.rules.Async && s.visible(r) { // an asynchronous engine knows the tokens of a block one batch later
 		wait = min(wait, s.blockSize-filled)
 	}
-	t.days.Enter(&r.due, r.servedIn+min(wait, r.maxOutput-r.scheduled))
+	left := r.maxOutput - r.scheduled
+	wait = min(wait, left)
+	plain := left - wait
+	if s.visible(r) {
+		plain = 0
+	}
+	t.days.Enter(&r.due, r.servedIn+wait, plain)
 }
 
 // catchUp brings the counters of a steady request to the state after a batch was composed.

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -120,6 +121,25 @@ func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, ackn
 		return nil, fmt.Errorf("NATS subject %s: %w", subject, err)
 	}
 	return stop, nil
+}
+
+// Subscribe calls handle with every message on a subject, one at a time, until stop is called. The subscription is there when it returns,
+// and comes back with the server.
+func (c *Conn) Subscribe(subject string, handle func(data []byte)) (stop func(), err error) {
+	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) { guard.Func(func() { handle(m.Data) })() })
+	if err == nil {
+		err = c.nats.FlushTimeout(connectTimeout)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("NATS subject %s: %w", subject, err)
+	}
+	return func() { _ = s.Unsubscribe() }, nil
+}
+
+// Request sends a message and waits until the receiver acknowledges it.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) error {
+	_, err := c.nats.RequestWithContext(ctx, subject, data)
+	return err
 }
 
 // Publish sends a message to the subscribers of a subject. It never waits: messages queue up, also while the server is away, and

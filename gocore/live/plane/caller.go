@@ -5,44 +5,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/wire"
 )
 
-// Caller is the frontend's side of [TCP]: it sends requests to workers and takes their answers. It is safe for concurrent
-// use.
+// Caller is the frontend's side of the request plane: it sends requests to workers and takes their answers, for which they connect
+// to it. It is safe for concurrent use.
 type Caller struct {
 	listener net.Listener
+	address  string        // under which workers reach the listener
+	strange  chan struct{} // an item for each connection that has not said which request it answers
 
 	mu      sync.Mutex
-	last    uint64
+	closed  bool
 	streams map[string]chan net.Conn // by subject, until the worker has dialled back
-	workers map[string]*connection   // by address
+	workers map[string]*link         // by address
 }
 
-// connection carries requests to one worker; acknowledgements come in the order of requests.
-type connection struct {
-	mu   sync.Mutex
-	conn net.Conn
-	in   *bufio.Reader
-}
+var (
+	// ErrRefused is the error of a request that a worker does not serve.
+	ErrRefused = errors.New("refused")
+	// ErrOverloaded is the error of a request for which a worker has no room. It is an ErrRefused.
+	ErrOverloaded = fmt.Errorf("%w: overloaded", ErrRefused)
+	// ErrUnreachable is the error of a request that no worker has got.
+	ErrUnreachable = errors.New("the worker cannot be reached")
+)
 
-// ErrRefused is the error of a request that a worker does not serve.
-var ErrRefused = errors.New("refused")
+// maxStrangers bounds connections that have not said which request they answer.
+const maxStrangers = 1024
 
 // NewCaller listens for answers on a free port of host.
 func NewCaller(host string) (*Caller, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	return ListenForAnswers(net.JoinHostPort(host, "0"), host)
+}
+
+// ListenForAnswers listens for answers at an address; workers are told to connect to host.
+func ListenForAnswers(address, host string) (*Caller, error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Caller{listener: listener, streams: map[string]chan net.Conn{}, workers: map[string]*connection{}}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	c := &Caller{
+		listener: listener, address: net.JoinHostPort(host, port), strange: make(chan struct{}, maxStrangers),
+		streams: map[string]chan net.Conn{}, workers: map[string]*link{},
+	}
 	go guard.Func(c.accept)()
 	return c, nil
 }
@@ -52,18 +66,31 @@ func (c *Caller) Close() {
 	_ = c.listener.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.workers {
-		_ = w.conn.Close()
+	c.closed = true
+	for _, l := range c.workers {
+		l.close()
 	}
 }
 
 func (c *Caller) accept() {
 	for {
 		conn, err := c.listener.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // for example, no more file descriptors
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
-		go guard.Func(func() { c.identify(conn) })()
+		select {
+		case c.strange <- struct{}{}:
+			go guard.Func(func() {
+				c.identify(conn)
+				<-c.strange
+			})()
+		default:
+			_ = conn.Close()
+		}
 	}
 }
 
@@ -92,139 +119,117 @@ func (c *Caller) deliver(subject string, conn net.Conn) bool {
 	return ok
 }
 
+// Outgoing is a request for a worker.
+type Outgoing struct {
+	ID    string // a UUID for requests that two workers serve together
+	Codec wire.Codec
+	Body  []byte
+}
+
 // Call sends a request to the endpoint at path of the worker at address, and waits until that accepts it. Refusals are an
 // [ErrRefused].
 func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Codec, body []byte) (*Answer, error) {
-	return c.CallOver(ctx, codec, body, func(payload []byte) error {
-		ack, err := c.send(address, wire.Frame{Path: path, Payload: payload})
-		if err == nil && ack == wire.Overloaded {
-			err = fmt.Errorf("%w: %s", ErrRefused, ack)
+	return c.Send(ctx, address, path, Outgoing{uuid.NewString(), codec, body})
+}
+
+// Send is Call with an id of the request.
+func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*Answer, error) {
+	var l *link
+	return c.over(ctx, o, func(payload []byte) (gone <-chan struct{}, err error) {
+		data, err := wire.AppendFrame(nil, wire.Frame{Path: path, Headers: map[string]string{"request-id": o.ID}, Payload: payload})
+		if err != nil {
+			return nil, err
 		}
-		return err
+		var ack string
+		if ack, l, err = c.deposit(ctx, address, data); err != nil {
+			return nil, err
+		}
+		return l.gone, refusal(ack)
 	})
 }
 
 // CallOver is Call with another way to the worker: send carries a request there.
 func (c *Caller) CallOver(ctx context.Context, codec wire.Codec, body []byte, send func(payload []byte) error) (*Answer, error) {
-	waiting := make(chan net.Conn, 1)
+	return c.SendOver(ctx, Outgoing{uuid.NewString(), codec, body}, send)
+}
+
+// SendOver is CallOver with an id of the request.
+func (c *Caller) SendOver(ctx context.Context, o Outgoing, send func(payload []byte) error) (*Answer, error) {
+	return c.over(ctx, o, func(payload []byte) (<-chan struct{}, error) { return nil, send(payload) })
+}
+
+// grace is how long a worker that has accepted a request may take to connect after its own connection has ended.
+const grace = 5 * time.Second
+
+// over sends a request and waits for the worker to connect. The channel that send returns is closed when the worker may have ended.
+func (c *Caller) over(ctx context.Context, o Outgoing, send func(payload []byte) (<-chan struct{}, error)) (*Answer, error) {
+	waiting, subject := make(chan net.Conn, 1), uuid.NewString()
 	c.mu.Lock()
-	c.last++
-	id := strconv.FormatUint(c.last, 10)
-	c.streams[id] = waiting
+	c.streams[subject] = waiting
 	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.streams, id)
-	}()
-	header := wire.EncodeControl(wire.Control{ID: id, Codec: codec, Address: c.listener.Addr().String(), Subject: id})
-	if err := send(wire.AppendMessage(nil, wire.Message{Header: header, Body: body})); err != nil {
+	defer c.forget(subject, waiting)
+	header := wire.EncodeControl(wire.Control{ID: o.ID, Codec: o.Codec, Address: c.address, Subject: subject})
+	gone, err := send(wire.AppendMessage(nil, wire.Message{Header: header, Body: o.Body}))
+	if err != nil {
 		return nil, err
 	}
+	var expired <-chan time.Time
+	for {
+		select {
+		case conn := <-waiting:
+			return readPrologue(ctx, conn, o.Codec)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-gone:
+			gone, expired = nil, time.After(grace)
+		case <-expired:
+			return nil, errEnded
+		}
+	}
+}
+
+// forget ends waiting for an answer; one that has come meanwhile is not wanted.
+func (c *Caller) forget(subject string, waiting <-chan net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, subject)
 	select {
 	case conn := <-waiting:
-		return readPrologue(conn, codec)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		_ = conn.Close()
+	default:
 	}
 }
 
 // readPrologue reads the prologue of an answer.
-func readPrologue(conn net.Conn, codec wire.Codec) (*Answer, error) {
-	a := &Answer{conn: conn, in: bufio.NewReader(conn), codec: codec}
-	m, err := wire.ReadMessage(a.in, StandardMaxMessageSize)
+func readPrologue(ctx context.Context, conn net.Conn, codec wire.Codec) (*Answer, error) {
+	stopped := context.AfterFunc(ctx, guard.Func(func() { _ = conn.Close() }))
+	defer stopped()
+	in := bufio.NewReader(conn)
+	m, err := wire.ReadMessage(in, StandardMaxMessageSize)
 	if err == nil {
-		var refusal string
-		if refusal, err = wire.DecodePrologue(m.Header); err == nil && refusal != "" {
-			err = fmt.Errorf("%w: %s", ErrRefused, refusal)
+		var reason string
+		if reason, err = wire.DecodePrologue(m.Header); err == nil {
+			err = refusal(reason)
 		}
 	}
 	if err != nil {
 		_ = conn.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
 		return nil, err
 	}
-	return a, nil
+	return &Answer{source: &dialled{conn, in}, codec: codec}, nil
 }
 
-func (c *Caller) send(address string, frame wire.Frame) (ack string, err error) {
-	data, err := wire.AppendFrame(nil, frame)
-	if err != nil {
-		return "", err
-	}
-	w, err := c.worker(address)
-	if err != nil {
-		return "", err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err = w.conn.Write(data); err == nil {
-		ack, err = wire.ReadAck(w.in)
-	}
-	if err != nil {
-		_ = w.conn.Close()
-		c.mu.Lock()
-		delete(c.workers, address)
-		c.mu.Unlock()
-	}
-	return ack, err
-}
-
-func (c *Caller) worker(address string) (*connection, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if w, ok := c.workers[address]; ok {
-		return w, nil
-	}
-	conn, err := net.DialTimeout("tcp", address, dialTimeout)
-	if err != nil {
-		return nil, err
-	}
-	w := &connection{conn: conn, in: bufio.NewReader(conn)}
-	c.workers[address] = w
-	return w, nil
-}
-
-// Answer is the stream that answers one request. One goroutine reads it; Stop may come from others.
-type Answer struct {
-	conn  net.Conn
-	in    *bufio.Reader
-	codec wire.Codec
-}
-
-// Body returns the next data message as it is; io.EOF after the last one. An answer that breaks off is an
-// io.ErrUnexpectedEOF.
-func (a *Answer) Body() ([]byte, error) {
-	m, err := wire.ReadMessage(a.in, StandardMaxMessageSize)
+// refusal is the error of a text with which a worker accepts a request, if it is "", or refuses it.
+func refusal(text string) error {
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil, io.ErrUnexpectedEOF
-	case err != nil:
-		return nil, err
-	case len(m.Header) > 0:
-		return nil, io.EOF
+	case text == wire.Accepted:
+		return nil
+	case strings.Contains(text, "Server overloaded:"):
+		return fmt.Errorf("%w: %s", ErrOverloaded, text)
 	default:
-		return m.Body, nil
+		return fmt.Errorf("%w: %s", ErrRefused, text)
 	}
 }
-
-// Next returns the next piece; io.EOF after the last one.
-func (a *Answer) Next() (wire.Chunk, error) {
-	body, err := a.Body()
-	if err != nil {
-		return wire.Chunk{}, err
-	}
-	chunk, err := wire.DecodeChunk(a.codec, body)
-	if err == nil && chunk.Final {
-		return wire.Chunk{}, io.EOF
-	}
-	return chunk, err
-}
-
-// Stop asks the worker to end the answer.
-func (a *Answer) Stop() error {
-	_, err := a.conn.Write(wire.AppendSignal(nil, wire.Kill))
-	return err
-}
-
-// Close ends the connection.
-func (a *Answer) Close() { _ = a.conn.Close() }

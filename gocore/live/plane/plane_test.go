@@ -160,12 +160,22 @@ func TestRefusals(t *testing.T) {
 		{path, "{", "unexpected end of JSON"},
 		{path, `{"token_ids": "x"}`, "token_ids"},
 		{path, "panic", "as asked"},
-		{"8/generate", "{}", "unknown endpoint 8/generate"},
+		{"8/generate", "{}", "Unknown endpoint: 8/generate"},
 	} {
 		_, err := call(t, tcp, caller, test.path, wire.JSON, []byte(test.body))
 		if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.body, err, test.want)
 		}
+	}
+	_, err := caller.CallOver(t.Context(), wire.JSON, []byte("{}"), func(payload []byte) error { // a caller that does not look at the acknowledgement
+		data, err := wire.AppendFrame(nil, wire.Frame{Path: "8/generate", Payload: payload})
+		if err == nil {
+			_, _, err = caller.deposit(t.Context(), tcp.Addr().String(), data)
+		}
+		return err
+	})
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "unknown endpoint 8/generate") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 )
 
@@ -31,14 +33,14 @@ func FromCommandLine(args, environment []string) (string, error) {
 		}
 		if _, isSwitch := opt.Type.(strictjson.Bool); isSwitch {
 			if given {
-				return "", fmt.Errorf("%s: takes no value", name)
+				return "", fmt.Errorf("%s: got %q, want no value", name, value)
 			}
 			description[opt.Name] = on
 			continue
 		}
 		if !given {
 			if len(args) == 0 || strings.HasPrefix(args[0], "--") {
-				return "", fmt.Errorf("%s: wants a value", name)
+				return "", fmt.Errorf("%s: got no value, want %s", name, opt.wanted())
 			}
 			value, args = args[0], args[1:]
 		}
@@ -54,7 +56,7 @@ func FromCommandLine(args, environment []string) (string, error) {
 func findOption(word string) (opt option, on bool, err error) {
 	name, found := strings.CutPrefix(word, "--")
 	if !found {
-		return opt, false, fmt.Errorf("unrecognized argument: %s", word)
+		return opt, false, fmt.Errorf("unrecognized argument: %q, want options such as --http-port 8000; --help lists all", word)
 	}
 	for _, opt := range options {
 		flag := strings.ReplaceAll(opt.Name, "_", "-")
@@ -65,7 +67,27 @@ func findOption(word string) (opt option, on bool, err error) {
 			return opt, false, nil
 		}
 	}
-	return opt, false, fmt.Errorf("unrecognized option: %s; --help lists all", word)
+	return opt, false, fmt.Errorf("unrecognized option: %s%s --help lists all", word, meant(name))
+}
+
+// meant names the option that was probably meant, if one is near.
+func meant(name string) string {
+	var names []string
+	for _, opt := range options {
+		names = append(names, strings.ReplaceAll(opt.Name, "_", "-"))
+	}
+	if near := spelling.Nearest(name, names); near != "" {
+		return ", did you mean --" + near + "?"
+	}
+	return ";"
+}
+
+// wanted says in words which values the option takes.
+func (o option) wanted() string {
+	if _, isAny := o.Type.(strictjson.Any); isAny {
+		return "a finite number"
+	}
+	return o.Type.Want()
 }
 
 // value reads the value of an option.
@@ -79,8 +101,8 @@ func (o option) value(text string) (any, error) {
 		return n, nil
 	case strictjson.Number, strictjson.Any:
 		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, &strictjson.FieldError{Field: o.Name, Got: strconv.Quote(text), Want: "a number"}
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, &strictjson.FieldError{Field: o.Name, Got: strconv.Quote(text), Want: o.wanted()}
 		}
 		return f, nil
 	}
@@ -90,10 +112,10 @@ func (o option) value(text string) (any, error) {
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Name, err)
+		return nil, unreadable(o.Name, path, err)
 	}
 	if !json.Valid(content) {
-		return nil, fmt.Errorf("%s: %s: no JSON; the command of the Python package reads YAML, too", o.Name, path)
+		return nil, fmt.Errorf("%s: got the file %q, want one with JSON; the command of the Python package reads YAML, too", o.Name, path)
 	}
 	return string(content), nil
 }

@@ -76,7 +76,7 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
 		var err error
 		if content, err = os.ReadFile(string(content)); err != nil {
-			return "", fmt.Errorf("extra_engine_args: %w", err)
+			return "", unreadable("extra_engine_args", o.Text("extra_engine_args"), err)
 		}
 	}
 	var members map[string]json.RawMessage

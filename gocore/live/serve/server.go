@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"dynosim/gocore/server/openai"
+	"dynosim/gocore/spelling"
 	"dynosim/gocore/strictjson"
 )
 
@@ -62,16 +63,33 @@ func parseServer(text string) (*serverSpec, error) {
 	if s.keys, err = parseKeys(o); err != nil {
 		return nil, err
 	}
-	if given := o.Text("inject_errors"); given != "" {
+	if given := o.Text("inject_errors"); o.Given("inject_errors") {
 		if s.faults, err = openai.ParseFaults(given, o.Uint("seed")); err != nil {
 			return nil, fmt.Errorf("inject_errors: %w", err)
 		}
 	}
-	s.models, err = parseModels(text, o, env)
+	if s.models, err = parseModels(text, o, env); err != nil {
+		return nil, err
+	}
 	for i := range s.models {
 		s.warnings = append(s.warnings, s.models[i].warnings...)
 	}
-	return s, err
+	s.warnings = append(s.warnings, s.vainFaults()...)
+	return s, nil
+}
+
+// vainFaults warns of faults of models that are not there yet. Adapters may be loaded later.
+func (s *serverSpec) vainFaults() (warnings []string) {
+	var names []string
+	for i := range s.models {
+		names = append(append(names, s.models[i].name), s.models[i].adapters...)
+	}
+	for _, name := range s.faults.Models() {
+		if !slices.Contains(names, name) {
+			warnings = append(warnings, fmt.Sprintf("inject_errors: model %q is not served until an adapter of this name is loaded, %s", name, spelling.Offer(name, names)))
+		}
+	}
+	return warnings
 }
 
 func (s *serverSpec) parseAddress(o *strictjson.Object) error {
@@ -90,7 +108,7 @@ func (s *serverSpec) parseAddress(o *strictjson.Object) error {
 	for _, name := range []string{"tls_cert", "tls_key"} {
 		if o.Given(name) {
 			if _, err := os.Stat(o.Text(name)); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return unreadable(name, o.Text(name), err)
 			}
 		}
 	}
@@ -103,7 +121,7 @@ func parseKeys(o *strictjson.Object) ([]string, error) {
 	if path := o.Text("api_key_file"); path != "" {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("api_key_file: %w", err)
+			return nil, unreadable("api_key_file", path, err)
 		}
 		if !utf8.Valid(content) {
 			return nil, fmt.Errorf("api_key_file: %q is no UTF-8 text, want a key in each line", path)

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"encoding/json"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,7 +53,7 @@ func TestServedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := s.models[0], s.models[1]
-	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing != "random" || b.maxLength != 100 {
+	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing.Name != "random" || b.maxLength != 100 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 }
@@ -62,19 +64,34 @@ func TestServerIsRefused(t *testing.T) {
 		return string(q)
 	}
 	for members, says := range map[string]string{
-		`, "http_port": 70000`:                          "http_port",
-		`, "router_mode": "best"`:                       "router_mode",
-		`, "tls_cert": "x"`:                             "tls_cert, tls_key",
-		`, "api_key": ","`:                              "got no key",
-		`, "api_key_file": "/no"`:                       "api_key_file",
-		`, "models": "7"`:                               "models: got",
-		`, "models": ` + quoted(`[{"http_port": 1}]`):   "models: 0: http_port: concerns the whole server",
-		`, "models": ` + quoted(`[{"num_workers": 0}]`): "models: 0: num_workers",
-		`, "models": ` + quoted(`[{}, {}]`):             "models: 1: model_name",
-		`, "models": ` + quoted(`[{"unheard_of": 1}]`):  "unheard_of",
-		`, "num_prefill_workers": 1`:                    "num_decode_workers",
-		`, "num_decode_workers": 1`:                     "num_prefill_workers",
-		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`:                            "num_workers: cannot be combined",
+		`, "http_port": 70000`:                  "http_port",
+		`, "router_mode": "best"`:               "router_mode",
+		`, "tls_cert": "x"`:                     "tls_cert, tls_key",
+		`, "api_key": ","`:                      "got no key",
+		`, "api_key_file": "/no"`:               `api_key_file: got "/no", want a file that can be read: no such file`,
+		`, "tls_cert": "/no", "tls_key": "/no"`: `tls_cert: got "/no", want a file that can be read: no such file`,
+		`, "models": ""`:                        `models: got "", want a list of at least one object`,
+		`, "models": "[null]"`:                  "models: 0: got null, want an object",
+		`, "models": ` + quoted(`[{"model_name": "a", "model_name": "b"}]`): "model_name is there twice",
+		`, "models": ` + quoted(`[{"lora_modules": "a,b,a"}]`):              `models: 0: lora_modules: got "a", want a name that no other`,
+		`, "lora_modules": "builtin:bytes"`:                                 `lora_modules: got "builtin:bytes", want a name that no other`,
+		`, "lora_modules": "a\tb"`:                                          `lora_modules: got "a\tb", want 1 to 256 bytes`,
+		`, "lora_modules": ","`:                                             `lora_modules: got ",", want at least one name`,
+		`, "inject_errors": ""`:                                             `inject_errors: got "", want a JSON object`,
+		`, "num_workers": 4096, "data_parallel_size": 1024`:                 "got 4194304 engines in all, want at most 65536",
+		`, "models": ` + quoted(`[{"num_workers": 4096, "data_parallel_size": 9}, {"model_name": "b", "num_workers": 4096, "data_parallel_size": 9}]`): "models: 1: num_workers, data_parallel_size",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": ""`:                                                               `prefill_engine_args: got "", want a JSON object`,
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "prefill_engine_args": "{\"nope\": 1}"`:                                                  "engine arguments with prefill_engine_args: unknown field",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"worker_type\": \"prefill\"}"`:                                  "worker_type: got prefill, want it left out",
+		`, "extra_engine_args": "/no"`:                                          `extra_engine_args: got "/no", want a file that can be read`,
+		`, "models": "7"`:                                                       "models: got",
+		`, "models": ` + quoted(`[{"http_port": 1}]`):                           "models: 0: http_port: concerns the whole server",
+		`, "models": ` + quoted(`[{"num_workers": 0}]`):                         "models: 0: num_workers",
+		`, "models": ` + quoted(`[{}, {}]`):                                     `models: 1: model_name: got "builtin:bytes", want a name that no other`,
+		`, "models": ` + quoted(`[{"unheard_of": 1}]`):                          "unheard_of",
+		`, "num_prefill_workers": 1`:                                            "num_decode_workers",
+		`, "num_decode_workers": 1`:                                             "num_prefill_workers",
+		`, "num_decode_workers": 1, "num_prefill_workers": 1, "num_workers": 1`: "num_workers: cannot be combined",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"block_size\": 8}"`: "block_size",
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`:                   "decode_engine_args",
 		`, "response_mode": "recorded"`:                           "response_file",
@@ -98,6 +115,20 @@ func TestServerWarnings(t *testing.T) {
 	}
 	all := strings.Join(s.warnings, "\n")
 	for _, want := range []string{"discovery_backend has no effect", "stagger_delay has no effect", "router_config has no effect without router_mode kv"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("got %s, want %q", all, want)
+		}
+	}
+	models, _ := json.Marshal(`[{"stagger_delay": 1, "router_config": {"router_temperature": 1}}]`)
+	s, err = parseServer(describe(t, `, "inject_errors": "{\"share\": 1, \"status\": 500, \"model\": \"sql\"}", "models": `+string(models)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = strings.Join(s.warnings, "\n")
+	for _, want := range []string{
+		"models: 0: stagger_delay has no effect", "models: 0: router_config has no effect without router_mode kv",
+		`inject_errors: model "sql" is not served until an adapter of this name is loaded`,
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("got %s, want %q", all, want)
 		}
@@ -127,10 +158,20 @@ func TestFromCommandLine(t *testing.T) {
 		t.Error(err)
 	}
 	for _, args := range [][]string{
-		{"--nothing"}, {"http-port"}, {"--http-port"}, {"--http-port", "x"}, {"--standalone=1"}, {"--no-standalone"}, {"--models", "@/none"}, {"--speedup-ratio", "fast"},
+		{"unrecognized option: --nothing; --help", "--nothing"},
+		{"did you mean --speedup-ratio? --help", "--speedup-ration", "2"},
+		{`unrecognized argument: "http-port", want options`, "http-port"},
+		{"--http-port: got no value, want an integer from 0", "--http-port"},
+		{`http_port: got "x", want an integer from 0`, "--http-port", "x"},
+		{`--standalone: got "1", want no value`, "--standalone=1"},
+		{"unrecognized option: --no-standalone", "--no-standalone"},
+		{`models: got "/none", want a file that can be read: no such file`, "--models", "@/none"},
+		{`speedup_ratio: got "fast", want a finite number >= 0`, "--speedup-ratio", "fast"},
+		{`request_timeout: got "nan", want a finite number from 0`, "--request-timeout", "nan"},
+		{`stagger_delay: got "inf", want a finite number`, "--stagger-delay", "inf"},
 	} {
-		if _, err := FromCommandLine(args, nil); err == nil {
-			t.Errorf("%v is accepted", args)
+		if _, err := FromCommandLine(args[1:], nil); err == nil || !strings.Contains(err.Error(), args[0]) {
+			t.Errorf("%v: got %v", args[1:], err)
 		}
 	}
 	if _, err := FromCommandLine([]string{"--help"}, nil); err != ErrHelp {
@@ -143,16 +184,47 @@ func TestFromCommandLine(t *testing.T) {
 
 // TestQueuePolicy: a queue policy among the engine arguments replaces that of the router, for each pool.
 func TestQueuePolicy(t *testing.T) {
-	m := servedModel{routing: "kv", router: router.DefaultConfig()}
+	m := servedModel{routing: findMode("kv"), router: router.DefaultConfig()}
 	lcfs, _ := router.ParseQueuePolicy("lcfs")
 	for pools := 1; pools <= 2; pools++ {
 		for pool := range pools {
-			if got := m.kvOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
+			if got := m.routerOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
 				t.Errorf("pool %d of %d: policy %v without one among the arguments", pool, pools, got)
 			}
-			if got := m.kvOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
+			if got := m.routerOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
 				t.Errorf("pool %d of %d: policy %v with lcfs among the arguments", pool, pools, got)
 			}
+		}
+	}
+}
+
+// TestModelIsRefused: what is wrong with the files of a model is found before the server listens.
+func TestModelIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	for file, says := range map[string]string{
+		"none":        "want builtin:bytes, a folder with config.json and tokenizer.json, or the name of a model",
+		"":            "which has no config.json, want builtin:bytes, a folder",
+		"config":      "which has no tokenizer.json, want builtin:bytes, a folder",
+		"config/file": "is a file, want a folder",
+		"broken":      "want a folder whose config.json is that of a model",
+		"unreadable":  "want a folder of a model and a Python that can read its tokenizer",
+	} {
+		path := filepath.Join(folder, file)
+		m := servedModel{path: path, name: "m", python: "/none", helpers: 1}
+		for name, content := range map[string]string{
+			"config/config.json": "{}", "config/file": "", "broken/config.json": "x", "broken/tokenizer.json": "x",
+			"unreadable/config.json": "{}", "unreadable/tokenizer.json": "x",
+		} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := m.load(NewStop(), nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		if err == nil || !strings.HasPrefix(err.Error(), "model_path") || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v, want %q", file, err, says)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,7 +20,6 @@ import (
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/protocol/card"
-	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/cluster"
 	"dynosim/gocore/server/deployment"
@@ -78,11 +77,11 @@ func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, 
 	if m.recording != "" && m.responses == answers.Recorded {
 		file, err := os.Open(m.recording)
 		if err != nil {
-			return loaded, fmt.Errorf("response_file: %w", err)
+			return loaded, unreadable("response_file", m.recording, err)
 		}
 		defer func() { _ = file.Close() }()
 		if loaded.recording, err = answers.ReadRecording(file); err != nil {
-			return loaded, fmt.Errorf("response_file: %s: %w", m.recording, err)
+			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`, m.recording, err)
 		}
 	}
 	return loaded, loaded.loadTokenizer(log)
@@ -94,9 +93,9 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		l.tokenizer = tokens.Bytes{}
 		return nil
 	}
-	folder, err := card.FindModel(l.spec.path, l.spec.cache)
+	folder, err := l.spec.folder()
 	if err != nil {
-		return fmt.Errorf("model_path: %w", err)
+		return err
 	}
 	if l.spec.kvType != "" {
 		p := &l.pools[0]
@@ -104,19 +103,32 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 			p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
 		}
 	}
-	for _, file := range []string{"tokenizer.json", "config.json"} {
-		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
-			return fmt.Errorf("model_path: %w", err)
-		}
-	}
 	if l.context, err = card.MaxContextLength(folder); err != nil {
-		return fmt.Errorf("model_path: %w", err)
+		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
 	}
 	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, log)
 	if err != nil {
-		return fmt.Errorf("model_path: %s: %w", l.spec.path, err)
+		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}
 	return nil
+}
+
+// folder finds the files of the model.
+func (m *servedModel) folder() (string, error) {
+	want := "want " + tokens.BuiltinBytes + ", a folder with config.json and tokenizer.json, or the name of a model in the Hugging Face cache"
+	folder, err := card.FindModel(m.path, m.cache)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("model_path: got %q, %s %s: %w", m.path, want, m.cache, fs.ErrNotExist)
+	}
+	if err != nil {
+		return "", fmt.Errorf("model_path: %w", err)
+	}
+	for _, file := range []string{"config.json", "tokenizer.json"} {
+		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+			return "", fmt.Errorf("model_path: got %q, which has no %s, %s", m.path, file, want)
+		}
+	}
+	return folder, nil
 }
 
 // serve starts the models, opens the socket and waits for the end.
@@ -246,39 +258,6 @@ func shownLoad(c cluster.Load) enginemetrics.Load {
 		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)
 	}
 	return l
-}
-
-// factory makes the router of a pool.
-func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Factory {
-	rng := rand.New(rand.NewPCG(m.router.Seed, uint64(pool)))
-	switch m.routing {
-	case "random":
-		return func(workers int) router.Router { return router.NewRandom(workers, rng) }
-	case "kv":
-		options := m.kvOptions(args, pool, pools)
-		options.Rand = rng
-		return func(workers int) router.Router {
-			options.Workers = workers
-			return router.New(options)
-		}
-	default:
-		return nil
-	}
-}
-
-// kvOptions are those of the KV-aware router of a pool, but for the number of workers and random numbers.
-func (m *servedModel) kvOptions(args engineargs.Args, pool, pools int) router.Options {
-	config, stage := m.router, ""
-	switch {
-	case pools == 2 && pool == 0:
-		config, stage = config.PrefillStage(), engine.Prefill.String()
-	case pools == 2:
-		config, stage = config.DecodeStage(), engine.Decode.String()
-	}
-	return router.Options{
-		Config:    config.WithQueuePolicy(args.RouterQueuePolicy),
-		BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Stage: stage,
-	}
 }
 
 // startup is how long the slowest worker takes to start.

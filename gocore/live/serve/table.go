@@ -197,8 +197,8 @@ var options = []option{
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
 	own("models", strictjson.Text{}, nil).serving().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
-	own("router_mode", strictjson.Enum{Choices: []string{"round-robin", "random", "kv"}}, "round-robin").serving().
-		help(serverGroup, "how requests are spread over workers: round-robin, random or kv (default: round-robin)"),
+	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes}, "round-robin").serving().
+		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("router_config", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().

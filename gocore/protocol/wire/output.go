@@ -196,6 +196,7 @@ func AppendFinal(dst []byte, codec Codec) []byte {
 type Chunk struct {
 	Output *Output
 	Error  string // message of an error item
+	Code   int    // its HTTP status, 0 if it has none
 	Final  bool
 }
 
@@ -235,7 +236,7 @@ func DecodeChunk(codec Codec, body []byte) (Chunk, error) {
 			c.Error = b.Data.Comment[0]
 			var p Problem
 			if json.Unmarshal([]byte(c.Error), &p) == nil && p.Message != "" {
-				c.Error = p.Message
+				c.Error, c.Code = p.Message, p.Code
 			}
 		}
 		return c, nil

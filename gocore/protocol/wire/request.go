@@ -20,6 +20,7 @@ type Request struct {
 	EOSTokenIDs        []uint32       `json:"eos_token_ids,omitempty"`
 	Annotations        []string       `json:"annotations,omitempty"`
 	Routing            *Routing       `json:"routing,omitempty"`
+	PrefillResult      *PrefillResult `json:"prefill_result,omitempty"`
 	BootstrapInfo      *Bootstrap     `json:"bootstrap_info,omitempty"`
 	RequestTimestampMs *float64       `json:"request_timestamp_ms,omitempty"`
 }
@@ -36,7 +37,13 @@ type StopConditions struct {
 
 // Routing is the decision of the router.
 type Routing struct {
-	DPRank *uint32 `json:"dp_rank,omitempty"`
+	DPRank   *uint32 `json:"dp_rank,omitempty"`
+	LoRAName string  `json:"lora_name,omitempty"`
+}
+
+// PrefillResult is what a prefill worker has answered, for the decode worker.
+type PrefillResult struct {
+	DisaggregatedParams string `json:"disaggregated_params"`
 }
 
 // Bootstrap tells a prefill and a decode worker where to meet.
@@ -49,6 +56,9 @@ type Bootstrap struct {
 
 // HandoffID is text in JSON, and sixteen bytes in MessagePack.
 type HandoffID struct{ uuid.UUID }
+
+// MarshalJSON writes an id.
+func (u HandoffID) MarshalJSON() ([]byte, error) { return json.Marshal(u.UUID.String()) }
 
 // UnmarshalJSON reads an id. The conversion from MessagePack to JSON has made base64 of bytes.
 func (u *HandoffID) UnmarshalJSON(data []byte) error {

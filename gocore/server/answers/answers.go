@@ -1,4 +1,5 @@
-// Package answers decides what a model says. An answer is known when its request arrives: what remains is when its tokens come.
+// Package answers decides what a model says. An answer of simulated engines is known when its request arrives: what remains is when
+// its tokens come. An [Arriving] one becomes known with its tokens.
 package answers
 
 import (
@@ -50,7 +51,9 @@ type Question struct {
 	// StopTokens end an answer, unless they come too early; so does the end of a text unless IgnoreEnd.
 	StopTokens []uint32
 	IgnoreEnd  bool
-	Reasoning  bool // whether the answer may begin with reasoning
+	// EndTokens are those with which the model of a backend ends its texts.
+	EndTokens []uint32
+	Reasoning bool // whether the answer may begin with reasoning
 }
 
 // Answer is what a model says to one request.
@@ -58,11 +61,12 @@ type Answer struct {
 	tokens.Spoken
 	// Visible is the length of the text that the client sees: a stop sequence is left out.
 	Visible int
-	Finish  string // "stop" or "length"
+	Finish  string // "stop", "length" or another reason of a backend; "" while tokens may follow
 	// StopReason is the stop sequence or the token that has ended the answer, nil for none.
 	StopReason any
-	// Thought is the number of leading tokens that are reasoning, with the two marks.
-	Thought int
+	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second mark is missing.
+	Thought  int
+	Thinking bool
 }
 
 // Decide returns the answer to a question.
@@ -172,6 +176,9 @@ func (a *Answer) stop(q *Question) {
 	}
 	a.Spoken = a.Cut(end)
 	a.Visible = min(visible, len(a.Text))
+	if end < a.Thought {
+		a.Thought, a.Thinking = end, true
+	}
 }
 
 // findStop returns the number of tokens with which a stop sequence is complete, and where in the text it begins. It looks for it
@@ -206,5 +213,20 @@ func (a *Answer) Reasoning() (begins, ends, speech int) {
 	if a.Thought == 0 {
 		return 0, 0, 0
 	}
-	return int(a.Ends[0]), int(a.Ends[max(a.Thought-2, 0)]), int(a.Ends[a.Thought-1])
+	speech = a.End(a.Thought)
+	if a.Thinking {
+		return a.End(1), speech, speech
+	}
+	return a.End(1), a.End(a.Thought - 1), speech
 }
+
+// End is the length of the text that is known with so many tokens.
+func (a *Answer) End(count int) int {
+	if count == 0 {
+		return 0
+	}
+	return int(a.Ends[count-1])
+}
+
+// Complete reports whether nothing follows after so many tokens.
+func (a *Answer) Complete(count int) bool { return a.Finish != "" && count == len(a.Tokens) }

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"math"
-
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
@@ -222,7 +220,8 @@ func (c *Cluster) takeArrivals() (changed bool) {
 			continue
 		}
 		changed = true
-		r.state.ID, r.state.Outputs, r.status = c.freshID(), r.OutputTokens, active
+		c.lastID = engine.NextID(c.lastID, c.requests)
+		r.state.ID, r.state.Outputs, r.status = c.lastID, r.OutputTokens, active
 		r.workers = [2]int32{unassigned, unassigned}
 		r.blocks = c.names.hold(r.Keys)
 		r.Keys = nil
@@ -236,19 +235,6 @@ func (c *Cluster) takeArrivals() (changed bool) {
 	clear(c.arrivals)
 	c.arrivals = c.arrivals[:0]
 	return changed
-}
-
-// freshID is the next id that no request has.
-func (c *Cluster) freshID() engine.RequestID {
-	for {
-		if c.lastID == math.MaxInt32 {
-			c.lastID = -1
-		}
-		c.lastID++
-		if _, taken := c.requests[c.lastID]; !taken {
-			return c.lastID
-		}
-	}
 }
 
 // routed is what a router has to know of a request.

@@ -53,6 +53,9 @@ func (c *Call) AdmittedAt() time.Time {
 	return c.deployment.started.Add(time.Duration(at))
 }
 
+// Begun reports whether the prompt has begun to be computed.
+func (c *Call) Begun() bool { return c.admitted.Load() != 0 }
+
 // DueAt is when the last of the released tokens was due.
 func (c *Call) DueAt() time.Time { return c.deployment.started.Add(time.Duration(c.due.Load())) }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // adapterMetrics show which adapters have requests, as gateways read it.
-type adapterMetrics struct{ models []*Model }
+type adapterMetrics struct{ served *served }
 
 var adapterInfo = prometheus.NewDesc("vllm:lora_requests_info",
 	"The adapters of requests that run and that wait, in its labels; the value is the time.",
@@ -22,7 +22,7 @@ func (adapterMetrics) Describe(to chan<- *prometheus.Desc) { to <- adapterInfo }
 func (a adapterMetrics) Collect(to chan<- prometheus.Metric) {
 	var running, waiting []string
 	most := 0
-	for _, m := range a.models {
+	for _, m := range a.served.all() {
 		for _, adapter := range m.loaded() {
 			most++
 			w, r := adapter.load()

@@ -54,7 +54,12 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, into any) error {
 
 func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	size := r.ContentLength
-	switch {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case encoding != "" && encoding != "identity":
+		w.Header().Set("Accept-Encoding", "identity")
+		p := badRequest("", "Content-Encoding: got %s, want the body as it is", shortened([]byte(encoding)))
+		p.status = http.StatusUnsupportedMediaType
+		return nil, p
 	case size > s.config.MaxBody:
 		w.Header().Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // the body is not awaited

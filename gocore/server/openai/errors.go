@@ -128,7 +128,10 @@ func decode(body []byte, into any) error {
 		if errors.As(semantic.Err, &inner) {
 			return badRequest(memberOf(semantic.JSONPointer), "%s", inner.message)
 		}
-		return badRequest(memberOf(semantic.JSONPointer), "got %s, want %s", shownKind(semantic), wanted(semantic.GoType))
+		want := wanted(semantic.GoType)
+		return badRequest(memberOf(semantic.JSONPointer), "got %s, want %s", shownKind(semantic, want), want)
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return badRequest(memberOf(syntax.JSONPointer), "there twice, want it once")
 	case errors.As(err, &syntax):
 		return badRequest("", "the body is no JSON object: %s at byte %d", syntax.Err, syntax.ByteOffset)
 	default:
@@ -141,7 +144,7 @@ func memberOf(at jsontext.Pointer) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(at), "/"), "/", ".")
 }
 
-func shownKind(e *json.SemanticError) string {
+func shownKind(e *json.SemanticError, want string) string {
 	if len(e.JSONValue) > 0 && len(e.JSONValue) <= 40 {
 		return string(e.JSONValue)
 	}
@@ -153,7 +156,10 @@ func shownKind(e *json.SemanticError) string {
 	case '[':
 		return "a list"
 	case '0':
-		return "a number that does not fit"
+		if strings.HasPrefix(want, "an integer") || want == "a number" {
+			return "a number that does not fit"
+		}
+		return "a number"
 	case 't', 'f':
 		return "true or false"
 	default:

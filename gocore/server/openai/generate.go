@@ -14,7 +14,7 @@ import (
 	"dynosim/gocore/server/deployment"
 )
 
-// generation is the answering of one request: one or more choices, which all are calls of one deployment.
+// generation is the answering of one request: one or more choices, which all are calls of one deployment or backend.
 type generation struct {
 	server   *Server
 	target   target
@@ -62,17 +62,18 @@ func (g *generation) release(kept int64) {
 
 // choice is one answer.
 type choice struct {
-	index  int
-	prompt int // tokens
-	lead   string
-	answer answers.Answer
-	call   *deployment.Call
-	sent   int       // tokens
-	seen   int       // of the visible text
-	first  time.Time // when its first token was sent
-	last   time.Time // and the last one
-	begun  bool      // the client has got a part
-	over   bool      // the client has got all
+	index    int
+	prompt   int // tokens
+	lead     string
+	answer   answers.Answer // as far as it is known
+	call     call
+	arriving *arriving // nil for an answer that is decided
+	sent     int       // tokens
+	seen     int       // of the visible text
+	first    time.Time // when its first token was sent
+	last     time.Time // and the last one
+	begun    bool      // the client has got a part
+	over     bool      // the client has got all
 }
 
 // question is what a client asks of one prompt.
@@ -82,7 +83,7 @@ type question struct {
 	lead   string // text in front of the answer
 }
 
-// newGeneration decides the answers to a request. most is the number of tokens that the client asks for, nil for none; reasoning says
+// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for, nil for none; reasoning says
 // whether answers may begin with reasoning.
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
@@ -108,7 +109,7 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 	return g, nil
 }
 
-// newChoice decides one answer.
+// newChoice makes one answer.
 func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, reasoning bool) (*choice, error) {
 	m := g.target.model
 	room, err := m.room(len(q.tokens), g.most, r.MinTokens)
@@ -120,12 +121,22 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
 		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning,
 	}
-	before := g.held
-	if err := g.hold(int64(m.Answers.AtMost(&ask)) + blockTokens(len(q.tokens), m.Args.BlockSize)); err != nil {
-		return nil, err
+	if m.Backend != nil {
+		return c, g.ask(c, r, q, &ask)
 	}
-	if c.answer, err = m.Answers.Decide(ctx, &ask); err != nil {
-		return nil, err
+	return c, g.decide(ctx, c, r, q, &ask)
+}
+
+// decide makes the answer of a choice whose tokens simulated engines release.
+func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *question, ask *answers.Question) error {
+	m := g.target.model
+	before := g.held
+	if err := g.hold(int64(m.Answers.AtMost(ask)) + blockTokens(len(q.tokens), m.Args.BlockSize)); err != nil {
+		return err
+	}
+	var err error
+	if c.answer, err = m.Answers.Decide(ctx, ask); err != nil {
+		return err
 	}
 	g.release(before + int64(len(c.answer.Tokens)) + blockTokens(len(q.tokens), m.Args.BlockSize))
 	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
@@ -133,7 +144,7 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
 		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
 	}, g.wake)
-	return c, nil
+	return nil
 }
 
 // blockTokens is the number of tokens of an answer that take as much memory as the blocks of a prompt.
@@ -163,15 +174,17 @@ func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
 
 // submit begins all calls. It is all or nothing.
 func (g *generation) submit() error {
-	d := g.target.model.Deployment
-	if limit := g.server.config.MaxQueue; limit > 0 && d.Waiting() >= limit {
-		return g.server.overloaded(d.Waiting())
+	if limit := g.server.config.MaxQueue; limit > 0 {
+		if waiting := g.target.model.waiting(); waiting >= limit {
+			return g.server.overloaded(waiting)
+		}
 	}
 	for i, c := range g.choices {
 		g.target.adapter.enter(c.call)
-		if !d.Submit(c.call) {
+		if err := g.begin(c); err != nil {
+			g.target.adapter.leave(c.call)
 			g.abandon(g.choices[:i])
-			return unavailable("the engines have ended")
+			return err
 		}
 	}
 	return nil
@@ -230,14 +243,21 @@ func (g *generation) follow(ctx context.Context, into output) error {
 		}
 		var due time.Time
 		for _, c := range g.choices {
+			if c.over {
+				continue
+			}
 			failure := c.call.Failure() // before the tokens: none come after it
-			if released := c.call.Released(); released > c.sent {
+			known, err := g.known(c)
+			switch {
+			case err != nil:
+				return err
+			case known > c.sent || c.answer.Complete(known):
 				due = c.call.DueAt()
-				g.take(c, released, into)
+				g.take(c, known, into)
 				if c.over {
 					left--
 				}
-			} else if failure != nil && !c.over {
+			case failure != nil:
 				return asFailure(failure)
 			}
 		}
@@ -254,14 +274,21 @@ func (g *generation) follow(ctx context.Context, into output) error {
 	return nil
 }
 
-// take hands on the tokens of a choice up to number released.
-func (g *generation) take(c *choice, released int, into output) {
+// take hands on the tokens of a choice up to number known, which may have been sent already if the answer ends only now.
+func (g *generation) take(c *choice, known int, into output) {
 	now := time.Now()
-	g.server.metrics.emitted(g, c, released-c.sent, now)
-	into.part(c, c.sent, released)
-	c.sent, c.last = released, now
-	if c.sent == len(c.answer.Tokens) {
+	if known > c.sent {
+		g.server.metrics.emitted(g, c, known-c.sent, now)
+	} else if c.sent == 0 { // an answer without tokens
+		c.first = now
+	}
+	into.part(c, c.sent, known)
+	c.sent, c.last = known, now
+	if c.answer.Complete(known) {
 		c.over = true
+		if c.arriving != nil { // a stop sequence may have ended it before its worker does
+			c.call.Cancel()
+		}
 		g.server.metrics.finished(g, c, now)
 	}
 }
@@ -276,7 +303,7 @@ func asFailure(f *deployment.Failure) error {
 // spans are the reasoning and the text that a choice has with its first to tokens, beyond what the client has seen.
 func (c *choice) spans(to int) (reasoning, text string) {
 	a := &c.answer
-	from, end := c.seen, min(int(a.Ends[to-1]), a.Visible)
+	from, end := c.seen, min(a.End(to), a.Visible)
 	if end <= from {
 		return "", ""
 	}

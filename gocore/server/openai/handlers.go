@@ -140,6 +140,12 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		tokens, err = t.model.Tokenizer.Prompt(r.Context(), *body.Prompt, body.AddSpecialTokens == nil || *body.AddSpecialTokens)
 	case len(body.Messages) > 0:
 		chat := chatRequest{Messages: body.Messages}
+		if err := chat.checkRoles(); err != nil {
+			return err
+		}
+		if err := chat.checkJSON(); err != nil {
+			return err
+		}
 		conversation := chat.conversation()
 		conversation.Generate = body.Generate == nil || *body.Generate
 		tokens, err = t.model.Tokenizer.Chat(r.Context(), conversation)
@@ -166,6 +172,9 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if body.Tokens == nil {
+		return badRequest("tokens", "missing, want a list of tokens")
+	}
 	if err := t.model.checkTokens("tokens", body.Tokens); err != nil {
 		return err
 	}
@@ -182,7 +191,11 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 		return target{}, err
 	}
 	if *model == "" {
-		return s.config.Models[0].itself(), nil
+		models := s.served.all()
+		if len(models) == 0 {
+			return target{}, unavailable("there are no workers yet")
+		}
+		return models[0].itself(), nil
 	}
 	return s.resolve(*model)
 }

@@ -36,7 +36,7 @@ var faultFields = []strictjson.Field{
 	{Name: "delay_ms", Type: strictjson.Number{Max: 3.6e6}},
 	{Name: "break_after_tokens", Type: strictjson.Integer{}},
 	{Name: "model", Type: strictjson.Text{}},
-	{Name: "path", Type: strictjson.Text{}},
+	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath}}},
 }
 
 // Faults decide which request meets which fault.
@@ -49,12 +49,15 @@ type Faults struct {
 // ParseFaults reads a JSON object, or a list of them. Equal seeds give equal decisions to requests in equal order.
 func ParseFaults(text string, seed uint64) (*Faults, error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+			return nil, &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
+		}
 		fault, err := parseFault(text)
 		return newFaults([]Fault{fault}, seed), err
 	}
 	var objects []jsontext.Value
 	if err := json.Unmarshal([]byte(text), &objects); err != nil {
-		return nil, fmt.Errorf("got %.64q, want a JSON object or a list of them", text)
+		return nil, &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
 	}
 	list := make([]Fault, len(objects))
 	for i, object := range objects {
@@ -64,6 +67,19 @@ func ParseFaults(text string, seed uint64) (*Faults, error) {
 		}
 	}
 	return newFaults(list, seed), nil
+}
+
+// Models are the names of the models that faults are limited to.
+func (f *Faults) Models() (names []string) {
+	if f == nil {
+		return nil
+	}
+	for i := range f.list {
+		if name := f.list[i].Model; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func newFaults(list []Fault, seed uint64) *Faults {
@@ -87,7 +103,7 @@ func parseFault(text string) (Fault, error) {
 		f.BreakAfter = &tokens
 	}
 	if f.Status == 0 && f.DelayMs == 0 && f.BreakAfter == nil {
-		return f, fmt.Errorf("nothing happens: want status, delay_ms or break_after_tokens")
+		return f, fmt.Errorf("got a fault that does nothing, want status, delay_ms or break_after_tokens in it")
 	}
 	return f, nil
 }

@@ -9,6 +9,7 @@ import (
 
 // metrics are those of requests, beside those of engines that package enginemetrics has.
 type metrics struct {
+	registry *prometheus.Registry
 	engines  map[string]*requestMetrics // by prefix
 	frontend *frontendMetrics
 	refusals *prometheus.CounterVec
@@ -31,19 +32,25 @@ var (
 	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 )
 
-func newMetrics(r *prometheus.Registry, models []*Model) *metrics {
-	m := &metrics{engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
+func newMetrics(r *prometheus.Registry, models *served) *metrics {
+	m := &metrics{registry: r, engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"})
 	r.MustRegister(m.refusals, m.open, adapterMetrics{models})
-	for _, model := range models {
-		prefix := model.prefix()
-		if m.engines[prefix] == nil {
-			m.engines[prefix] = newRequestMetrics(r, prefix)
-		}
-		m.open.WithLabelValues(model.Name)
-	}
 	return m
+}
+
+// show makes the metrics of one more model. Those with the names of an engine are shown by the process that runs it.
+func (m *metrics) show(model *Model) {
+	m.open.WithLabelValues(model.Name)
+	if model.elsewhere() {
+		return
+	}
+	model.metrics = m.engines[model.prefix()]
+	if model.metrics == nil {
+		model.metrics = newRequestMetrics(m.registry, model.prefix())
+		m.engines[model.prefix()] = model.metrics
+	}
 }
 
 // prefix begins the names of the metrics of a model's engine.
@@ -73,10 +80,11 @@ func newRequestMetrics(r *prometheus.Registry, prefix string) *requestMetrics {
 // enter counts a request until the function that it returns is called.
 func (m *metrics) enter(g *generation) (leave func()) {
 	model := g.target.model
-	own := m.engines[model.prefix()]
-	own.choices.WithLabelValues(model.Name).Observe(float64(len(g.choices)))
-	if g.most != nil {
-		own.most.WithLabelValues(model.Name).Observe(float64(*g.most))
+	if own := model.metrics; own != nil {
+		own.choices.WithLabelValues(model.Name).Observe(float64(len(g.choices)))
+		if g.most != nil {
+			own.most.WithLabelValues(model.Name).Observe(float64(*g.most))
+		}
 	}
 	open := m.open.WithLabelValues(model.Name)
 	open.Inc()
@@ -98,7 +106,12 @@ func (m *metrics) emitted(g *generation, c *choice, n int, now time.Time) {
 
 // finished counts an answer that is complete.
 func (m *metrics) finished(g *generation, c *choice, now time.Time) {
-	name, own := g.target.model.Name, m.engines[g.target.model.prefix()]
+	g.target.model.Latencies.Finished(g.received)
+	m.frontend.finished(g, c)
+	name, own := g.target.model.Name, g.target.model.metrics
+	if own == nil {
+		return
+	}
 	seconds := func(h *prometheus.HistogramVec, from, to time.Time) {
 		h.WithLabelValues(name).Observe(max(0, to.Sub(from).Seconds()))
 	}
@@ -114,8 +127,6 @@ func (m *metrics) finished(g *generation, c *choice, now time.Time) {
 	if n := len(c.answer.Tokens); n > 1 {
 		own.each.WithLabelValues(name).Observe(now.Sub(c.first).Seconds() / float64(n-1))
 	}
-	g.target.model.Latencies.Finished(g.received)
-	m.frontend.finished(g, c)
 }
 
 // refused counts an error.

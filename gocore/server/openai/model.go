@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live/enginemetrics"
 	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/backend"
 	"dynosim/gocore/server/deployment"
 	"dynosim/gocore/server/tokens"
 )
@@ -21,10 +22,16 @@ type Model struct {
 	Tokenizer  tokens.Tokenizer
 	Answers    answers.Source
 	Deployment *deployment.Deployment
+	// Backend makes the answers in place of Answers and Deployment; nil if they do. Its texts end with one of EndTokens, and may begin
+	// with reasoning between Marks.
+	Backend   backend.Backend
+	EndTokens []uint32
+	Marks     *answers.Marks // nil for a model that does not reason
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
 
+	metrics  *requestMetrics // with the names of its engine; nil if another process shows them
 	mu       sync.Mutex
 	adapters []*adapter // in the order in which they were loaded
 }
@@ -36,20 +43,20 @@ type adapter struct {
 	salt       string // of its blocks
 
 	mu    sync.Mutex
-	calls map[*deployment.Call]struct{}
+	calls map[call]struct{}
 }
 
 func newAdapter(name, path, salt string) *adapter {
-	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[*deployment.Call]struct{}{}}
+	return &adapter{name: name, path: path, salt: salt, loaded: time.Now(), calls: map[call]struct{}{}}
 }
 
-func (a *adapter) enter(c *deployment.Call) {
+func (a *adapter) enter(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls[c] = struct{}{}
 }
 
-func (a *adapter) leave(c *deployment.Call) {
+func (a *adapter) leave(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.calls, c)
@@ -60,10 +67,10 @@ func (a *adapter) load() (waiting, running int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for c := range a.calls {
-		if c.AdmittedAt().IsZero() {
-			waiting++
-		} else {
+		if c.Begun() {
 			running++
+		} else {
+			waiting++
 		}
 	}
 	return waiting, running
@@ -118,12 +125,12 @@ func (m *Model) itself() target { return target{m, m.find("")} }
 // resolve finds the model or adapter with a name. Without a name it is the only model there is.
 func (s *Server) resolve(name string) (target, error) {
 	if name == "" {
-		if len(s.config.Models) == 1 {
-			return s.config.Models[0].itself(), nil
+		if models := s.served.all(); len(models) == 1 {
+			return models[0].itself(), nil
 		}
 		return target{}, badRequest("model", "missing, want one of %s", s.modelNames())
 	}
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		if m.Name == name {
 			return m.itself(), nil
 		}
@@ -131,7 +138,7 @@ func (s *Server) resolve(name string) (target, error) {
 			return target{m, a}, nil
 		}
 	}
-	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", name, s.modelNames())
+	p := notFound("model_not_found", "The model `%s` does not exist; there are: %s", shortened([]byte(name)), s.modelNames())
 	p.param = "model"
 	return target{}, p
 }

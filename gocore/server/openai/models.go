@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // card describes a model or an adapter in lists of models.
@@ -29,7 +31,7 @@ func (m *Model) card(a *adapter) card {
 // models answers /v1/models.
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
 	list := []card{}
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		list = append(list, m.card(m.find("")))
 		for _, a := range m.loaded() {
 			list = append(list, m.card(a))
@@ -45,6 +47,21 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return respond(w, t.model.card(t.adapter))
+}
+
+// Limits on adapters, which clients may load without end and whose names are in metrics, separated by commas.
+const (
+	maxAdapters    = 4096 // of a model
+	maxAdapterName = 256
+	maxAdapterPath = 4096
+)
+
+// CheckAdapterName refuses names that metrics and messages cannot show.
+func CheckAdapterName(name string) error {
+	if name == "" || len(name) > maxAdapterName || strings.ContainsFunc(name, func(c rune) bool { return c == ',' || unicode.IsControl(c) }) {
+		return fmt.Errorf("got %q, want 1 to %d bytes without commas and control characters", shortened([]byte(name)), maxAdapterName)
+	}
+	return nil
 }
 
 // load adds an adapter, and reports false if there is one with this name.
@@ -75,6 +92,18 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) error {
 	case body.Name == "":
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
+	if t.model.elsewhere() {
+		return badRequest("base_model_name", "the workers of `%s` decide which adapters there are", t.model.Name)
+	}
+	if err := CheckAdapterName(body.Name); err != nil {
+		return badRequest("lora_name", "%s", err)
+	}
+	if len(body.Path) > maxAdapterPath {
+		return badRequest("lora_path", "got %d bytes, want at most %d", len(body.Path), maxAdapterPath)
+	}
+	if n := len(t.model.loaded()); n >= maxAdapters {
+		return badRequest("lora_name", "the model has %d adapters already, want one unloaded first", n)
+	}
 	if _, err := s.resolve(body.Name); err == nil || !t.model.load(body.Name, body.Path) {
 		return badRequest("lora_name", "there is a model or an adapter `%s` already", body.Name)
 	}
@@ -91,8 +120,8 @@ func (s *Server) unloadAdapter(w http.ResponseWriter, r *http.Request) error {
 	case body.Name == "":
 		return badRequest("lora_name", "missing, want the name of the adapter")
 	}
-	for _, m := range s.config.Models {
-		if m.unload(body.Name) {
+	for _, m := range s.served.all() {
+		if !m.elsewhere() && m.unload(body.Name) {
 			return plain(w, fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", body.Name))
 		}
 	}
@@ -113,7 +142,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 		code = http.StatusServiceUnavailable
 	}
 	uptime := int(time.Since(s.started).Seconds())
-	writeJSON(w, code, fmt.Appendf(nil, `{"status":%q,"uptime_s":%d,"models":%d}`, status, uptime, len(s.config.Models)))
+	writeJSON(w, code, fmt.Appendf(nil, `{"status":%q,"uptime_s":%d,"models":%d}`, status, uptime, len(s.served.all())))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package openai
 import (
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,6 +28,8 @@ type sampling struct {
 	Priority      int64          `json:"priority"`
 	CacheSalt     string         `json:"cache_salt"`
 	RequestID     string         `json:"request_id"`
+	// SkipSpecialTokens is for answers of backends; nil for yes.
+	SkipSpecialTokens *bool `json:"skip_special_tokens"`
 	// ResponseFormat can be fulfilled by recorded answers only.
 	ResponseFormat *struct {
 		Type string `json:"type"`
@@ -162,11 +165,17 @@ func (p *prompts) UnmarshalJSON(text []byte) error {
 // count is the number of prompts.
 func (p *prompts) count() int { return len(p.texts) + len(p.tokens) }
 
+// shortened is a text as messages show it: its beginning, up to a whole character.
 func shortened(text []byte) string {
-	if len(text) > 40 {
-		return string(text[:40]) + "..."
+	const shown = 40
+	if len(text) <= shown {
+		return string(text)
 	}
-	return string(text)
+	end := shown
+	for end > shown-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end]) + "..."
 }
 
 // limits of what one request may ask for.
@@ -175,6 +184,7 @@ const (
 	maxPrompts    = 1024
 	maxStops      = 64
 	maxStopLength = 4096
+	maxRequestID  = 256
 )
 
 // check finds values that no server accepts.
@@ -188,6 +198,8 @@ func (s *sampling) check() error {
 		return badRequest("temperature", "got %v, want a number >= 0", *s.Temperature)
 	case s.TopP != nil && (*s.TopP < 0 || *s.TopP > 1):
 		return badRequest("top_p", "got %v, want a number from 0 to 1", *s.TopP)
+	case len(s.RequestID) > maxRequestID: // each part of a stream has it
+		return badRequest("request_id", "got %d bytes, want at most %d", len(s.RequestID), maxRequestID)
 	case s.StreamOptions != nil && !s.Stream:
 		return badRequest("stream_options", "allowed only with stream true")
 	case len(s.Stop) > maxStops:
@@ -223,8 +235,8 @@ func (s *sampling) seed() uint64 {
 
 // checkMost checks the number of tokens that a client asks for.
 func checkMost(name string, n *int) error {
-	if n != nil && *n < 1 {
-		return badRequest(name, "got %d, want an integer >= 1", *n)
+	if n != nil && (*n < 1 || *n > math.MaxInt32) {
+		return badRequest(name, "got %d, want an integer from 1 to %d", *n, math.MaxInt32)
 	}
 	return nil
 }
@@ -233,10 +245,8 @@ func (r *chatRequest) check(recorded bool) error {
 	if len(r.Messages) == 0 {
 		return badRequest("messages", "got none, want a list of at least one message")
 	}
-	for i := range r.Messages {
-		if r.Messages[i].Role == "" {
-			return badRequest("messages", "message %d has no role", i)
-		}
+	if err := r.checkRoles(); err != nil {
+		return err
 	}
 	if r.Logprobs || r.TopLogprobs != nil && *r.TopLogprobs > 0 {
 		return badRequest("logprobs", "this server has no model that could give probabilities; leave it out")
@@ -249,6 +259,9 @@ func (r *chatRequest) check(recorded bool) error {
 	if err := r.checkTools(); err != nil {
 		return err
 	}
+	if err := r.checkJSON(); err != nil {
+		return err
+	}
 	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
 		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
 	}
@@ -256,6 +269,16 @@ func (r *chatRequest) check(recorded bool) error {
 		return err
 	}
 	return r.sampling.check()
+}
+
+// checkRoles refuses messages that do not say where they come from.
+func (r *chatRequest) checkRoles() error {
+	for i := range r.Messages {
+		if r.Messages[i].Role == "" {
+			return badRequest("messages", "message %d has no role", i)
+		}
+	}
+	return nil
 }
 
 // checkTools accepts tools, which the model then never chooses to call, and refuses requests that demand a call.

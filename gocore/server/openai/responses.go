@@ -136,7 +136,7 @@ func (s *responseShape) appendPart(b []byte, g *generation, c *choice, to int) [
 	if text := c.text(to); text != "" {
 		b = s.event(b, "response.output_text.delta", s.place()+`,"delta":`+string(quote(text))+`,"logprobs":[]`)
 	}
-	if to == len(c.answer.Tokens) {
+	if c.answer.Complete(to) {
 		b = s.event(b, "response.output_text.done", s.place()+`,"text":`+string(quote(c.shown()))+`,"logprobs":[]`)
 		b = s.event(b, "response.content_part.done", s.place()+`,"part":`+s.part(c.shown()))
 		b = s.event(b, "response.output_item.done", `"output_index":0,"item":`+string(s.message(s.ended(g), s.part(c.shown()))))

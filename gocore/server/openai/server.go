@@ -27,10 +27,13 @@ import (
 
 // Config describes a server.
 type Config struct {
-	Models   []*Model // at least one; the first one has adapters loaded that name no model
-	Keys     []string // of clients, none for all
-	MaxQueue int      // calls of a model that wait before more are turned away; 0 for no limit
-	MaxBody  int64    // bytes of a request
+	// Models are there from the beginning; the first one has adapters loaded that name no model.
+	Models []*Model
+	// Discovers tells that models come and go with their workers: the server is ready while there is one.
+	Discovers bool
+	Keys      []string // of clients, none for all
+	MaxQueue  int      // calls of a model that wait before more are turned away; 0 for no limit
+	MaxBody   int64    // bytes of a request
 	// BodyTimeout bounds how long a client may take to send a body, 0 for a minute.
 	BodyTimeout time.Duration
 	// WriteTimeout bounds how long a client may take to read a part of an answer, 0 for half a minute.
@@ -47,6 +50,7 @@ type Config struct {
 // Server answers requests. It implements [http.Handler].
 type Server struct {
 	config   Config
+	served   served
 	mux      *http.ServeMux
 	keys     [][sha256.Size]byte
 	metrics  *metrics
@@ -64,13 +68,10 @@ func New(c Config) *Server {
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
+	s.metrics = newMetrics(c.Registry, &s.served)
 	for _, m := range c.Models {
-		m.adapters = []*adapter{newAdapter("", "", "")}
-		for _, name := range m.Adapters {
-			m.load(name, "")
-		}
+		s.Add(m)
 	}
-	s.metrics = newMetrics(c.Registry, c.Models)
 	s.routes()
 	return s
 }
@@ -78,11 +79,16 @@ func New(c Config) *Server {
 // handler answers a request, or returns an error before it has written anything.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
+// Endpoints that make answers.
+const (
+	chatPath        = "/v1/chat/completions"
+	completionsPath = "/v1/completions"
+	responsesPath   = "/v1/responses"
+)
+
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
-	generating := map[string]handler{
-		"/v1/chat/completions": s.chat, "/v1/completions": s.completions, "/v1/responses": s.responses,
-	}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
@@ -110,19 +116,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
-	s.open(func(http.ResponseWriter, *http.Request) error { return s.noSuchPath(r, h) })(w, r)
+	s.open(func(w http.ResponseWriter, r *http.Request) error { return s.noSuchPath(w, r, h) })(w, r)
 }
 
 // noSuchPath is the error for a path that does not exist, or not with this method.
-func (s *Server) noSuchPath(r *http.Request, instead http.Handler) error {
+func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request, instead http.Handler) error {
 	probe := &statusProbe{header: http.Header{}}
 	instead.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		p := badRequest("", "%s %s: want method %s", r.Method, r.URL.Path, probe.header.Get("Allow"))
+		allowed := probe.header.Get("Allow")
+		w.Header().Set("Allow", allowed)
+		p := badRequest("", "%s %s: want method %s", r.Method, shortened([]byte(r.URL.Path)), allowed)
 		p.status = http.StatusMethodNotAllowed
 		return p
 	}
-	return notFound("", "there is no %s", r.URL.Path)
+	return notFound("", "there is no %s", shortened([]byte(r.URL.Path)))
 }
 
 // statusProbe is a ResponseWriter that only remembers the status.
@@ -218,6 +226,8 @@ func (s *Server) generating(h handler) handler {
 			return unavailable("the engines are starting")
 		case draining:
 			return unavailable("the server is shutting down")
+		case waiting:
+			return unavailable("there are no workers yet")
 		}
 		if s.config.Timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)
@@ -250,6 +260,7 @@ type status string
 
 const (
 	starting status = "starting"
+	waiting  status = "waiting for workers"
 	ready    status = "ready"
 	draining status = "draining"
 )
@@ -260,6 +271,8 @@ func (s *Server) status() status {
 		return draining
 	case time.Since(s.started) < s.config.Startup:
 		return starting
+	case s.config.Discovers && len(s.served.all()) == 0:
+		return waiting
 	default:
 		return ready
 	}
@@ -274,7 +287,7 @@ func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 // modelNames lists all names that requests may ask for.
 func (s *Server) modelNames() string {
 	var names []string
-	for _, m := range s.config.Models {
+	for _, m := range s.served.all() {
 		names = append(names, m.Name)
 		for _, a := range m.loaded() {
 			names = append(names, a.name)

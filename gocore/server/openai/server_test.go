@@ -230,13 +230,13 @@ func TestRefused(t *testing.T) {
 		{chat, `{`, 400, "", "no JSON object"},
 		{chat, `[]`, 400, "", "want an object"},
 		{chat, "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", 400, "", "UTF-8"},
-		{chat, `{` + hello + `,` + hello + `}`, 400, "", "duplicate"},
+		{chat, `{` + hello + `,` + hello + `}`, 400, "messages", "there twice"},
 		{chat, `{}`, 400, "messages", "at least one message"},
 		{chat, `{"messages":[{"content":"Hi"}]}`, 400, "messages", "no role"},
 		{chat, `{"messages":[{"role":"user","content":7}]}`, 400, "messages.0.content", "got 7"},
 		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "messages.0.content", "image_url"},
 		{chat, `{"model":"x",` + hello + `}`, 404, "model", "does not exist"},
-		{chat, `{"max_tokens":0,` + hello + `}`, 400, "max_tokens", "integer >= 1"},
+		{chat, `{"max_tokens":0,` + hello + `}`, 400, "max_tokens", "integer from 1"},
 		{chat, `{"max_tokens":"many",` + hello + `}`, 400, "max_tokens", "want an integer"},
 		{chat, `{"max_tokens":1.5,` + hello + `}`, 400, "max_tokens", "want an integer"},
 		{chat, `{"max_tokens":5000,` + hello + `}`, 400, "max_tokens", "maximum context length is 4096"},
@@ -514,7 +514,7 @@ func TestInjectedFaults(t *testing.T) {
 func TestBadFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"share":2,"status":500}`, "share: got 2, want a finite number from 0 to 1"},
-		{`{"share":1}`, "nothing happens: want status, delay_ms or break_after_tokens"},
+		{`{"share":1}`, "got a fault that does nothing, want status, delay_ms or break_after_tokens in it"},
 		{`{"share":1,"status":200}`, "status: got 200, want an integer from 400 to 599"},
 		{`{"share":1,"delay_ms":-1}`, "delay_ms: got -1, want"},
 		{`{"share":"a"}`, `share: got "a", want`},
@@ -522,7 +522,9 @@ func TestBadFaults(t *testing.T) {
 		{`{"rate":1}`, `unknown field "rate", want one of 8`},
 		{`[{"share":1,"status":500},{"rate":1}]`, `1: unknown field "rate"`},
 		{`[{"share":1}`, "want a JSON object or a list of them"},
-		{`7`, "got 7, want a JSON object"},
+		{`7`, `got "7", want a JSON object`},
+		{``, `got "", want a JSON object`},
+		{`{"share":1,"status":500,"path":"/nope"}`, `path: got "/nope", want one of /v1/chat/completions, /v1/completions, /v1/responses`},
 		{`{`, "line 1 column 2: unexpected end of text"},
 	} {
 		if _, err := ParseFaults(c.text, 0); err == nil || !strings.Contains(err.Error(), c.want) {

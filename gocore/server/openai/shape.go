@@ -102,7 +102,7 @@ func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byt
 	if text != "" {
 		b = s.appendDelta(b, g, c, `"content":`, text)
 	}
-	if to == len(c.answer.Tokens) {
+	if c.answer.Complete(to) {
 		b = append(b, s.head...)
 		b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{},"logprobs":null,`...)
 		b = s.close(c.appendFinish(b), g)
@@ -183,7 +183,7 @@ func newCompletionShape(g *generation) *completionShape {
 
 func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
 	text := c.text(to)
-	finished := to == len(c.answer.Tokens)
+	finished := c.answer.Complete(to)
 	if text == "" && !finished && c.begun {
 		return b
 	}
@@ -203,7 +203,7 @@ func (s *completionShape) appendEnd(b []byte, g *generation) []byte { return s.a
 
 // text is the text that a choice has with its first to tokens, beyond what the client has seen, with the text in front of it.
 func (c *choice) text(to int) string {
-	end := min(int(c.answer.Ends[to-1]), c.answer.Visible)
+	end := min(c.answer.End(to), c.answer.Visible)
 	text := c.answer.Text[c.seen:max(end, c.seen)]
 	c.seen = max(end, c.seen)
 	if !c.begun {

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/server/detokenize"
 )
 
 // BuiltinBytes is the name by which users ask for Bytes.
@@ -92,20 +94,41 @@ func appendMessage(tokens []uint32, role, content string) []uint32 {
 }
 
 // Text implements [Tokenizer]. Bytes that are no UTF-8 become replacement characters.
-func (Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
-	var text strings.Builder
+func (b Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
 	for _, token := range tokens {
-		switch special, known := specialTexts[token]; {
-		case token < 256:
-			text.WriteByte(byte(token))
-		case known:
-			text.WriteString(special)
-		default:
+		if token >= bytesSize {
 			return "", inputError("tokens: got %d, want numbers below %d", token, bytesSize)
 		}
 	}
-	return valid(text.String()), nil
+	d := b.Decoder(true)
+	return d.Push(tokens) + d.Close(), nil
 }
+
+// Decoder implements [Tokenizer].
+func (Bytes) Decoder(special bool) Decoder { return &bytesDecoder{special: special} }
+
+// bytesDecoder is the decoder of Bytes.
+type bytesDecoder struct {
+	special bool
+	valid   detokenize.Valid
+	buffer  []byte
+}
+
+// Push implements [Decoder].
+func (d *bytesDecoder) Push(tokens []uint32) string {
+	d.buffer = d.buffer[:0]
+	for _, token := range tokens {
+		if token < 256 {
+			d.buffer = d.valid.Append(d.buffer, byte(token))
+		} else if text := specialTexts[token]; d.special && text != "" {
+			d.buffer = append(d.valid.End(d.buffer), text...)
+		}
+	}
+	return string(d.buffer)
+}
+
+// Close implements [Decoder].
+func (d *bytesDecoder) Close() string { return string(d.valid.End(nil)) }
 
 // Answer implements [Tokenizer].
 func (Bytes) Answer(_ context.Context, text string) (Spoken, error) {

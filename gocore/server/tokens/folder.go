@@ -5,21 +5,23 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 
 	"dynosim/gocore/live/guard"
+	"dynosim/gocore/server/detokenize"
 )
 
 // Folder is the tokenizer and the chat template in the folder of a model, in a pool of Python processes with the libraries
 // that real servers use, so that texts have the same tokens. Only prompts and given answers wait for a process; what is made up
-// needs none.
+// needs none, and tokens become text here, by package detokenize.
 //
 // Each process takes what has come while it was busy as one batch. A process that ends is replaced; what it was asked fails.
 type Folder struct {
 	python, folder string
 	log            *slog.Logger
-	size           int
+	vocabulary     *detokenize.Vocabulary
 	words          []uint32
 	texts          []string
 
@@ -46,12 +48,16 @@ const (
 
 // OpenFolder starts helpers for a folder, with this Python.
 func OpenFolder(python, folder string, helpers int, log *slog.Logger) (*Folder, error) {
+	vocabulary, err := detokenize.Open(filepath.Join(folder, "tokenizer.json"))
+	if err != nil {
+		return nil, err
+	}
 	first, described, err := startHelper(python, folder, true)
 	if err != nil {
 		return nil, err
 	}
 	f := &Folder{
-		python: python, folder: folder, log: log, size: described.Size, words: described.Words, texts: described.Texts, jobs: make(chan *job, maxJobs),
+		python: python, folder: folder, log: log, vocabulary: vocabulary, words: described.Words, texts: described.Texts, jobs: make(chan *job, maxJobs),
 	}
 	for i := range helpers {
 		var h *helper
@@ -157,10 +163,12 @@ func (f *Folder) Chat(ctx context.Context, c Chat) ([]uint32, error) {
 }
 
 // Text implements [Tokenizer].
-func (f *Folder) Text(ctx context.Context, tokens []uint32) (string, error) {
-	r, err := f.ask(ctx, question{Kind: "text", Tokens: tokens})
-	return r.Text, err
+func (f *Folder) Text(_ context.Context, tokens []uint32) (string, error) {
+	return f.vocabulary.Text(tokens, true), nil
 }
+
+// Decoder implements [Tokenizer].
+func (f *Folder) Decoder(special bool) Decoder { return f.vocabulary.Decoder(special) }
 
 // Answer implements [Tokenizer].
 func (f *Folder) Answer(ctx context.Context, text string) (Spoken, error) {
@@ -188,7 +196,7 @@ func (f *Folder) Draw(n int, seed uint64) Spoken {
 }
 
 // Size implements [Tokenizer].
-func (f *Folder) Size() int { return f.size }
+func (f *Folder) Size() int { return f.vocabulary.Size() }
 
 // Close implements [Tokenizer]. Nothing may be asked afterwards.
 func (f *Folder) Close() {

@@ -22,17 +22,8 @@ var helperSource string
 // bootstrap runs the program in the first line of the input: as an argument it would fill lists of processes.
 const bootstrap = "import json, sys; exec(compile(json.loads(sys.stdin.readline()), 'helper.py', 'exec'))"
 
-// packed is tokens as a helper reads and writes them.
+// packed is tokens as a helper writes them.
 type packed []uint32
-
-// MarshalJSON implements [json.Marshaler].
-func (p packed) MarshalJSON() ([]byte, error) {
-	raw := make([]byte, 0, 4*len(p))
-	for _, token := range p {
-		raw = binary.LittleEndian.AppendUint32(raw, token)
-	}
-	return json.Marshal(base64.StdEncoding.EncodeToString(raw))
-}
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *packed) UnmarshalJSON(text []byte) error {
@@ -61,7 +52,6 @@ type helper struct {
 // description is what a helper says of its model.
 type description struct {
 	Error string   `json:"error"`
-	Size  int      `json:"size"`
 	Words packed   `json:"words"`
 	Texts []string `json:"texts"`
 }
@@ -144,11 +134,10 @@ func (h *helper) close() {
 
 // question is what a helper is asked.
 type question struct {
-	Kind    string `json:"kind"` // "prompt", "chat", "text" or "answer"
+	Kind    string `json:"kind"` // "prompt", "chat" or "answer"
 	Text    string `json:"text"`
 	Special bool   `json:"special"`
 	Chat    *Chat  `json:"chat,omitempty"`
-	Tokens  packed `json:"tokens"`
 }
 
 // reply is what a helper answers.

@@ -66,10 +66,6 @@ class Model:
                     found[name] = text
         return found
 
-    def size(self) -> int:
-        """One more than the largest token."""
-        return max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-
     def render(self, chat: dict[str, Any]) -> str:
         """The text of a conversation."""
         if self.template is None:
@@ -167,18 +163,6 @@ def _packed(ids: list[int]) -> str:
     return base64.b64encode(array.array("I", ids).tobytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> list[int]:
-    return array.array("I", base64.b64decode(text)).tolist()
-
-
-def _answer(model: Model, question: dict[str, Any]) -> dict[str, Any]:
-    kind = question["kind"]
-    if kind == "text":
-        return {"text": model.tokenizer.decode(_unpacked(question["tokens"]), skip_special_tokens=False)}
-    ids, text, ends = model.spoken(question["text"])
-    return {"tokens": _packed(ids), "text": text, "ends": _packed(ends)}
-
-
 def _answers(model: Model, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Answers a batch: all texts that only have to be tokenized at once."""
     answers: list[dict[str, Any]] = [{} for _ in questions]
@@ -188,9 +172,11 @@ def _answers(model: Model, questions: list[dict[str, Any]]) -> list[dict[str, An
             if question["kind"] == "prompt":
                 texts[question["special"]].append((i, question["text"]))
             elif question["kind"] == "chat":
-                texts[False].append((i, model.render(question["chat"])))
+                text = model.render(question["chat"]).encode("utf-8", "replace").decode()  # without half characters
+                texts[False].append((i, text))
             else:
-                answers[i] = _answer(model, question)
+                ids, text, ends = model.spoken(question["text"])
+                answers[i] = {"tokens": _packed(ids), "text": text, "ends": _packed(ends)}
         except InputError as error:
             answers[i] = {"error": str(error)}
         except Exception as error:
@@ -210,7 +196,7 @@ def main() -> None:
     try:
         model = Model(Path(sys.argv[1]))
         ids, texts = model.vocabulary() if sys.argv[2:] == ["vocabulary"] else ([], [])
-        description = {"size": model.size(), "words": _packed(ids), "texts": texts}
+        description = {"words": _packed(ids), "texts": texts}
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
         return

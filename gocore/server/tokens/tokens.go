@@ -25,10 +25,23 @@ type Tokenizer interface {
 	Answer(ctx context.Context, text string) (Spoken, error)
 	// Draw makes up n tokens of text. Equal seeds give equal text.
 	Draw(n int, seed uint64) Spoken
+	// Decoder returns a decoder of one text that arrives. special says whether special tokens are part of the text.
+	Decoder(special bool) Decoder
 	// Size is the number of tokens in the vocabulary: every token is below it.
 	Size() int
 	// Close ends helpers.
 	Close()
+}
+
+// Decoder makes text of tokens that arrive. One goroutine uses it.
+//
+// All that Push and Close return, one after the other, is the text of all tokens at once, in whatever pieces they come.
+type Decoder interface {
+	// Push takes the next tokens and returns the text that is certain now, never a part of a character. Tokens that the model does
+	// not have say nothing.
+	Push(tokens []uint32) string
+	// Close returns the text that was not certain before all tokens had come. Nothing may be pushed afterwards.
+	Close() string
 }
 
 // Chat is a conversation whose next message the model is to write.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 	"unicode/utf8"
 )
 
@@ -219,6 +221,15 @@ func TestTemplates(t *testing.T) {
 	}
 	chat.Messages[0].Role = "system"
 	if _, err := f.Chat(ctx, chat); err != nil {
+		t.Error(err)
+	}
+	// Half a character in the arguments of a call ends no tokenizer: the next request is answered by the same process.
+	chat.Messages[0].ToolCalls = []jsontext.Value{jsontext.Value(`{"function":{"arguments":"{\"a\":\"\\ud800\"}"}}`)}
+	template = `{{ messages[0].tool_calls | tojson }}`
+	if err := os.WriteFile(filepath.Join(folder, "chat_template.jinja"), []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openFolder(t, folder).Chat(ctx, chat); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package zmtp is the server half of ZeroMQ over TCP: PUB sockets, which publish messages, and ROUTER sockets, which answer requests.
+// Package zmtp is a part of ZeroMQ over TCP: PUB sockets, which publish messages, SUB sockets, which hear them, and ROUTER sockets,
+// which answer requests.
 //
 //	Send ---> queue of subscriber A ---> connection      bounded: a subscriber that reads too slowly loses messages,
 //	    \---> queue of subscriber B ---> connection      one that stops reading for 30 s is disconnected
@@ -19,5 +20,6 @@
 //   - The queue of each subscriber is bounded in messages and bytes, and so is the number of peers.
 //   - Close takes no longer than a second.
 //
-// wire.go has greeting, frames and commands; server.go accepts peers; pub.go and router.go are the two sockets.
+// wire.go has greeting, frames and commands; server.go accepts peers; pub.go and router.go are the sockets that listen, sub.go the one
+// that connects.
 package zmtp

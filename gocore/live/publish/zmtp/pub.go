@@ -184,7 +184,7 @@ func (s *subscriber) write(mayWrite func() error) {
 // read takes subscriptions until the connection ends.
 func (s *subscriber) read(r *bufio.Reader) error {
 	for {
-		f, err := readFrame(r)
+		f, err := readFrame(r, maxFrameBytes)
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (s *subscriber) command(body []byte) error {
 
 // message handles a subscription as peers of ZMTP 3.0 send it. Other messages are ignored.
 func (s *subscriber) message(r *bufio.Reader, first frame) error {
-	message, err := readMessage(r, first)
+	message, err := readMessage(r, first, maxFrameBytes)
 	if err != nil || len(message) != 1 || len(message[0]) == 0 {
 		return err
 	}

@@ -34,7 +34,7 @@ func (r *Router) Close() { r.server.close() }
 func (r *Router) serve(conn net.Conn, in *bufio.Reader) error {
 	out := bufio.NewWriter(conn)
 	for {
-		f, err := readFrame(in)
+		f, err := readFrame(in, maxFrameBytes)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func pong(out *bufio.Writer, command []byte) error {
 
 // reply reads the rest of a request and answers it.
 func (r *Router) reply(conn net.Conn, in *bufio.Reader, out *bufio.Writer, first frame) error {
-	request, err := readMessage(in, first)
+	request, err := readMessage(in, first, maxFrameBytes)
 	if err != nil {
 		return err
 	}

@@ -57,8 +57,8 @@ type frame struct {
 	more    bool
 }
 
-// readFrame reads a frame of at most maxFrameBytes bytes.
-func readFrame(r *bufio.Reader) (frame, error) {
+// readFrame reads a frame of at most limit bytes.
+func readFrame(r *bufio.Reader, limit uint64) (frame, error) {
 	flags, err := r.ReadByte()
 	if err != nil {
 		return frame{}, err
@@ -70,8 +70,8 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	if size > maxFrameBytes {
-		return frame{}, fmt.Errorf("a frame of %d bytes, want at most %d", size, maxFrameBytes)
+	if size > limit {
+		return frame{}, fmt.Errorf("a frame of %d bytes, want at most %d", size, limit)
 	}
 	body := make([]byte, size)
 	_, err = io.ReadFull(r, body)
@@ -88,12 +88,12 @@ func readSize(r *bufio.Reader, flags byte) (uint64, error) {
 	return binary.BigEndian.Uint64(long[:]), err
 }
 
-// readMessage reads the frames of a message after its first one.
-func readMessage(r *bufio.Reader, first frame) ([][]byte, error) {
+// readMessage reads the frames of a message after its first one, each of at most limit bytes.
+func readMessage(r *bufio.Reader, first frame, limit uint64) ([][]byte, error) {
 	message := [][]byte{first.body}
 	for f := first; f.more; {
 		var err error
-		if f, err = readFrame(r); err != nil {
+		if f, err = readFrame(r, limit); err != nil {
 			return nil, err
 		}
 		if f.command {
@@ -155,7 +155,7 @@ func ready(socketType string) []byte {
 
 // readReady reads the READY command of a peer, whose socket type must be one of those wanted.
 func readReady(r *bufio.Reader, wanted []string) error {
-	f, err := readFrame(r)
+	f, err := readFrame(r, maxFrameBytes)
 	if err != nil {
 		return err
 	}

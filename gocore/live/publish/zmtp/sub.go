@@ -1,0 +1,113 @@
+package zmtp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"dynosim/gocore/live/guard"
+)
+
+// Sub hears what the PUB socket at one address publishes. It connects again whenever the connection ends; what is published meanwhile
+// is lost.
+type Sub struct {
+	address, topic string
+	handle         func(frames [][]byte)
+	log            *slog.Logger
+	stop           context.CancelFunc
+	done           chan struct{}
+}
+
+// Pauses between attempts to connect, and the size of messages that are heard: a worker's own events.
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 2 * time.Second
+	maxHeardBytes = 64 << 20
+)
+
+// Subscribe hears the messages whose first frame begins with topic. handle is called with the frames of each, by one goroutine,
+// until Close.
+func Subscribe(address, topic string, log *slog.Logger, handle func(frames [][]byte)) *Sub {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Sub{address: address, topic: topic, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
+	go guard.Func(func() {
+		defer close(s.done)
+		s.run(ctx)
+	})()
+	return s
+}
+
+// Close ends the subscription. handle is not called any more when it returns.
+func (s *Sub) Close() {
+	s.stop()
+	<-s.done
+}
+
+func (s *Sub) run(ctx context.Context) {
+	pause := shortestPause
+	for ctx.Err() == nil {
+		connected, err := s.listen(ctx)
+		if connected {
+			pause = shortestPause
+		}
+		s.log.Debug("connection ended", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			pause = min(2*pause, longestPause)
+		}
+	}
+}
+
+// listen hears messages until the connection ends.
+func (s *Sub) listen(ctx context.Context) (connected bool, err error) {
+	dialer := net.Dialer{Timeout: handshakeTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", s.address)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, guard.Func(func() { conn.Close() }))()
+	in := bufio.NewReader(conn)
+	if err := s.introduce(conn, in); err != nil {
+		return false, err
+	}
+	for {
+		first, err := readFrame(in, maxHeardBytes)
+		if err != nil {
+			return true, err
+		}
+		if first.command {
+			continue // nothing that changes what is heard
+		}
+		message, err := readMessage(in, first, maxHeardBytes)
+		if err != nil {
+			return true, err
+		}
+		s.handle(message)
+	}
+}
+
+// introduce does the handshake, and subscribes.
+func (s *Sub) introduce(conn net.Conn, in *bufio.Reader) error {
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(append(greeting(), ready("SUB")...)); err != nil {
+		return err
+	}
+	if err := readGreeting(in); err != nil {
+		return err
+	}
+	if err := readReady(in, []string{"PUB", "XPUB"}); err != nil {
+		return fmt.Errorf("not a publisher: %w", err)
+	}
+	_, err := conn.Write(appendMessage(nil, [][]byte{append([]byte{1}, s.topic...)}))
+	if err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
