@@ -124,7 +124,7 @@ func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error
 }
 
 func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
-	m := servedModel{routing: o.Text("router_mode"), seed: s.seed}
+	m := servedModel{routing: findMode(o.Text("router_mode")), seed: s.seed}
 	if err := m.parseRouter(o); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Log
 	server := openai.New(config)
 	f := frontend.Start(frontend.Config{
 		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
-		Mode: s.mode, Router: s.router, Seed: s.seed, MigrationLimit: s.migration, Standard: s.standard,
+		Mode: s.mode, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
 			return tokens.OpenFolder(s.python, folder, s.helpers, log)
