@@ -108,7 +108,7 @@ test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
 
 test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
-	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_tour.py -k aic
+	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_documents.py -k 'aic or tour.md or timing.md or calibrate.md'
 
 # docs/testing.md says more.
 stress: build $(TOOLS) ## Run tests up to 20 times on busy cores; goes on where it was (ONLY="plane test_live", AGAIN=1)
