@@ -84,7 +84,7 @@ def test_all_workers_are_used(place: Meeting, mode: str) -> None:
 
 
 def test_kv_routing_follows_events(place: Meeting) -> None:
-    """Equal prompts go to the worker that has computed the first, as all workers' events say, also to a frontend that comes later."""
+    """Equal prompts go to the worker that has computed the first; a frontend that comes later knows it, too."""
     place.workers("--num-workers", "3", "--speedup-ratio", "100", "--block-size", "4")
     front = place.frontend("--router-mode", "kv")
     front.until_models("tiny")
@@ -107,7 +107,7 @@ def test_kv_routing_follows_events(place: Meeting) -> None:
 
 
 def test_killed_worker_is_replaced(place: Meeting) -> None:
-    """Every stream goes on at the other worker, and requests after that do not notice anything, though the record is still there."""
+    """Every stream goes on at the other worker, and later requests notice nothing, though the record is still there."""
     doomed = place.workers(*STEADY)
     front = place.frontend("--migration-limit", "1")
     front.until_models("tiny")
