@@ -86,10 +86,16 @@ def test_workers_without_a_frontend(folder: Path) -> None:
     assert '"complete_final":true' in pasted(folder, block)
 
 
+def test_a_cluster_without_a_stock_frontend(folder: Path) -> None:
+    (block,) = [text for _, text in BLOCK.findall(PAGES["serve.md"]) if "--frontend --http-port 8000" in text]
+    meet = f"export DYN_FILE_KV={folder}/kv\n"
+    assert "data: [DONE]" in pasted(folder, meet + block.replace("8000", str(free_port())))
+
+
 def servers() -> list[str]:
     """The commands of docs/serve.md that start a server."""
     blocks = [re.sub(r"\\\n", " ", text) for _, text in BLOCK.findall(PAGES["serve.md"])]
-    found = [command.strip() for text in blocks for command in COMMAND.findall(text)]
+    found = [command.strip() for text in blocks for command in COMMAND.findall(text) if "--standalone" in command]
     assert len(found) > 3
     return found
 
