@@ -19,7 +19,7 @@ from dynamo.replay import run_synthetic_trace_replay
 Make = Callable[..., Site]
 
 RATE, SECONDS, KILLED_S = 20, 24, 4.0
-PROMPT, OUTPUT = 100, 100
+PROMPT, OUTPUT = 100, 300
 
 
 def _load(site: Site, kill: Callable[[], None]) -> tuple[list[tuple[float, int]], float]:
