@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // Submit implements [backend.Backend]. Failures are those of the call.
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
-	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request)}
+	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
 	m.frontend.running.Go(guarded(func() {
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
@@ -54,8 +55,10 @@ type answering struct {
 	frontend   *Frontend
 	call       *backend.Call
 	prompt     []uint32 // with the tokens of earlier attempts
+	said       []uint32 // tokens of this attempt
 	most       int      // tokens that are still wanted
 	got        int      // tokens of the answer
+	endTokens  []uint32 // of the model
 	migrations int
 	failures   int // before any token
 	started    bool
@@ -95,6 +98,7 @@ func (a *answering) run(ctx context.Context) {
 			a.fail(err)
 			return
 		}
+		a.prompt, a.said = slices.Concat(a.prompt, a.said), nil
 		if a.got > before {
 			a.migrations++
 		} else {
@@ -153,7 +157,7 @@ func (a *answering) request(b *booking) *wire.Request {
 	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-a.got))
 	now := float64(time.Now().UnixMicro()) / 1e3
 	request := &wire.Request{
-		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.model.endTokens,
+		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.endTokens,
 		StopConditions: wire.StopConditions{MaxTokens: &most, StopTokenIDs: r.StopTokens, IgnoreEOS: &r.IgnoreEnd},
 		Routing:        &wire.Routing{LoRAName: r.Adapter},
 	}
@@ -235,7 +239,9 @@ func (a *answering) arrived(b *booking, tokens []uint32) {
 		a.begun()
 	}
 	a.call.Arrived(tokens, "")
-	a.prompt = append(a.prompt[:len(a.prompt):len(a.prompt)], tokens...)
+	if a.frontend.config.MigrationLimit > a.migrations {
+		a.said = append(a.said, tokens...)
+	}
 	a.got += len(tokens)
 	a.most -= len(tokens)
 }
