@@ -24,8 +24,14 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         pytest.skip("needs Go")
     path = tmp_path_factory.mktemp("binary") / "dynosim-serve"
-    subprocess.run(["go", "build", "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
+    flags = ["-ldflags", "-X main.version=1.2.3rc1"]
+    subprocess.run(["go", "build", *flags, "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
     return path
+
+
+def test_the_version_of_the_binary(binary: Path) -> None:
+    done = subprocess.run([binary, "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == "dynosim-serve 1.2.3rc1\n"
 
 
 class Server(Service):
