@@ -24,8 +24,14 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         pytest.skip("needs Go")
     path = tmp_path_factory.mktemp("binary") / "dynosim-serve"
-    subprocess.run(["go", "build", "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
+    flags = ["-ldflags", "-X main.version=1.2.3rc1"]
+    subprocess.run(["go", "build", *flags, "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
     return path
+
+
+def test_the_version_of_the_binary(binary: Path) -> None:
+    done = subprocess.run([binary, "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == "dynosim-serve 1.2.3rc1\n"
 
 
 class Server(Service):
@@ -100,6 +106,9 @@ def test_second_signal_ends_at_once(folder: Path) -> None:
         next(parts)
         server.stop()
         server.wait_for("draining")
+        status, text = post(f"{server.url}/v1/completions", {"prompt": "x"})  # over a new connection
+        assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")
+        assert [get(server.url + path)[0] for path in ("/health", "/live", "/metrics")] == [503, 200, 200]
         server.stop()
         assert server.wait() == 0, server.log
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
@@ -24,11 +25,11 @@ import (
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
 	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request)}
-	m.frontend.running.Go(guarded(func() {
+	m.frontend.running.Go(guard.Func(func() {
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
-		defer context.AfterFunc(m.frontend.life, cancel)()
+		defer context.AfterFunc(m.frontend.life, guard.Func(cancel))()
 		a.run(ctx)
 		if ctx.Err() != nil && c.Context().Err() == nil {
 			c.Fail(deployment.Failure{Reason: "the server is shutting down", Shutdown: true})
@@ -175,7 +176,7 @@ func (a *answering) ask(ctx context.Context, b *booking, id string, request *wir
 	}
 	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
 	if err == nil {
-		stop := context.AfterFunc(ctx, guarded(func() {
+		stop := context.AfterFunc(ctx, guard.Func(func() {
 			_ = answer.Stop()
 			answer.Close()
 		}))

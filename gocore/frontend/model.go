@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/server/tokens"
 )
@@ -193,7 +194,7 @@ type tokenizer struct {
 func (f *Frontend) openTokenizer(c *card.Card) *tokenizer {
 	t := &tokenizer{model: c.DisplayName}
 	files := *c
-	f.running.Go(guarded(func() {
+	f.running.Go(guard.Func(func() {
 		t.folder, t.err = f.config.Folder(&files)
 		if t.err == nil {
 			t.result, t.err = f.tokenizers.open(t.folder, f.config.Tokenizer)
