@@ -45,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -93,10 +93,20 @@ demo: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(REPLAY_INSTALLED)) ## Replay 
 demo-serve: build ## Start the OpenAI-compatible server, and show a streamed answer and its metrics
 	$(BIN)/python examples/serve/demo.py
 
+<<<<<<< HEAD
 # The version as setuptools-scm takes it from the tag.
 VERSION = $(shell $(BIN)/python -m setuptools_scm)
 serve-binary: $(ENVIRONMENT) ## Build the same server as one binary without Python, build/dynosim-serve
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/dynosim-serve ./cmd/dynosim-serve
+=======
+image: ## Build its container image, dynosim-serve, with docker, podman or buildah
+	@builder=$$(command -v docker podman buildah | head -n 1); \
+	test -n "$$builder" || { echo "make image: install docker, podman or buildah" >&2; exit 2; }; \
+	"$$builder" build -f examples/serve/deploy/Dockerfile -t dynosim-serve .
+
+serve-binary: ## Build the same server as one binary without Python, build/dynosim-serve
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o build/dynosim-serve ./cmd/dynosim-serve
+>>>>>>> main
 
 test: test-go test-python ## Run all tests, Go and Python
 

@@ -1,5 +1,5 @@
 // Command dynosim-serve is python -m dynamo.mocker --standalone as one binary that needs no Python: an OpenAI-compatible server with
-// simulated engines. It has the same options.
+// simulated engines. It has the same options; with --frontend it is that server before live workers.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,9 +28,12 @@ var version string
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	text, err := serve.FromCommandLine(append([]string{"--standalone"}, args...), os.Environ())
+	if !slices.Contains(args, "--frontend") {
+		args = append([]string{"--standalone"}, args...)
+	}
+	text, err := serve.FromCommandLine(args, os.Environ())
 	if errors.Is(err, serve.ErrHelp) {
-		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, see docs/serve.md.\n", serve.ServerHelp())
+		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, or with --frontend before live workers, see docs/serve.md.\n", serve.ServerHelp())
 		return 0
 	}
 	if errors.Is(err, serve.ErrVersion) {

@@ -33,9 +33,6 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if script, err = atRate(script, o.Float("fault_rate")); err != nil {
 		return nil, err
 	}
-	if o.Bool("attribution") && (o.Given("max_sim_time_ms") || o.Given("max_sim_time_seconds")) {
-		return nil, &strictjson.FieldError{Field: "attribution", Got: "true", Want: "it left out in a run with faults, client time-outs or hedging that max_sim_time_ms ends: requests may be between two attempts then"}
-	}
 	return &replay.FaultConfig{
 		Script: script, Seed: o.Uint("seed"),
 		DetectionMs: o.Float("detection_ms"), AvoidMs: o.Float("avoid_ms"), MigrationLimit: o.Int("migration_limit"),

@@ -1,9 +1,6 @@
 package report
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // repeated is a value that weight requests have at once, and that count times. Workers that only decode have the same gap
 // again and again: a million gaps are some thousands of these.
@@ -18,7 +15,11 @@ const mergeFrom = 1 << 16
 
 // tokenGaps lists all inter-token latencies of the run in ascending order, those that are equal by ascending weight.
 func (c *Collector) tokenGaps() []repeated {
-	var all []repeated
+	most := len(c.gaps)
+	for i := range c.workers {
+		most += c.workers[i].passes
+	}
+	all := make([]repeated, 0, min(most, 2*mergeFrom)) // grown step by step it would be copied, and memory used for the first time is slow
 	for _, gap := range c.gaps {
 		all = append(all, repeated{value: gap, weight: 1, count: 1})
 	}
@@ -41,15 +42,7 @@ func (c *Collector) tokenGaps() []repeated {
 
 // merge sorts values and makes one entry of those with equal value and weight, in place.
 func merge(all []repeated) []repeated {
-	slices.SortFunc(all, func(a, b repeated) int {
-		switch { // no NaN to care for, unlike cmp.Compare
-		case a.value < b.value:
-			return -1
-		case a.value > b.value:
-			return 1
-		}
-		return cmp.Compare(a.weight, b.weight)
-	})
+	sortGaps(all)
 	merged := all[:0]
 	for _, next := range all {
 		if last := len(merged) - 1; last >= 0 && merged[last].value == next.value && merged[last].weight == next.weight {

@@ -131,7 +131,7 @@ func ServerHelp() string {
 	var text strings.Builder
 	group, vain := "", vainForServer()
 	for _, o := range options {
-		if o.Name == "standalone" || slices.Contains(vain, o.Name) {
+		if o.Name == "standalone" || slices.Contains(vain, o.Name) && !slices.Contains(forFrontend, o.Name) {
 			continue
 		}
 		if o.group != group {

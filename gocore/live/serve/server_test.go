@@ -177,7 +177,7 @@ func TestFromCommandLine(t *testing.T) {
 	if _, err := FromCommandLine([]string{"--help"}, nil); err != ErrHelp {
 		t.Errorf("got %v", err)
 	}
-	if help := ServerHelp(); !strings.Contains(help, "--http-port") || strings.Contains(help, "--discovery-backend") {
+	if help := ServerHelp(); !strings.Contains(help, "--http-port") || !strings.Contains(help, "--discovery-backend") || strings.Contains(help, "--bootstrap-ports") {
 		t.Errorf("got %s", help)
 	}
 }

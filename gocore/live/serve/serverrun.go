@@ -136,24 +136,33 @@ func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
-	config := openai.Config{
-		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Startup: l.startup(),
-		Log: log, Registry: registry,
-	}
+	config := s.http(log, registry)
+	config.Startup = l.startup()
 	for i := range l.models {
 		m := starter.start(&l.models[i])
 		defer m.Deployment.Close()
 		config.Models = append(config.Models, m)
 	}
-	server := openai.New(config)
+	return s.answer(openai.New(config), starter.failed, log, stop)
+}
+
+// http is what a server is told of HTTP.
+func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
+	return openai.Config{
+		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
+	}
+}
+
+// answer opens the socket and serves until the end.
+func (s *serverSpec) answer(server *openai.Server, failed <-chan error, log *slog.Logger, stop *Stop) error {
 	listener, err := server.Listen(s.address)
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "url", s.url(listener.Addr()), "models", len(config.Models))
+	log.Info("serving", "url", s.url(listener.Addr()))
 	select {
 	case <-stop.drain.Done():
-	case err = <-starter.failed:
+	case err = <-failed:
 	case err = <-listener.Failed():
 	}
 	server.Drain()

@@ -227,7 +227,7 @@ func (s *Server) generating(h handler) handler {
 		case draining:
 			return unavailable("the server is shutting down")
 		case waiting:
-			return unavailable("there are no workers yet")
+			return unavailable("no model is served yet: workers are awaited")
 		}
 		if s.config.Timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)
