@@ -106,6 +106,9 @@ def test_second_signal_ends_at_once(folder: Path) -> None:
         next(parts)
         server.stop()
         server.wait_for("draining")
+        status, text = post(f"{server.url}/v1/completions", {"prompt": "x"})  # over a new connection
+        assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")
+        assert [get(server.url + path)[0] for path in ("/health", "/live", "/metrics")] == [503, 200, 200]
         server.stop()
         assert server.wait() == 0, server.log
 

@@ -123,8 +123,8 @@ SECONDS = {"type": "string", "pattern": "^[0-9]+s$"}
 METRIC = fields(
     ("metric", "target"), metric=fields(("name",), name=TEXT), target=fields(("type",), type=TEXT, averageValue=TEXT)
 )
-# What each kind may have, of what these manifests could use. Kinds that are no part of Kubernetes follow the definitions of
-# Gateway API 1.4, its inference extension 1.0 and the Prometheus operator 0.85.
+# What each kind may have, of what these manifests could use. Kinds that are no part of Kubernetes follow those
+# of Gateway API 1.4, its inference extension 1.0 and the Prometheus operator 0.85.
 SPECS: dict[str, Json] = {
     "apps/v1 Deployment": fields(
         ("selector", "template"),
