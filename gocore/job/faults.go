@@ -83,6 +83,9 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 		warn("avoid_ms", "without a crash")
 		warn("retry_refused_ms", "without a crash")
 	}
+	if o.Int("migration_limit") == 0 {
+		warn("retry_refused_ms", "without migration_limit")
+	}
 	if !has((*faults.Fault).OfWorkers) {
 		warn("migration_limit", "without a fault of a worker")
 	}
