@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from frontendtools import meeting
 from livetools import get, post
 from servetools import FAST, MODEL, Server, serving
 
@@ -133,9 +134,23 @@ def test_manifests_belong_together() -> None:
     assert kinds["InferencePool", "dynosim"]["spec"]["endpointPickerRef"]["name"] == "dynosim-picker"
 
 
+def test_the_frontend_of_the_manifest(tmp_path: Path) -> None:
+    """Its arguments are options of a frontend, and its service finds it."""
+    kinds = {(d["kind"], d["metadata"]["name"]): d for d in manifests()}
+    deployment = kinds["Deployment", "dynosim-frontend"]["spec"]
+    (container,) = deployment["template"]["spec"]["containers"]
+    assert kinds["Service", "dynosim-frontend"]["spec"]["selector"] == deployment["selector"]["matchLabels"]
+    arguments = [a for a in container["args"] if not a.startswith(("--http-host", "--http-port", "--frontend"))]
+    with meeting(tmp_path) as place:
+        front = place.frontend(*arguments)
+        assert get(front.url + "/live")[0] == 200
+        assert get(front.url + "/health")[0] == 503
+        assert "level=WARN" not in front.log
+
+
 def test_the_container_starts(tmp_path: Path) -> None:
     """With the arguments of the manifest, but for the address: the probes answer."""
-    (deployment,) = (d for d in manifests() if d["kind"] == "Deployment")
+    (deployment,) = (d for d in manifests() if (d["kind"], d["metadata"]["name"]) == ("Deployment", "dynosim"))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     arguments = [a for a in container["args"] if not a.startswith(("--http-host", "--http-port"))]
     with serving(tmp_path, *arguments) as s:

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -25,6 +26,7 @@ func beThrifty() (end func()) {
 	thrift.mu.Lock()
 	defer thrift.mu.Unlock()
 	if thrift.runs++; thrift.runs == 1 {
+		latestBudget.growsBeyond(math.MaxInt64)
 		thrift.before = debug.SetGCPercent(thriftPercent)
 	}
 	runtime.GC()

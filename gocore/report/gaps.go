@@ -1,9 +1,6 @@
 package report
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // repeated is a value that weight requests have at once, and that count times. Workers that only decode have the same gap
 // again and again: a million gaps are some thousands of these.
@@ -31,11 +28,16 @@ func (g *gapList) settle() {
 
 // merge sorts all gaps and makes one entry of equal ones.
 func (g *gapList) merge() []repeated {
+	if g.merged == 0 {
+		g.all = merge(g.all)
+		g.merged = len(g.all)
+		return g.all
+	}
 	fresh := merge(slices.Clone(g.all[g.merged:]))
 	g.all = g.all[:g.merged+len(fresh)]
 	old := g.merged - 1
 	for at, next := len(g.all)-1, len(fresh)-1; next >= 0; at-- {
-		if old >= 0 && compareRepeated(fresh[next], g.all[old]) < 0 {
+		if old >= 0 && byValueAndWeight(fresh[next], g.all[old]) < 0 {
 			g.all[at] = g.all[old]
 			old--
 		} else {
@@ -54,6 +56,11 @@ func (c *Collector) tokenGaps() []repeated {
 	if c.passing != nil {
 		list, c.passing.gaps = c.passing.gaps, gapList{}
 	}
+	most := len(c.gaps)
+	for i := range c.workers {
+		most += c.workers[i].passes
+	}
+	list.all = slices.Grow(list.all, min(most, 2*mergeFrom)) // grown step by step it would be copied, and memory used for the first time is slow
 	for _, gap := range c.gaps {
 		list.all = append(list.all, repeated{value: gap, weight: 1, count: 1})
 	}
@@ -73,18 +80,8 @@ func (c *Collector) tokenGaps() []repeated {
 
 // merge sorts values and makes one entry of those with equal value and weight, in place.
 func merge(all []repeated) []repeated {
-	slices.SortFunc(all, compareRepeated)
+	sortGaps(all)
 	return joinEqual(all)
-}
-
-func compareRepeated(a, b repeated) int {
-	switch { // no NaN to care for, unlike cmp.Compare
-	case a.value < b.value:
-		return -1
-	case a.value > b.value:
-		return 1
-	}
-	return cmp.Compare(a.weight, b.weight)
 }
 
 // joinEqual makes one entry of neighbours with equal value and weight, in place.

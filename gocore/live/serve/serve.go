@@ -73,8 +73,13 @@ func Run(text string, stop *Stop, ask Ask) error {
 }
 
 func run(text string, stop *Stop, ask Ask) error {
-	if isServer(text) {
+	switch role, err := roleOf(text); {
+	case err != nil:
+		return err
+	case role == serverRole:
 		return runServer(text, stop, ask)
+	case role == frontendRole:
+		return runFrontend(text, stop)
 	}
 	spec, err := Parse(text)
 	if err != nil {

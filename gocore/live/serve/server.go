@@ -18,7 +18,8 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// serverSpec describes a process with --standalone: an OpenAI-compatible server with engines of its own.
+// serverSpec describes a process with --standalone, an OpenAI-compatible server with engines of its own; without models, the HTTP
+// side of any server.
 type serverSpec struct {
 	models   []servedModel
 	address  openai.Address
@@ -32,12 +33,32 @@ type serverSpec struct {
 	warnings []string
 }
 
-// isServer reports whether a description asks for a server.
-func isServer(text string) bool {
+// role is what a process is.
+type role int
+
+const (
+	workersRole  role = iota
+	serverRole        // with engines of its own
+	frontendRole      // a server before live workers
+)
+
+// roleOf is what a description asks for.
+func roleOf(text string) (role, error) {
 	var d struct {
 		Standalone bool `json:"standalone"`
+		Frontend   bool `json:"frontend"`
 	}
-	return json.Unmarshal([]byte(text), &d) == nil && d.Standalone
+	switch err := json.Unmarshal([]byte(text), &d); {
+	case err != nil:
+		return workersRole, nil // decode says what is wrong
+	case d.Standalone && d.Frontend:
+		return workersRole, errors.New("standalone, frontend: a server has engines of its own or finds live workers, not both")
+	case d.Standalone:
+		return serverRole, nil
+	case d.Frontend:
+		return frontendRole, nil
+	}
+	return workersRole, nil
 }
 
 // parseServer reads the description of a server.
@@ -50,23 +71,9 @@ func parseServer(text string) (*serverSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &serverSpec{
-		log: env.logging(), maxQueue: o.Int("max_queue"), maxBody: int64(o.Int("max_body_bytes")),
-		timeout: time.Duration(o.Float("request_timeout") * 1e9), warnings: vainWithServer(o),
-	}
-	if s.drain, err = env.drainTimeout(); err != nil {
+	s := &serverSpec{warnings: vainWithServer(o)}
+	if err := s.parseHTTP(o, env); err != nil {
 		return nil, err
-	}
-	if err := s.parseAddress(o); err != nil {
-		return nil, err
-	}
-	if s.keys, err = parseKeys(o); err != nil {
-		return nil, err
-	}
-	if given := o.Text("inject_errors"); o.Given("inject_errors") {
-		if s.faults, err = openai.ParseFaults(given, o.Uint("seed")); err != nil {
-			return nil, fmt.Errorf("inject_errors: %w", err)
-		}
 	}
 	if s.models, err = parseModels(text, o, env); err != nil {
 		return nil, err
@@ -90,6 +97,27 @@ func (s *serverSpec) vainFaults() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// parseHTTP reads what concerns HTTP alone.
+func (s *serverSpec) parseHTTP(o *strictjson.Object, env environment) (err error) {
+	s.log, s.maxQueue, s.maxBody = env.logging(), o.Int("max_queue"), int64(o.Int("max_body_bytes"))
+	s.timeout = time.Duration(o.Float("request_timeout") * 1e9)
+	if s.drain, err = env.drainTimeout(); err != nil {
+		return err
+	}
+	if err := s.parseAddress(o); err != nil {
+		return err
+	}
+	if s.keys, err = parseKeys(o); err != nil {
+		return err
+	}
+	if given := o.Text("inject_errors"); o.Given("inject_errors") {
+		if s.faults, err = openai.ParseFaults(given, o.Uint("seed")); err != nil {
+			return fmt.Errorf("inject_errors: %w", err)
+		}
+	}
+	return nil
 }
 
 func (s *serverSpec) parseAddress(o *strictjson.Object) error {
@@ -151,7 +179,7 @@ func words(text string) (list []string) {
 // workersOnly are options beside those of planes that a server does not look at.
 var workersOnly = []string{
 	"endpoint", "stagger_delay", "response_replay_trace_path", "disaggregation_mode", "bootstrap_ports", "is_prefill_worker", "is_decode_worker",
-	"durable_kv_events", "timeline",
+	"durable_kv_events", "timeline", "migration_limit",
 }
 
 // vainForServer are the options that have no effect on a server.
@@ -179,7 +207,7 @@ func vainWithServer(o *strictjson.Object) (warnings []string) {
 func vainWithoutServer(o *strictjson.Object) (warnings []string) {
 	for _, opt := range options {
 		if opt.server && o.Given(opt.Name) {
-			warnings = append(warnings, opt.Name+" has no effect without standalone")
+			warnings = append(warnings, opt.Name+" has no effect without standalone or frontend")
 		}
 	}
 	return warnings

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -93,7 +91,7 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		l.tokenizer = tokens.Bytes{}
 		return nil
 	}
-	folder, err := l.spec.folder()
+	folder, err := modelFolder(l.spec.path, l.spec.cache, tokens.BuiltinBytes+", ")
 	if err != nil {
 		return err
 	}
@@ -113,47 +111,38 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 	return nil
 }
 
-// folder finds the files of the model.
-func (m *servedModel) folder() (string, error) {
-	want := "want " + tokens.BuiltinBytes + ", a folder with config.json and tokenizer.json, or the name of a model in the Hugging Face cache"
-	folder, err := card.FindModel(m.path, m.cache)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("model_path: got %q, %s %s: %w", m.path, want, m.cache, fs.ErrNotExist)
-	}
-	if err != nil {
-		return "", fmt.Errorf("model_path: %w", err)
-	}
-	for _, file := range []string{"config.json", "tokenizer.json"} {
-		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
-			return "", fmt.Errorf("model_path: got %q, which has no %s, %s", m.path, file, want)
-		}
-	}
-	return folder, nil
-}
-
 // serve starts the models, opens the socket and waits for the end.
 func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
-	config := openai.Config{
-		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Startup: l.startup(),
-		Log: log, Registry: registry,
-	}
+	config := s.http(log, registry)
+	config.Startup = l.startup()
 	for i := range l.models {
 		m := starter.start(&l.models[i])
 		defer m.Deployment.Close()
 		config.Models = append(config.Models, m)
 	}
-	server := openai.New(config)
+	return s.answer(openai.New(config), starter.failed, log, stop)
+}
+
+// http is what a server is told of HTTP.
+func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
+	return openai.Config{
+		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
+	}
+}
+
+// answer opens the socket and serves until the end.
+func (s *serverSpec) answer(server *openai.Server, failed <-chan error, log *slog.Logger, stop *Stop) error {
 	listener, err := server.Listen(s.address)
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "url", s.url(listener.Addr()), "models", len(config.Models))
+	log.Info("serving", "url", s.url(listener.Addr()))
 	select {
 	case <-stop.drain.Done():
-	case err = <-starter.failed:
+	case err = <-failed:
 	case err = <-listener.Failed():
 	}
 	server.Drain()

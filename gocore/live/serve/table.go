@@ -20,7 +20,7 @@ type option struct {
 	text, group string // of --help
 	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers start.
 	standIn string
-	// server marks what only a process with --standalone looks at.
+	// server marks what only a process with --standalone or --frontend looks at.
 	server bool
 	// off marks a switch that is on by default and has a --no- form.
 	off bool
@@ -191,6 +191,8 @@ var options = []option{
 
 	own("standalone", strictjson.Bool{}, false).
 		help(serverGroup, "be an OpenAI-compatible server with engines and a router of its own, see docs/serve.md"),
+	own("frontend", strictjson.Bool{}, false).
+		help(serverGroup, "be the same server before live workers, which --discovery-backend finds, see docs/serve.md"),
 	own("http_host", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
 	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).serving().
@@ -199,6 +201,8 @@ var options = []option{
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
 	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes}, "round-robin").serving().
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
+	own("migration_limit", strictjson.Integer{Max: 1000}, 0).serving().
+		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_config", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().

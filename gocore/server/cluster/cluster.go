@@ -8,6 +8,7 @@ import (
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/naming"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
@@ -92,7 +93,7 @@ type Cluster struct {
 	pools    []pool
 	requests map[engine.RequestID]*Request
 	lastID   engine.RequestID
-	names    names
+	names    *naming.Table[Key]
 
 	arrivals []*Request // of this instant
 	actions  deque.Deque[nextAction]
@@ -109,7 +110,7 @@ type event struct {
 
 // New returns a cluster without requests, at time 0.
 func New(c Config) *Cluster {
-	made := &Cluster{config: c, requests: map[engine.RequestID]*Request{}, names: newNames()}
+	made := &Cluster{config: c, requests: map[engine.RequestID]*Request{}, names: naming.New[Key]()}
 	made.order = worker.Traits(c.Pools[0].Args).HandoffOrder
 	for i := range c.Pools {
 		made.pools = append(made.pools, newPool(&c.Pools[i]))
@@ -223,7 +224,7 @@ func (c *Cluster) takeArrivals() (changed bool) {
 		c.lastID = engine.NextID(c.lastID, c.requests)
 		r.state.ID, r.state.Outputs, r.status = c.lastID, r.OutputTokens, active
 		r.workers = [2]int32{unassigned, unassigned}
-		r.blocks = c.names.hold(r.Keys)
+		r.blocks = c.names.Hold(r.Keys)
 		r.Keys = nil
 		c.requests[r.state.ID] = r
 		if c.disaggregated() {
@@ -306,7 +307,7 @@ func (c *Cluster) forget(r *Request, w *poolWorker) {
 	r.status = over
 	delete(c.requests, r.state.ID)
 	if w == nil {
-		c.names.release(r.blocks)
+		c.names.Release(r.blocks)
 	} else {
 		w.named = append(w.named, r.blocks)
 	}

@@ -16,7 +16,7 @@
 // at the end of the pass, as in a real engine.
 //
 // Engines and routers know blocks by number. Names gives equal blocks equal numbers, whichever worker has them, and forgets
-// those that are neither cached nor part of a request (names.go).
+// those that are neither cached nor part of a request (package naming).
 //
 // Read cluster.go first, then pool.go, then pair.go.
 package cluster

@@ -6,6 +6,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/naming"
 )
 
 // Key identifies a full block of tokens and everything before it, by 128 bits of hash.
@@ -28,100 +29,18 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// names gives blocks the numbers by which engines and routers know them. A block has its number while a request holds it or a
-// worker has cached it. Numbers count up and are not used again before 2^32 others.
-type names struct {
-	byKey  map[Key]uint32
-	blocks map[uint32]*namedBlock
-	next   uint32
-}
-
-type namedBlock struct {
-	key     Key
-	holders int32 // requests
-	caches  int32 // of workers
-}
-
-func newNames() names {
-	return names{byKey: map[Key]uint32{}, blocks: map[uint32]*namedBlock{}}
-}
-
-// hold names the blocks of a request until release.
-func (n *names) hold(keys []Key) []uint32 {
-	ids := make([]uint32, len(keys))
-	for i, key := range keys {
-		id, known := n.byKey[key]
-		if !known {
-			id = n.fresh()
-			n.byKey[key] = id
-			n.blocks[id] = &namedBlock{key: key}
-		}
-		n.blocks[id].holders++
-		ids[i] = id
-	}
-	return ids
-}
-
-// fresh is the next number that no block has.
-func (n *names) fresh() uint32 {
-	for {
-		id := n.next
-		n.next++
-		if _, used := n.blocks[id]; !used {
-			return id
-		}
-	}
-}
-
-func (n *names) release(ids []uint32) {
-	for _, id := range ids {
-		b := n.blocks[id]
-		b.holders--
-		n.forgetUnneeded(id, b)
-	}
-}
-
-func (n *names) forgetUnneeded(id uint32, b *namedBlock) {
-	if b.holders == 0 && b.caches == 0 {
-		delete(n.byKey, b.key)
-		delete(n.blocks, id)
-	}
-}
-
-// cache is the blocks that one worker has cached.
-type cache map[uint32]struct{}
-
 // apply follows the cache events of a worker. Blocks that only one request can have are not named.
-func (n *names) apply(c cache, events []kvcache.Event) {
+func (c *Cluster) apply(cached naming.Cache, events []kvcache.Event) {
 	for _, e := range events {
 		for _, id := range e.Blocks {
 			if id >= kvcache.PrivateIDs {
 				continue
 			}
 			if e.Kind == kvcache.Stored {
-				n.stored(c, uint32(id))
+				c.names.Stored(cached, uint32(id))
 			} else {
-				n.removed(c, uint32(id))
+				c.names.Removed(cached, uint32(id))
 			}
 		}
 	}
-}
-
-func (n *names) stored(c cache, id uint32) {
-	b, known := n.blocks[id]
-	if _, has := c[id]; has || !known {
-		return
-	}
-	c[id] = struct{}{}
-	b.caches++
-}
-
-func (n *names) removed(c cache, id uint32) {
-	if _, has := c[id]; !has {
-		return
-	}
-	delete(c, id)
-	b := n.blocks[id]
-	b.caches--
-	n.forgetUnneeded(id, b)
 }

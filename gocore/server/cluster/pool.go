@@ -6,6 +6,7 @@ import (
 	"dynosim/gocore/engine"
 	shares "dynosim/gocore/engine/emission"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/naming"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
@@ -33,7 +34,7 @@ type poolWorker struct {
 	broken      func() error // why durations cannot be determined; nil if they can
 
 	emitting shares.Set[*Request]
-	cached   cache
+	cached   naming.Cache
 	counts   Counts
 	deferred []nextAction // that wait for the end of the pass
 	leaving  []*Request   // cancelled while the pass runs
@@ -51,7 +52,7 @@ func newPool(c *Pool) pool {
 
 func newWorker(c *Pool, i int) poolWorker {
 	setup := c.Setup(i)
-	w := poolWorker{Worker: worker.New(c.Args, setup), cached: cache{}, broken: func() error { return nil }}
+	w := poolWorker{Worker: worker.New(c.Args, setup), cached: naming.Cache{}, broken: func() error { return nil }}
 	if model, asks := setup.Model.(interface{ Err() error }); asks {
 		w.broken = model.Err
 	}
@@ -146,12 +147,12 @@ func (c *Cluster) passStarted(pool int, w *poolWorker, pass *engine.Pass) {
 func (c *Cluster) cacheChanged(pool, i int, events []kvcache.Event) {
 	p := &c.pools[pool]
 	w := &p.workers[i]
-	c.names.apply(w.cached, events)
+	c.apply(w.cached, events)
 	if p.observes {
 		p.router.Apply(i, events)
 	}
 	for _, blocks := range w.named {
-		c.names.release(blocks)
+		c.names.Release(blocks)
 	}
 	clear(w.named)
 	w.named = w.named[:0]

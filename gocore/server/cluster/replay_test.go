@@ -230,10 +230,7 @@ func checkEmpty(t *testing.T, c *Cluster) {
 			}
 		}
 	}
-	holders := 0
-	for _, b := range c.names.blocks {
-		holders += int(b.holders)
-	}
+	holders := c.names.Holders()
 	for i := range c.pools {
 		for j := range c.pools[i].workers {
 			for _, blocks := range c.pools[i].workers[j].named {
@@ -241,8 +238,8 @@ func checkEmpty(t *testing.T, c *Cluster) {
 			}
 		}
 	}
-	if holders != 0 || len(c.names.blocks) > cached+holdersOf(c) {
-		t.Errorf("%d blocks are held, %d have names, %d are cached", holders, len(c.names.blocks), cached)
+	if holders != 0 || c.names.Len() > cached+holdersOf(c) {
+		t.Errorf("%d blocks are held, %d have names, %d are cached", holders, c.names.Len(), cached)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Server) Remove(m *Model) {
 }
 
 // elsewhere reports whether the engines of a model are those of other processes.
-func (m *Model) elsewhere() bool { return m.Deployment == nil }
+func (m *Model) elsewhere() bool { return m.Backend != nil }
 
 // SetAdapters makes these the adapters of a model. Those that stay keep their requests.
 func (m *Model) SetAdapters(names []string) {

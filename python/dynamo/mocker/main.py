@@ -71,7 +71,7 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("reasoning", "router_config", "prefill_engine_args", "decode_engine_args"):
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name])
-    if options.get("standalone"):
+    if options.get("standalone") or options.get("frontend"):
         options.setdefault("tokenizer_python", sys.executable)
     for name in ("models", "inject_errors"):
         if name in options:
@@ -122,9 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         product="Dynamo Mocker",
         prog="python -m dynamo.mocker",
-        usage="%(prog)s --model-path DIR [options]\n       %(prog)s --standalone [options]",
+        usage="%(prog)s --model-path DIR [options]\n       %(prog)s --standalone | --frontend [options]",
         description="Serve simulated LLM workers, which a Dynamo frontend finds and uses like real ones; or, with "
-        "--standalone, be an OpenAI-compatible server with engines and a router of its own.",
+        "--standalone, be an OpenAI-compatible server with engines and a router of its own, or with --frontend one "
+        "before live workers that it finds.",
         argument_default=argparse.SUPPRESS,
     )
     add_options(parser, map(described, options_of("live_options").values()))

@@ -62,6 +62,28 @@ func (d Data) MarshalJSON() ([]byte, error) {
 	return json.Marshal("cleared")
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Data) UnmarshalJSON(text []byte) error {
+	*d = Data{}
+	var word string
+	if json.Unmarshal(text, &word) == nil {
+		d.Cleared = word == "cleared"
+	} else {
+		var one struct {
+			Stored  *Stored  `json:"stored"`
+			Removed *Removed `json:"removed"`
+		}
+		if err := json.Unmarshal(text, &one); err != nil {
+			return err
+		}
+		d.Stored, d.Removed = one.Stored, one.Removed
+	}
+	if !d.valid() {
+		return errData
+	}
+	return nil
+}
+
 // Append appends the MessagePack of e.
 func (e *RouterEvent) Append(b []byte) []byte {
 	b = msgp.AppendMapHeader(b, 3)

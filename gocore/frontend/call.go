@@ -1,0 +1,257 @@
+package frontend
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"dynosim/gocore/live/guard"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
+	"dynosim/gocore/server/backend"
+	"dynosim/gocore/server/deployment"
+)
+
+// Submit implements [backend.Backend]. Failures are those of the call.
+func (m *model) Submit(c *backend.Call) error {
+	m.waiting.Add(1)
+	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
+	m.frontend.running.Go(guard.Func(func() {
+		defer a.begun()
+		ctx, cancel := context.WithCancel(c.Context())
+		defer cancel()
+		defer context.AfterFunc(m.frontend.life, guard.Func(cancel))()
+		a.run(ctx)
+		if ctx.Err() != nil && c.Context().Err() == nil {
+			c.Fail(deployment.Failure{Reason: "the server is shutting down", Shutdown: true})
+		}
+	}))
+	return nil
+}
+
+// Waiting implements [backend.Backend].
+func (m *model) Waiting() int { return int(m.waiting.Load()) }
+
+// most is the number of tokens that the answer to a request may have.
+func (m *model) most(r *backend.Request) int {
+	if r.Limited {
+		return r.Most
+	}
+	return min(r.Most, max(m.frontend.config.Standard, r.Fewest))
+}
+
+// answering is the way of one call through one or several workers. One goroutine owns it.
+type answering struct {
+	model      *model
+	frontend   *Frontend
+	call       *backend.Call
+	prompt     []uint32 // with the tokens of earlier attempts
+	most       int      // tokens that are still wanted
+	got        []uint32 // tokens of the answer
+	endTokens  []uint32 // of the model
+	migrations int
+	failures   int // before any token
+	started    bool
+}
+
+// begun notes that the call does not wait any more.
+func (a *answering) begun() {
+	if !a.started {
+		a.started = true
+		a.model.waiting.Add(-1)
+	}
+}
+
+// finalError is what is wrong with a request, whichever worker gets it.
+type finalError struct{ reason string }
+
+func (e *finalError) Error() string { return e.reason }
+
+// maxFailures is how many attempts may fail before any token; each worker is tried once at least.
+const maxFailures = 3
+
+// run makes attempts until the call has ended.
+func (a *answering) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		g := a.model.choose()
+		if g == nil {
+			a.fail(errNoWorkers)
+			return
+		}
+		before := len(a.got)
+		err := a.attempt(ctx, g)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		var final *finalError
+		if errors.As(err, &final) || errors.Is(err, errNoWorkers) && a.model.choose() == nil {
+			a.fail(err)
+			return
+		}
+		if a.most <= 0 { // only the reason of the end is missing
+			a.call.Arrived(nil, "length")
+			return
+		}
+		if len(a.got) > before {
+			a.migrations++
+			a.prompt = slices.Concat(a.call.Request.Prompt, a.got)
+		} else {
+			a.failures++
+		}
+		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", len(a.got), "cause", err)
+		if len(a.got) > 0 && a.migrations > a.frontend.config.MigrationLimit || a.failures > max(maxFailures, g.answer.size()) {
+			a.fail(err)
+			return
+		}
+	}
+}
+
+// fail ends the call with an error.
+func (a *answering) fail(err error) {
+	var final *finalError
+	switch {
+	case errors.As(err, &final):
+		a.call.Fail(deployment.Failure{Reason: final.reason})
+		return
+	case errors.Is(err, errNoWorkers):
+		err = fmt.Errorf("no worker serves %s now", a.model.name)
+	case errors.Is(err, plane.ErrOverloaded):
+		err = fmt.Errorf("the workers of %s have as many requests as they accept", a.model.name)
+	case errors.Is(err, io.ErrUnexpectedEOF) && len(a.got) > 0:
+		err = fmt.Errorf("the worker has broken the answer off after %d tokens, and --migration-limit is %d", len(a.got), a.frontend.config.MigrationLimit)
+	}
+	a.call.Fail(deployment.Failure{Reason: err.Error(), Shutdown: true})
+}
+
+// attempt has a group of workers make the answer, or what is left of it. A finalError would come from any worker.
+func (a *answering) attempt(ctx context.Context, g *group) error {
+	if g.prefill != nil {
+		return a.attemptSplit(ctx, g)
+	}
+	b, err := g.answer.pick(ctx, a.prompt, a.call.Request.Priority)
+	if err != nil {
+		return err
+	}
+	defer b.free()
+	return a.ask(ctx, b, newID(), a.request(b))
+}
+
+// newID is how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
+// their requests when two have the same id.
+func newID() string { return uuid.NewString() }
+
+// request is what a worker is asked.
+func (a *answering) request(b *booking) *wire.Request {
+	r := &a.call.Request
+	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-len(a.got)))
+	now := float64(time.Now().UnixMicro()) / 1e3
+	request := &wire.Request{
+		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.endTokens,
+		StopConditions: wire.StopConditions{MaxTokens: &most, StopTokenIDs: r.StopTokens, IgnoreEOS: &r.IgnoreEnd},
+		Routing:        &wire.Routing{LoRAName: r.Adapter},
+	}
+	if fewest > 0 {
+		request.StopConditions.MinTokens = &fewest
+	}
+	if b.choice.Ranked {
+		rank := uint32(b.choice.Rank)
+		request.Routing.DPRank = &rank
+	}
+	return request
+}
+
+// ask sends a request to the worker of a booking and hands its answer to the call.
+func (a *answering) ask(ctx context.Context, b *booking, id string, request *wire.Request) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
+	if err == nil {
+		stop := context.AfterFunc(ctx, guard.Func(func() {
+			_ = answer.Stop()
+			answer.Close()
+		}))
+		err = a.take(b, answer)
+		stop()
+		answer.Close()
+	}
+	var final *finalError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &final) {
+		b.failed(errors.Is(err, plane.ErrOverloaded))
+		err = fmt.Errorf("worker %s: %w", discovery.Hex(b.worker.key.id), err)
+	}
+	return err
+}
+
+// take hands an answer to the call as it comes.
+func (a *answering) take(b *booking, answer *plane.Answer) error {
+	for {
+		chunk, err := answer.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF // it ends without a reason
+		case err != nil:
+			return err
+		case chunk.Error != "":
+			return problem(chunk.Error, chunk.Code)
+		case chunk.Output == nil:
+			continue
+		}
+		o := chunk.Output
+		if len(o.TokenIDs) > 0 {
+			a.arrived(b, o.TokenIDs)
+		}
+		switch reason := o.Finish.Reason; reason {
+		case "":
+		case wire.FinishError:
+			return &finalError{o.Finish.Error}
+		case wire.FinishLength:
+			a.call.Arrived(nil, "length")
+			return nil
+		case wire.FinishStop, wire.FinishEOS:
+			a.call.Arrived(nil, "stop")
+			return nil
+		default:
+			return fmt.Errorf("the worker has ended the answer: %s", reason)
+		}
+	}
+}
+
+// arrived hands on tokens.
+func (a *answering) arrived(b *booking, tokens []uint32) {
+	if !b.begun {
+		b.tokensCame()
+		if len(a.got) == 0 {
+			a.call.Admitted(min(b.choice.CachedBlocks*b.worker.card.KVCacheBlockSize, len(a.prompt)))
+		}
+		a.begun()
+	}
+	a.call.Arrived(tokens, "")
+	a.got = append(a.got, tokens...)
+	a.most -= len(tokens)
+}
+
+// problem is the error that a worker has put into an answer. Code 0 says nothing about its kind.
+func problem(text string, code int) error {
+	switch {
+	case code >= 400 && code < 500:
+		return &finalError{text}
+	case code == http.StatusServiceUnavailable || code == overloadedCode:
+		return fmt.Errorf("%w: %s", plane.ErrOverloaded, text)
+	default:
+		return errors.New(text)
+	}
+}
+
+// overloadedCode is the HTTP status with which Dynamo turns away what is too much.
+const overloadedCode = 529

@@ -1,0 +1,136 @@
+package frontend
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/live/blocks"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/live/publish"
+	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
+)
+
+// publishing is a worker that publishes what it has cached.
+type publishing struct {
+	*testWorker
+	site      *site
+	publisher *publish.Worker
+}
+
+// publisher adds the events of a worker to the registry: where to ask for them, and with channels where they are published.
+func (s *site) publisher(channels bool) *publishing {
+	s.t.Helper()
+	w := s.worker(counting, func(c *card.Card) { c.RuntimeConfig.EnableLocalIndexer = true })
+	id := w.store.InstanceID()
+	p, err := publish.Start(publish.Config{
+		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1", Namespace: "n", Component: "backend", Log: silent,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(p.Close)
+	questions := plane.New(plane.Config{Limits: plane.StandardLimits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
+	tcp, err := questions.ListenTCP("127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		tcp.Close()
+		questions.Close()
+	})
+	e := discovery.Endpoint{Namespace: "n", Component: "backend", Name: publish.RecoveryEndpoint(0)}
+	path := discovery.Hex(id) + "/" + e.Name
+	questions.Register(path, plane.Labels{Endpoint: e.Name, WorkerID: discovery.Hex(id)}, p.Recovery(0))
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Addr().Port))
+	records := []discovery.Record{discovery.EndpointRecord(e, id, map[string]string{"tcp": at + "/" + path}, "cpu")}
+	if channels {
+		records = append(records, p.Records("127.0.0.1")...)
+	}
+	for _, r := range records {
+		if err := w.store.Put(r); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return &publishing{w, s, p}
+}
+
+// cache makes the worker cache the blocks of a prompt from number from on.
+func (p *publishing) cache(prompt []uint32, from int) {
+	table, change := blocks.New(4), blocks.Change{}
+	var ids []kvcache.BlockID
+	for _, id := range table.Hold(prompt).Segments {
+		ids = append(ids, kvcache.BlockID(id))
+	}
+	change = table.Resolve([]kvcache.Event{{Blocks: ids}})[0]
+	if from > 0 {
+		change.Parent, change.HasParent = change.Blocks[from-1].Hash, true
+		change.Blocks = change.Blocks[from:]
+	}
+	p.publisher.Cache(0, []blocks.Change{change})
+}
+
+// known is how many tokens of a prompt the frontend believes to be cached where it sends it.
+func (s *site) known(prompt []uint32) int {
+	c, wake := s.ask(prompt, 1)
+	s.end(c, wake)
+	return c.Reused()
+}
+
+// TestEvents: what a worker has cached before the frontend looks, what it caches later, and what it removes.
+func TestEvents(t *testing.T) {
+	s := newSite(t, withMode(routing.KV))
+	p := s.publisher(true)
+	s.publisher(true)
+	s.found(2)
+	prompt := make([]uint32, 40)
+	for i := range prompt {
+		prompt[i] = uint32(i)
+	}
+	p.cache(prompt[:20], 0)
+	s.until("20 tokens", func() bool { return s.known(prompt) == 20 })
+	p.cache(prompt, 5)
+	s.until("40 tokens", func() bool { return s.known(prompt) == 40 })
+	later := newSite(t, withMode(routing.KV), func(c *Config) { c.Records = s.registry.Open() })
+	later.until("40 tokens at a frontend that comes later", func() bool { return later.known(prompt) == 40 })
+	_ = p.store.Close()
+	s.found(1)
+	if n := s.known(prompt); n != 0 {
+		t.Errorf("got %d tokens at a worker that does not have them", n)
+	}
+}
+
+// TestMissedEvents: when the number of an event shows that others are missing, the worker is asked for them.
+func TestMissedEvents(t *testing.T) {
+	s := newSite(t, withMode(routing.KV))
+	p := s.publisher(false) // nothing is heard of its events
+	s.found(1)
+	id := p.store.InstanceID()
+	feed := func() *feed {
+		s.frontend.feedsMu.RLock()
+		defer s.frontend.feedsMu.RUnlock()
+		return s.frontend.feeds[id][0]
+	}()
+	s.until("the first answer", func() bool { feed.mu.Lock(); defer feed.mu.Unlock(); return feed.complete && !feed.asking })
+	prompt := slices.Repeat([]uint32{7, 8, 9}, 8)
+	p.cache(prompt, 0)
+	p.cache(append(prompt, 1, 2, 3, 4), 6)
+	if n := s.known(prompt); n != 0 {
+		t.Fatalf("got %d tokens without having heard of them", n)
+	}
+	gap := events.RouterEvent{WorkerID: id, Event: events.CacheEvent{ID: 3, Data: events.Data{Removed: &events.Removed{BlockHashes: []uint64{1}}}}}
+	s.until("that the worker has both events", func() bool {
+		feed.hear(gap)
+		return s.known(append(prompt, 1, 2, 3, 4)) == 28
+	})
+	if feed.last != 3 {
+		t.Errorf("the last event is %d, want 3", feed.last)
+	}
+}

@@ -1,0 +1,305 @@
+package frontend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/protocol/wire"
+)
+
+// TestModelsComeAndGo: a model is there from its first worker's record to the end of the last one, with the adapters of the records.
+func TestModelsComeAndGo(t *testing.T) {
+	s := newSite(t)
+	first := s.worker(counting)
+	second := s.worker(counting)
+	s.worker(counting, func(c *card.Card) { c.DisplayName = "other" })
+	s.found(2)
+	s.served("other")
+	e := discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}
+	if err := first.store.Put(suffixed(first, e, "SQL")); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the adapter", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.Equal(s.adapters["tiny"], []string{"SQL"})
+	})
+	_ = first.store.Close()
+	s.until("the end of the adapter", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.adapters["tiny"]) == 0 })
+	s.found(1)
+	_ = second.store.Close()
+	s.until("the end of the model", func() bool { _, there := s.model("tiny"); return !there })
+	if _, there := s.model("other"); !there {
+		t.Error("the other model has gone")
+	}
+	s.worker(counting)
+	s.found(1)
+}
+
+// TestCardsThatDiffer: a worker whose card is another one than that of the others is not used.
+func TestCardsThatDiffer(t *testing.T) {
+	s := newSite(t)
+	s.worker(counting)
+	s.found(1)
+	s.worker(counting, func(c *card.Card) { c.KVCacheBlockSize = 8 })
+	s.worker(counting)
+	s.found(2)
+}
+
+// TestAnswer: a request and its answer, one of them after the worker's own default.
+func TestAnswer(t *testing.T) {
+	s := newSite(t)
+	s.worker(counting)
+	got, finish, failure := s.end(s.ask([]uint32{1, 2, 3}, 4))
+	if !slices.Equal(got, []uint32{4, 5, 6, 7}) || finish != "length" || failure != nil {
+		t.Errorf("got %v, %q, %v", got, finish, failure)
+	}
+	if n := s.served("tiny").Waiting(); n != 0 {
+		t.Errorf("%d requests wait", n)
+	}
+}
+
+// TestMigration: an answer that breaks off goes on at another worker as if nothing had happened, as often as it may.
+func TestMigration(t *testing.T) {
+	for limit := range 3 {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			s := newSite(t, withMigration(limit))
+			s.worker(breaking(3))
+			s.worker(breaking(3))
+			s.found(2)
+			s.worker(breaking(3))
+			s.found(3)
+			got, finish, failure := s.end(s.ask([]uint32{10}, 20))
+			if len(got) != 3*(limit+1) || finish != "" || failure == nil || !failure.Shutdown || !strings.Contains(failure.Reason, "migration-limit") {
+				t.Errorf("got %v, %q, %+v", got, finish, failure)
+			}
+			for i, token := range got {
+				if token != uint32(11+i) {
+					t.Errorf("token %d is %d: what came before is not a part of the prompt", i, token)
+				}
+			}
+		})
+	}
+}
+
+// TestMigrationEnds: after a migration only the rest of the tokens is asked for.
+func TestMigrationEnds(t *testing.T) {
+	s := newSite(t, withMigration(1))
+	var broken atomic.Bool
+	once := func(ctx context.Context, id string, r *wire.Request, reply plane.Reply) {
+		if broken.CompareAndSwap(false, true) {
+			breaking(3)(ctx, id, r, reply)
+			return
+		}
+		counting(ctx, id, r, reply)
+	}
+	s.worker(once)
+	s.worker(once)
+	s.found(2)
+	got, finish, failure := s.end(s.ask([]uint32{10}, 8))
+	if !slices.Equal(got, []uint32{11, 12, 13, 14, 15, 16, 17, 18}) || finish != "length" || failure != nil {
+		t.Errorf("got %v, %q, %v", got, finish, failure)
+	}
+}
+
+// TestDeadWorkers: requests do not notice workers whose records are there although they are not, whatever the limit of migrations.
+func TestDeadWorkers(t *testing.T) {
+	s := newSite(t)
+	s.worker(counting)
+	for range 2 {
+		w := s.worker(counting)
+		w.plane.Close()
+	}
+	s.worker(breaking(0)) // breaks off before any token
+	s.found(4)
+	for range 10 {
+		if got, finish, failure := s.end(s.ask([]uint32{1}, 2)); len(got) != 2 || finish != "length" {
+			t.Errorf("got %v, %q, %v", got, finish, failure)
+		}
+	}
+}
+
+// TestFailures: what workers say is wrong with a request ends it, and with all workers failing it ends, too.
+func TestFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		handler  handler
+		says     string
+		shutdown bool
+	}{
+		"too large": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+			_ = reply.Accept()
+			reply.Problem(wire.Problem{Message: "too large for the pool", Type: "Bad Request", Code: 400})
+			_ = reply.Finish()
+		}, "too large for the pool", false},
+		"rejected": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+			_ = reply.Accept()
+			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "request rejected"}})
+			_ = reply.Finish()
+		}, "request rejected", false},
+		"refused": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) { _ = reply.Refuse("not today") }, "not today", true},
+		"no room": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+			_ = reply.Accept()
+			reply.Problem(wire.Problem{Message: "too many tokens", Type: "Overloaded", Code: 529})
+			_ = reply.Finish()
+		}, "as many requests as they accept", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.worker(test.handler)
+			_, _, failure := s.end(s.ask([]uint32{1}, 2))
+			if failure == nil || failure.Shutdown != test.shutdown || !strings.Contains(failure.Reason, test.says) {
+				t.Errorf("got %+v", failure)
+			}
+		})
+	}
+}
+
+// TestOverload: a worker that accepts no more is passed over.
+func TestOverload(t *testing.T) {
+	s := newSite(t)
+	enough := make(chan struct{})
+	s.worker(func(ctx context.Context, _ string, r *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		say(r, reply, 1)
+		_ = reply.Flush()
+		select {
+		case <-enough:
+		case <-ctx.Done():
+		}
+	})
+	s.found(1)
+	_, begun := s.ask([]uint32{1}, 2)
+	<-begun
+	s.until("that it accepts no more", func() bool {
+		c, wake := s.ask([]uint32{1}, 2)
+		defer c.Cancel()
+		select {
+		case <-wake:
+			f := c.Failure()
+			return f != nil && f.Shutdown && strings.Contains(f.Reason, "as many requests")
+		case <-time.After(100 * time.Millisecond): // it is in the queue of the worker
+			s.t.Cleanup(c.Cancel)
+			return false
+		}
+	})
+	s.worker(counting)
+	s.found(2)
+	s.until("the other worker", func() bool { _, finish, _ := s.end(s.ask([]uint32{1}, 2)); return finish == "length" })
+	close(enough)
+}
+
+// TestCancel: when an answer is not wanted any more, the worker is told, and a request that waits for a worker is forgotten.
+func TestCancel(t *testing.T) {
+	s := newSite(t, withMode(routing.KV))
+	stopped := make(chan struct{})
+	s.worker(func(ctx context.Context, _ string, r *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		say(r, reply, 1)
+		_ = reply.Flush()
+		<-ctx.Done()
+		close(stopped)
+	})
+	c, wake := s.ask([]uint32{1, 2, 3, 4}, 2)
+	<-wake
+	c.Cancel()
+	<-stopped
+	m := s.served("tiny").(*model)
+	s.until("the books", func() bool {
+		p := m.choose().answer
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.waiting) == 0 && m.Waiting() == 0
+	})
+}
+
+// TestSplit: prefill and decode workers get one request with one id, which both know with a bootstrap port.
+func TestSplit(t *testing.T) {
+	for _, bootstrap := range []bool{true, false} {
+		t.Run(fmt.Sprint(bootstrap), func(t *testing.T) {
+			s := newSite(t)
+			seen := make(chan *wire.Request, 2)
+			ids := make(chan string, 2)
+			s.worker(func(_ context.Context, id string, r *wire.Request, reply plane.Reply) {
+				seen <- r
+				ids <- id
+				_ = reply.Accept()
+				reply.Output(wire.Output{TokenIDs: []uint32{9}, DisaggregatedParams: "there"})
+				reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishLength}})
+				_ = reply.Finish()
+			}, func(c *card.Card) {
+				c.WorkerType, c.ModelType, c.Needs = card.Prefill, "", [][]card.WorkerType{{card.Decode}}
+				if bootstrap {
+					c.RuntimeConfig.DisaggregatedEndpoint = &card.DisaggregatedEndpoint{Host: "h", Port: 7}
+				}
+			})
+			if _, there := s.model("tiny"); there {
+				t.Error("there are no decode workers yet")
+			}
+			s.worker(func(ctx context.Context, id string, r *wire.Request, reply plane.Reply) {
+				seen <- r
+				ids <- id
+				counting(ctx, id, r, reply)
+			}, func(c *card.Card) { c.WorkerType, c.Needs = card.Decode, [][]card.WorkerType{{card.Prefill}} })
+			got, finish, failure := s.end(s.ask([]uint32{1, 2, 3}, 4))
+			if !slices.Equal(got, []uint32{4, 5, 6, 7}) || finish != "length" {
+				t.Errorf("got %v, %q, %v", got, finish, failure)
+			}
+			a, b := <-seen, <-seen
+			if first, second := <-ids, <-ids; first != second {
+				t.Error("the workers know the request by different ids")
+			}
+			if bootstrap && (a.BootstrapInfo == nil || *a.BootstrapInfo.HandoffID != *b.BootstrapInfo.HandoffID || a.BootstrapInfo.Room != b.BootstrapInfo.Room || b.BootstrapInfo.Port != 7) {
+				t.Errorf("got %+v and %+v", a.BootstrapInfo, b.BootstrapInfo)
+			}
+			if !bootstrap && (a.PrefillResult != nil || b.PrefillResult == nil || b.PrefillResult.DisaggregatedParams != "there") {
+				t.Errorf("got %+v and %+v", a.PrefillResult, b.PrefillResult)
+			}
+		})
+	}
+}
+
+// TestSplitFails: when the prefill worker cannot do its part, the decode worker is not waited for.
+func TestSplitFails(t *testing.T) {
+	s := newSite(t)
+	s.worker(func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+		_ = reply.Refuse("no hand-offs today")
+	}, func(c *card.Card) {
+		c.WorkerType, c.RuntimeConfig.DisaggregatedEndpoint = card.Prefill, &card.DisaggregatedEndpoint{Host: "h", Port: 7}
+	})
+	s.worker(func(ctx context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		<-ctx.Done() // for the hand-off
+	}, func(c *card.Card) { c.WorkerType, c.Needs = card.Decode, [][]card.WorkerType{{card.Prefill}} })
+	_, _, failure := s.end(s.ask([]uint32{1, 2, 3}, 4))
+	if failure == nil || !failure.Shutdown || !strings.Contains(failure.Reason, "no hand-offs today") {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// TestClose: requests that are open fail.
+func TestClose(t *testing.T) {
+	s := newSite(t)
+	s.worker(func(ctx context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		<-ctx.Done()
+	})
+	c, wake := s.ask([]uint32{1}, 2)
+	go func() {
+		for s.served("tiny").Waiting() != 1 {
+			time.Sleep(time.Millisecond)
+		}
+		s.frontend.stop()
+	}()
+	if _, _, failure := s.end(c, wake); failure == nil || !failure.Shutdown {
+		t.Errorf("got %+v", failure)
+	}
+}

@@ -1,0 +1,154 @@
+package frontend
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"dynosim/gocore/frontend/routing"
+)
+
+// pool is workers of one kind, with a lock around their router.
+type pool struct {
+	frontend *Frontend
+
+	mu      sync.Mutex
+	routing *routing.Pool
+	workers map[uint64]*worker
+	waiting map[int32]chan routing.Choice // requests that the router keeps back
+}
+
+func newPool(f *Frontend, c routing.Config) *pool {
+	return &pool{frontend: f, routing: routing.New(c), workers: map[uint64]*worker{}, waiting: map[int32]chan routing.Choice{}}
+}
+
+func (p *pool) size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.workers)
+}
+
+func (p *pool) add(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.workers[w.key.id] = w
+	r := &w.card.RuntimeConfig
+	p.note(p.routing.Add(w.key.id, r.DataParallelStartRank, r.DataParallelSize, p.frontend.nowMs()))
+}
+
+// remove takes a worker out. If it was the last one, requests that wait fail.
+func (p *pool) remove(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.workers, w.key.id)
+	p.note(p.routing.Remove(w.key.id, p.frontend.nowMs()))
+	if len(p.workers) == 0 {
+		for id, ch := range p.waiting {
+			close(ch)
+			delete(p.waiting, id)
+		}
+	}
+}
+
+// note tells requests that waited which workers they go to. p is locked.
+func (p *pool) note(chosen []routing.Choice, err error) {
+	if err != nil { // a slip of the bookkeeping; the request itself has been noted
+		p.frontend.config.Log.Error("the router", "cause", err)
+	}
+	for _, c := range chosen {
+		if ch, waits := p.waiting[c.Request]; waits {
+			delete(p.waiting, c.Request)
+			ch <- c
+		}
+	}
+}
+
+var (
+	// errNoWorkers is the error of a request for which there is no worker.
+	errNoWorkers = errors.New("there is no worker")
+	// errGone is the error of a request whose worker has gone before it was sent.
+	errGone = errors.New("the worker has gone")
+)
+
+// booking is a request that has a worker.
+type booking struct {
+	pool   *pool
+	id     int32
+	worker *worker
+	choice routing.Choice
+	begun  bool
+}
+
+// pick waits for the worker of a request.
+func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*booking, error) {
+	ch := make(chan routing.Choice, 1)
+	p.mu.Lock()
+	if len(p.workers) == 0 {
+		p.mu.Unlock()
+		return nil, errNoWorkers
+	}
+	id, chosen, err := p.routing.Submit(prompt, priority, p.frontend.nowMs())
+	p.waiting[id] = ch
+	p.note(chosen, nil)
+	p.mu.Unlock()
+	if err != nil {
+		close(ch)
+	}
+	var c routing.Choice
+	known := false
+	select {
+	case c, known = <-ch:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, id)
+	w := p.workers[c.Worker]
+	if known && w != nil {
+		return &booking{pool: p, id: id, worker: w, choice: c}, nil
+	}
+	p.note(p.routing.Free(id, p.frontend.nowMs()))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case len(p.workers) > 0: // the worker has gone since it was chosen
+		return nil, errGone
+	default:
+		return nil, errNoWorkers
+	}
+}
+
+// tokensCame notes that the worker has computed the prompt.
+func (b *booking) tokensCame() {
+	if b.begun {
+		return
+	}
+	b.begun = true
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	b.pool.routing.Succeeded(b.worker.key.id)
+	b.pool.note(b.pool.routing.FirstToken(b.id, b.pool.frontend.nowMs()))
+}
+
+// free notes that the worker does not have the request any more.
+func (b *booking) free() {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	b.pool.note(b.pool.routing.Free(b.id, b.pool.frontend.nowMs()))
+}
+
+// overloadPauseMs is how long a worker without room gets no other request.
+const overloadPauseMs = 200
+
+// failed notes why the worker does not serve the request: requests avoid it for a while.
+func (b *booking) failed(overloaded bool) {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	if overloaded {
+		b.pool.routing.Avoid(b.worker.key.id, overloadPauseMs, b.pool.frontend.nowMs())
+		return
+	}
+	b.pool.routing.Failed(b.worker.key.id, b.pool.frontend.nowMs())
+}

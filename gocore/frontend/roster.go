@@ -1,0 +1,187 @@
+package frontend
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live/publish"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
+)
+
+// workerKey identifies a worker by its endpoint.
+type workerKey struct {
+	discovery.Endpoint
+	id uint64
+}
+
+// roster is what the records say.
+type roster struct {
+	instances map[workerKey]discovery.Instance
+	served    map[workerKey]discovery.Served
+	adapters  map[workerKey][]string
+	channels  []discovery.Channel
+}
+
+// readRoster reads all records. One that cannot be read is left out.
+func readRoster(records Records) (*roster, error) {
+	r := &roster{instances: map[workerKey]discovery.Instance{}, served: map[workerKey]discovery.Served{}, adapters: map[workerKey][]string{}}
+	for _, bucket := range discovery.Buckets {
+		list, err := records.List(bucket)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range list {
+			r.add(record)
+		}
+	}
+	return r, nil
+}
+
+func (r *roster) add(record discovery.Record) {
+	switch record.Bucket {
+	case discovery.Instances:
+		if i, err := discovery.ParseInstance(record); err == nil {
+			r.instances[workerKey{i.Endpoint, i.ID}] = i
+		}
+	case discovery.EventChannels:
+		if c, err := discovery.ParseChannel(record); err == nil {
+			r.channels = append(r.channels, c)
+		}
+	case discovery.Models:
+		s, err := discovery.ParseServed(record)
+		key := workerKey{s.Endpoint, s.ID}
+		switch {
+		case err != nil:
+		case s.Suffix == "":
+			r.served[key] = s
+		default:
+			var d struct {
+				Name string `json:"display_name"`
+			}
+			if json.Unmarshal(s.Card, &d) == nil && d.Name != "" {
+				r.adapters[key] = append(r.adapters[key], d.Name)
+			}
+		}
+	}
+}
+
+// worker is a worker that requests can be sent to. It is never changed.
+type worker struct {
+	key       workerKey
+	transport map[string]string
+	text      string // of its card
+	card      card.Card
+	adapters  []string
+	group     *group
+	pool      *pool
+	gone      chan struct{} // closed when its record has gone
+}
+
+// look reads the records and follows their changes. While they cannot be read, everything stays as it is.
+func (f *Frontend) look() {
+	r, err := readRoster(f.config.Records)
+	if err != nil {
+		if !f.failing {
+			f.config.Log.Warn("the records of workers cannot be read; those that are known stay", "cause", err)
+		}
+		f.failing = true
+		return
+	}
+	if f.failing {
+		f.config.Log.Info("the records of workers can be read again")
+	}
+	f.failing = false
+	for key, w := range f.workers {
+		if !r.has(w) {
+			f.removeWorker(key, w)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.served), compareWorkers) {
+		if _, known := f.workers[key]; !known {
+			f.addWorker(key, r)
+		}
+	}
+	for key := range f.refused {
+		if _, there := r.served[key]; !there {
+			delete(f.refused, key)
+		}
+	}
+	f.followChannels(r.channels)
+	f.findRecovery(r)
+	f.updateModels()
+}
+
+func compareWorkers(a, b workerKey) int {
+	x, y := fmt.Sprintf("%v %016x", a.Endpoint, a.id), fmt.Sprintf("%v %016x", b.Endpoint, b.id)
+	if x < y {
+		return -1
+	}
+	return 1
+}
+
+// has reports whether a worker is there as it was.
+func (r *roster) has(w *worker) bool {
+	i, running := r.instances[w.key]
+	return running && maps.Equal(i.Transport, w.transport) && string(r.served[w.key].Card) == w.text && slices.Equal(r.adapters[w.key], w.adapters)
+}
+
+// addWorker adds a worker that serves a model, if it fits those that are there.
+func (f *Frontend) addWorker(key workerKey, r *roster) {
+	i, running := r.instances[key]
+	if !running {
+		return // its record is about to come
+	}
+	s := r.served[key]
+	c, err := card.Parse(s.Card)
+	if err == nil && !reachable(i.Transport) {
+		err = fmt.Errorf("its transport %v is none of tcp, nats_tcp and http", i.Transport)
+	}
+	w := &worker{key: key, transport: i.Transport, text: string(s.Card), card: c, adapters: r.adapters[key], gone: make(chan struct{})}
+	if err == nil {
+		err = f.join(w)
+	}
+	if err != nil {
+		if f.refused[key] != err.Error() {
+			f.config.Log.Warn("a worker is not used", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "cause", err)
+		}
+		f.refused[key] = err.Error()
+		return
+	}
+	delete(f.refused, key)
+	f.workers[key] = w
+	f.config.Log.Info("a worker has come", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", c.DisplayName, "kind", c.WorkerType)
+}
+
+func (f *Frontend) removeWorker(key workerKey, w *worker) {
+	delete(f.workers, key)
+	close(w.gone)
+	f.dropFeeds(w)
+	w.pool.remove(w)
+	w.group.workers--
+	if w.group.workers == 0 { // those that come next may be of another kind
+		delete(f.groups, w.group.key)
+	}
+	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", w.card.DisplayName)
+}
+
+// findRecovery finds where missed events can be asked for.
+func (f *Frontend) findRecovery(r *roster) {
+	if f.config.Mode != routing.KV {
+		return
+	}
+	f.feedsMu.RLock()
+	defer f.feedsMu.RUnlock()
+	for key := range f.workers {
+		for _, feed := range f.feeds[key.id] {
+			endpoint := key.Endpoint
+			endpoint.Name = publish.RecoveryEndpoint(feed.rank)
+			if i, there := r.instances[workerKey{endpoint, key.id}]; there {
+				feed.recoverAt(i.Transport)
+			}
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package routing
+
+import (
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/naming"
+)
+
+// Event is what a rank has done to its cache: exactly one of the three.
+type Event struct {
+	Stored  []Block // that follow each other
+	Removed []uint64
+	Cleared bool
+	// Parent is the block before the first stored one; nil if that begins a sequence.
+	Parent *uint64
+}
+
+// Block is a block by the hash that its worker has for it and everything before it, and by the hash of its tokens alone.
+type Block struct{ Hash, TokensHash uint64 }
+
+// blocks gives numbers to the blocks of prompts and of caches. A block is known by its chain of hashes of tokens.
+type blocks struct{ names *naming.Table[uint64] }
+
+func newBlocks() *blocks { return &blocks{naming.New[uint64]()} }
+
+// hold names the full blocks of a prompt.
+func (b *blocks) hold(prompt []uint32, blockSize int) []uint32 {
+	chains := make([]uint64, len(prompt)/blockSize)
+	for i := range chains {
+		chains[i] = kvcache.BlockHash(prompt[i*blockSize : (i+1)*blockSize])
+		if i > 0 {
+			chains[i] = kvcache.ChainHash(chains[i-1], chains[i])
+		}
+	}
+	return b.names.Hold(chains)
+}
+
+func (b *blocks) release(ids []uint32) { b.names.Release(ids) }
+
+// cached is what one rank has cached.
+type cached struct {
+	named  naming.Cache
+	chains map[uint64]chained // by the hashes of the worker
+}
+
+// chained is a block of a cache.
+type chained struct {
+	chain uint64
+	id    uint32
+}
+
+func (b *blocks) newCache() *cached {
+	return &cached{named: naming.Cache{}, chains: map[uint64]chained{}}
+}
+
+// drop forgets a cache.
+func (b *blocks) drop(c *cached) {
+	for _, block := range c.chains {
+		b.names.Removed(c.named, block.id)
+	}
+	clear(c.chains)
+}
+
+// stored adds blocks to a cache and returns their numbers. Those after a block that is not known are left out: no prompt can reach
+// them.
+func (b *blocks) stored(c *cached, e *Event) []kvcache.BlockID {
+	var chain uint64
+	if e.Parent != nil {
+		parent, known := c.chains[*e.Parent]
+		if !known {
+			return nil
+		}
+		chain = parent.chain
+	}
+	var ids []kvcache.BlockID
+	for i, block := range e.Stored {
+		if i == 0 && e.Parent == nil {
+			chain = block.TokensHash
+		} else {
+			chain = kvcache.ChainHash(chain, block.TokensHash)
+		}
+		if _, known := c.chains[block.Hash]; known {
+			continue
+		}
+		id := b.names.StoredKey(c.named, chain)
+		c.chains[block.Hash] = chained{chain, id}
+		ids = append(ids, kvcache.BlockID(id))
+	}
+	return ids
+}
+
+// removed takes blocks out of a cache and returns their numbers, which are valid until the next call.
+func (b *blocks) removed(c *cached, hashes []uint64) []kvcache.BlockID {
+	var ids []kvcache.BlockID
+	for _, hash := range hashes {
+		if block, known := c.chains[hash]; known {
+			delete(c.chains, hash)
+			b.names.Removed(c.named, block.id)
+			ids = append(ids, kvcache.BlockID(block.id))
+		}
+	}
+	return ids
+}
+
+// Apply notes what a rank of a worker has done to its cache. Events of others, and in other modes, change nothing.
+func (p *Pool) Apply(worker uint64, rank int, e Event) {
+	s := p.slot(worker, rank)
+	if s < 0 {
+		return
+	}
+	c := p.slots[s].cache
+	switch {
+	case e.Cleared:
+		p.kv.Forget(s)
+		p.blocks.drop(c)
+	case len(e.Stored) > 0:
+		p.kv.Apply(s, []kvcache.Event{{Kind: kvcache.Stored, Blocks: p.blocks.stored(c, &e)}})
+	case len(e.Removed) > 0:
+		p.kv.Apply(s, []kvcache.Event{{Kind: kvcache.Removed, Blocks: p.blocks.removed(c, e.Removed)}})
+	}
+}
+
+// slot is the place of a rank of a worker, -1 if there is none.
+func (p *Pool) slot(worker uint64, rank int) int {
+	i := p.place(worker)
+	if i < 0 || p.kv == nil {
+		return -1
+	}
+	w := p.workers[i]
+	if rank < w.firstRank || rank >= w.firstRank+len(w.slots) {
+		return -1
+	}
+	return w.slots[rank-w.firstRank]
+}

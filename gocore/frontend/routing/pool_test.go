@@ -1,0 +1,219 @@
+package routing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/router"
+)
+
+func newPool(t *testing.T, mode Mode, workers ...uint64) *Pool {
+	t.Helper()
+	p := New(Config{Mode: mode, BlockSize: 4, Router: router.DefaultConfig(), Rand: rand.New(rand.NewPCG(1, 2))})
+	for _, id := range workers {
+		if _, err := p.Add(id, 0, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// submit returns the worker of a request, which must not wait.
+func submit(t *testing.T, p *Pool, prompt []uint32, nowMs float64) Choice {
+	t.Helper()
+	id, chosen, err := p.Submit(prompt, 0, nowMs)
+	if err != nil || len(chosen) != 1 || chosen[0].Request != id {
+		t.Fatalf("got %v, %v, want a worker for request %d", chosen, err, id)
+	}
+	return chosen[0]
+}
+
+func prompt(first uint32, tokens int) []uint32 {
+	list := make([]uint32, tokens)
+	for i := range list {
+		list[i] = first + uint32(i)
+	}
+	return list
+}
+
+// stored is the event of a worker that has cached a prompt, which names blocks by hashes of its own.
+func stored(tokens []uint32, named uint64) Event {
+	var e Event
+	for i := range len(tokens) / 4 {
+		e.Stored = append(e.Stored, Block{Hash: named + uint64(i), TokensHash: kvcache.BlockHash(tokens[4*i : 4*i+4])})
+	}
+	return e
+}
+
+// TestTurns: workers take turns as they come and go, and one that has failed is left out for a while, unless it is the only one.
+func TestTurns(t *testing.T) {
+	p := newPool(t, RoundRobin, 1, 2, 3)
+	turns := func(n int, nowMs float64) (got []uint64) {
+		for range n {
+			got = append(got, submit(t, p, prompt(0, 4), nowMs).Worker)
+		}
+		return got
+	}
+	if got := turns(4, 0); !slices.Equal(got, []uint64{1, 2, 3, 1}) {
+		t.Errorf("got %v", got)
+	}
+	if _, err := p.Remove(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := turns(3, 0); !slices.Equal(got, []uint64{2, 3, 2}) {
+		t.Errorf("without worker 1: %v", got)
+	}
+	p.Failed(3, 0)
+	if got := turns(2, shortestPauseMs-1); !slices.Equal(got, []uint64{2, 2}) {
+		t.Errorf("after a failure of worker 3: %v", got)
+	}
+	if got := turns(2, shortestPauseMs); !slices.Contains(got, 3) {
+		t.Errorf("after the pause: %v", got)
+	}
+	for range 20 {
+		p.Failed(3, 5000)
+	}
+	if got := turns(2, 5000+longestPauseMs); !slices.Contains(got, 3) {
+		t.Errorf("after the longest pause: %v", got)
+	}
+	p.Failed(2, 20000)
+	p.Failed(3, 20000)
+	if got := turns(2, 20000); len(got) != 2 {
+		t.Errorf("with failures of all workers: %v", got)
+	}
+	p.Succeeded(2)
+	if got := turns(2, 20000); !slices.Equal(got, []uint64{2, 2}) {
+		t.Errorf("after a success of worker 2: %v", got)
+	}
+}
+
+// TestRandom draws workers among those that there are.
+func TestRandom(t *testing.T) {
+	p := newPool(t, Random, 1, 2, 3)
+	seen := map[uint64]int{}
+	for range 300 {
+		seen[submit(t, p, prompt(0, 4), 0).Worker]++
+	}
+	if len(seen) != 3 || seen[1] < 50 || seen[2] < 50 || seen[3] < 50 {
+		t.Errorf("got %v", seen)
+	}
+}
+
+// TestCachedBlocks: a prompt goes where its blocks are cached, until they are removed.
+func TestCachedBlocks(t *testing.T) {
+	p := newPool(t, KV, 1, 2)
+	long := prompt(100, 40)
+	p.Apply(2, 0, stored(long[:20], 7000))
+	rest, parent := stored(long, 7000), uint64(7004)
+	rest.Stored, rest.Parent = rest.Stored[5:], &parent
+	p.Apply(2, 0, rest)
+	p.Apply(9, 0, rest) // no such worker
+	p.Apply(2, 3, rest) // no such rank
+	for range 5 {
+		c := submit(t, p, long, 0)
+		if c.Worker != 2 || c.CachedBlocks != 10 || !c.Ranked {
+			t.Errorf("got %+v, want worker 2 with 10 blocks", c)
+		}
+		free(t, p, c.Request)
+	}
+	p.Apply(2, 0, Event{Removed: []uint64{7003, 7003, 1}})
+	c := submit(t, p, long, 0)
+	if c.CachedBlocks != 3 {
+		t.Errorf("got %d blocks after the fourth was removed, want 3", c.CachedBlocks)
+	}
+	free(t, p, c.Request)
+	p.Apply(2, 0, Event{Cleared: true})
+	if c = submit(t, p, long, 0); c.CachedBlocks != 0 {
+		t.Errorf("got %d blocks of an empty cache", c.CachedBlocks)
+	}
+	free(t, p, c.Request)
+	if n := p.blocks.names.Len(); n != 0 {
+		t.Errorf("%d blocks have names although nothing is cached", n)
+	}
+}
+
+func free(t *testing.T, p *Pool, id int32) []Choice {
+	t.Helper()
+	chosen, err := p.Free(id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chosen
+}
+
+// TestUnknownParent: blocks after one that is not known are left out, as no prompt is found to reach them.
+func TestUnknownParent(t *testing.T) {
+	p := newPool(t, KV, 1)
+	e, parent := stored(prompt(0, 8), 50), uint64(49)
+	e.Parent = &parent
+	p.Apply(1, 0, e)
+	if n := p.blocks.names.Len(); n != 0 {
+		t.Errorf("%d blocks have names", n)
+	}
+}
+
+// TestLoad: requests that are open keep others away, and what a worker that has gone had cached is forgotten.
+func TestLoad(t *testing.T) {
+	p := newPool(t, KV, 1, 2)
+	first, second := submit(t, p, prompt(0, 400), 0), submit(t, p, prompt(1000, 400), 0)
+	if first.Worker == second.Worker {
+		t.Errorf("both requests are at worker %d", first.Worker)
+	}
+	if _, err := p.FirstToken(first.Request, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Remove(second.Worker, 2); err != nil {
+		t.Fatal(err)
+	}
+	free(t, p, second.Request)
+	free(t, p, second.Request) // a second time changes nothing
+	if c := submit(t, p, prompt(1000, 400), 2); c.Worker != first.Worker {
+		t.Errorf("got worker %d, which has gone", c.Worker)
+	}
+}
+
+// TestQueue: while all workers have more to compute than the threshold allows, requests wait in the router; those that end, and
+// workers that come, let them go.
+func TestQueue(t *testing.T) {
+	config, _, err := router.ParseConfig(`{"router_queue_threshold": 1}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := New(Config{Mode: KV, BlockSize: 4, Router: config, MaxNumBatchedTokens: 100, Rand: rand.New(rand.NewPCG(1, 2))})
+	if _, err := p.Add(1, 0, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	first := submit(t, p, prompt(0, 400), 0)
+	var waiting []int32
+	for i := range 3 {
+		id, chosen, err := p.Submit(prompt(uint32(1000*i), 400), 0, 1)
+		if err != nil || len(chosen) != 0 {
+			t.Fatalf("got %v, %v, want that it waits", chosen, err)
+		}
+		waiting = append(waiting, id)
+	}
+	free(t, p, waiting[1]) // it is not wanted any more
+	if got := free(t, p, first.Request); len(got) != 1 || got[0].Request != waiting[0] {
+		t.Errorf("got %v, want request %d", got, waiting[0])
+	}
+	chosen, err := p.Add(2, 0, 1, 2)
+	if err != nil || fmt.Sprint(chosen) != fmt.Sprintf("[{%d 2 0 true 0}]", waiting[2]) {
+		t.Errorf("got %v, %v, want request %d at worker 2", chosen, err, waiting[2])
+	}
+}
+
+// TestRanks: each rank is chosen by itself.
+func TestRanks(t *testing.T) {
+	p := New(Config{Mode: KV, BlockSize: 4, Router: router.DefaultConfig(), Rand: rand.New(rand.NewPCG(1, 2))})
+	if _, err := p.Add(7, 2, 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	long := prompt(0, 80)
+	p.Apply(7, 4, stored(long, 1))
+	if c := submit(t, p, long, 0); c.Rank != 4 || c.Worker != 7 || c.CachedBlocks != 20 {
+		t.Errorf("got %+v", c)
+	}
+}

@@ -1,0 +1,245 @@
+package serve
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/frontend"
+	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live"
+	"dynosim/gocore/live/bus"
+	"dynosim/gocore/live/plane"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/router"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/openai"
+	"dynosim/gocore/server/tokens"
+	"dynosim/gocore/strictjson"
+)
+
+// frontendSpec describes a process with --frontend: a server before live workers.
+type frontendSpec struct {
+	serverSpec
+	backend   backend
+	answers   addresses // where workers connect to
+	mode      routing.Mode
+	router    router.Config
+	seed      uint64
+	migration int
+	standard  int
+	marks     *answers.Marks
+	folder    string // of the model, where that of a card does not exist
+	cache     string // the folder of the Hugging Face cache
+	python    string // that runs tokenizers
+	helpers   int    // processes of it
+	bus       func() (bus.Config, error)
+}
+
+// forFrontend are the options that a frontend looks at.
+var forFrontend = []string{
+	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "inject_errors", "api_key",
+	"api_key_file", "tls_cert", "tls_key", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
+	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning",
+}
+
+// routingModes are the choices of router_mode.
+var routingModes = map[string]routing.Mode{"round-robin": routing.RoundRobin, "random": routing.Random, "kv": routing.KV}
+
+// parseFrontend reads the description of a frontend.
+func parseFrontend(text string) (*frontendSpec, error) {
+	given, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	if mode := given.Text("router_mode"); !slices.Contains([]string{"round-robin", "random", "kv"}, mode) {
+		return nil, &strictjson.FieldError{Field: "router_mode", Got: given.Shown("router_mode"), Want: "round-robin, random or kv: workers that come and go need one of these"}
+	}
+	text, env, err := withDefaults(text)
+	if err != nil {
+		return nil, err
+	}
+	o, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &frontendSpec{
+		mode: routingModes[o.Text("router_mode")], seed: o.Uint("seed"), migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
+		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
+		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
+	}
+	for _, opt := range options {
+		if given.Given(opt.Name) && !slices.Contains(forFrontend, opt.Name) {
+			s.warnings = append(s.warnings, opt.Name+" has no effect with frontend")
+		}
+	}
+	if err := s.parseHTTP(o, env); err != nil {
+		return nil, err
+	}
+	if err := s.parseWorkers(o, env); err != nil {
+		return nil, err
+	}
+	if err := s.parseRouting(o); err != nil {
+		return nil, err
+	}
+	return s, s.parseModel(o)
+}
+
+// parseWorkers finds out where workers are found, and where they connect to.
+func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error {
+	name := o.Text("discovery_backend")
+	if name == "mem" {
+		return &strictjson.FieldError{Field: "discovery_backend", Got: `"mem"`, Want: "file, etcd or kubernetes: no other process is found with mem"}
+	}
+	var err error
+	var warnings []string
+	if name == "kubernetes" {
+		s.backend, warnings, err = parseKubernetesReader(env)
+	} else {
+		s.backend, warnings, err = parseDiscovery(name, env)
+	}
+	if err != nil {
+		return err
+	}
+	s.warnings = append(s.warnings, warnings...)
+	spec, err := parseAddresses(o, env, live.RequestsOverTCP)
+	if err != nil {
+		return err
+	}
+	spec.variable, spec.requests = "DYN_TCP_RESPONSE_STREAM_HOST", env.host("DYN_TCP_RESPONSE_STREAM_HOST")
+	if spec.port, err = env.number("DYN_TCP_RESPONSE_STREAM_PORT", 0, 0, 65535); err != nil {
+		return err
+	}
+	if spec.requests != "" {
+		spec.local = ""
+	}
+	s.answers = spec.find()
+	s.warnings = append(s.warnings, s.answers.warnings...)
+	return nil
+}
+
+func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
+	m := servedModel{routing: findMode(o.Text("router_mode")), seed: s.seed}
+	if err := m.parseRouter(o); err != nil {
+		return err
+	}
+	s.router = m.router
+	s.warnings = append(s.warnings, m.warnings...)
+	return nil
+}
+
+func (s *frontendSpec) parseModel(o *strictjson.Object) (err error) {
+	if path := o.Text("model_path"); path != "" {
+		if s.folder, err = modelFolder(path, s.cache, ""); err == nil {
+			s.folder, err = filepath.Abs(s.folder)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if text := o.Text("reasoning"); text != "" {
+		args, _, err := engineargs.ParseLive(`{"reasoning":` + text + `}`)
+		if err != nil {
+			return err
+		}
+		if r := args.Live.Reasoning; r != nil {
+			s.marks = &answers.Marks{Begin: r.StartToken, End: r.EndToken}
+		}
+	}
+	return nil
+}
+
+// runFrontend serves until stop.
+func runFrontend(text string, stop *Stop) error {
+	spec, err := parseFrontend(text)
+	if err != nil {
+		return err
+	}
+	log := spec.log.open()
+	for _, w := range spec.warnings {
+		log.Warn(w)
+	}
+	found, err := spec.backend.watch(stop.drain, log)
+	if err != nil {
+		if stop.drain.Err() != nil {
+			return nil
+		}
+		return runError{err}
+	}
+	defer found.close()
+	caller, err := plane.ListenForAnswers(spec.answers.listen, spec.answers.host)
+	if err != nil {
+		return fmt.Errorf("the address for answers of workers: %w", err)
+	}
+	defer caller.Close()
+	return spec.serve(found, caller, log, stop)
+}
+
+// serve opens the socket, follows the workers and waits for the end.
+func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Logger, stop *Stop) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	config := s.http(log, registry)
+	config.Discovers = true
+	server := openai.New(config)
+	f := frontend.Start(frontend.Config{
+		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
+		Mode: s.mode, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
+		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
+		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
+			return tokens.OpenFolder(s.python, folder, s.helpers, log)
+		},
+		Served: &servedModels{server: server, marks: s.marks, models: map[string]*openai.Model{}}, Log: log,
+	})
+	defer f.Close()
+	return s.answer(server, nil, log, stop)
+}
+
+// connectBus connects to the NATS server.
+func (s *frontendSpec) connectBus(log *slog.Logger) func() (*bus.Conn, error) {
+	return func() (*bus.Conn, error) {
+		config, err := s.bus()
+		if err == nil {
+			err = config.Check()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return bus.Connect(config, log)
+	}
+}
+
+// servedModels shows models of a frontend to clients; it implements [frontend.Served].
+type servedModels struct {
+	server *openai.Server
+	marks  *answers.Marks
+	models map[string]*openai.Model
+}
+
+// unlimited is the length of sequences of a model that names none.
+const unlimited = 1 << 30
+
+// Add implements [frontend.Served].
+func (s *servedModels) Add(m frontend.Model) {
+	length := m.MaxLength
+	if length == 0 {
+		length = unlimited
+	}
+	shown := &openai.Model{Name: m.Name, Tokenizer: m.Tokenizer, EndTokens: m.EndTokens, MaxLength: length, Backend: m.Backend, Marks: s.marks}
+	s.models[m.Name] = shown
+	s.server.Add(shown)
+}
+
+// Remove implements [frontend.Served].
+func (s *servedModels) Remove(name string) {
+	s.server.Remove(s.models[name])
+	delete(s.models, name)
+}
+
+// Adapters implements [frontend.Served].
+func (s *servedModels) Adapters(name string, adapters []string) { s.models[name].SetAdapters(adapters) }

@@ -1,0 +1,196 @@
+"""``--frontend``: live workers of other processes behind the OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from frontendtools import STEADY, Meeting, kill, meeting
+from livetools import WORDS, get, post, stream, until
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Meeting]:
+    with meeting(tmp_path) as m:
+        yield m
+
+
+def test_models_come_and_go(place: Meeting) -> None:
+    front = place.frontend()
+    assert get(front.url + "/health")[0] == 503
+    status, text = post(front.url + "/v1/completions", {"model": "tiny", "prompt": "tok5"})
+    assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")
+    first = place.workers("--num-workers", "2")
+    front.until_models("tiny")
+    assert get(front.url + "/health")[0] == 200
+    second = place.workers(name="other")
+    front.until_models("tiny", "other")
+    for model in ("tiny", "other"):
+        status, answer = front.complete("tok5 tok6", 5, model)
+        assert status == 200, answer
+        assert answer["usage"]["completion_tokens"] == 5
+        assert answer["usage"]["prompt_tokens"] == 2
+        assert set(answer["choices"][0]["text"].split()) <= set(WORDS)
+        assert answer["choices"][0]["finish_reason"] == "length"
+    assert front.complete("tok5", model="third")[0] == 404
+    first.stop()
+    front.until_models("other")
+    assert front.complete("tok5")[0] == 404
+    assert front.complete("tok5", model="other")[0] == 200
+    second.stop()
+    front.until_models()
+    assert get(front.url + "/health")[0] == 503
+    front.stop()
+    assert front.wait() == 0
+
+
+def test_chat_streams_what_the_worker_says(place: Meeting) -> None:
+    place.workers("--speedup-ratio", "10")
+    front = place.frontend()
+    front.until_models("tiny")
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "tok5"}], "max_tokens": 6, "stream": True}
+    events = list(stream(front.url + "/v1/chat/completions", body | {"stream_options": {"include_usage": True}}))
+    text = "".join(choice["delta"].get("content", "") for event in events for choice in event["choices"])
+    assert len(text.split()) == 6
+    assert events[-1]["usage"]["completion_tokens"] == 6
+    status, answer = front.complete("tok5", 40, stop=["tok1"])
+    assert (status, answer["choices"][0]["finish_reason"], answer["choices"][0]["text"]) == (200, "stop", "")
+
+
+@pytest.mark.parametrize("mode", ["round-robin", "random", "kv"])
+def test_all_workers_are_used(place: Meeting, mode: str) -> None:
+    place.workers(
+        "--num-workers",
+        "3",
+        "--speedup-ratio",
+        "100",
+        "--data-parallel-size",
+        "2",
+        DYN_SYSTEM_PORT="0",
+        DYN_SYSTEM_HOST="127.0.0.1",
+    )
+    front = place.frontend("--router-mode", mode, "--seed", "1")
+    front.until_models("tiny")
+    place.until_known(front, 3)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: front.complete(f"tok{i}", 3)[0], range(5, 65)))
+    assert answers == [200] * 60
+    assert front.metric("dynamo_frontend_requests_total") == 60
+    assert front.metric("dynamo_frontend_output_tokens_total") == 180
+
+
+def test_kv_routing_follows_events(place: Meeting) -> None:
+    """Equal prompts go to the worker that has computed the first; a frontend that comes later knows it, too."""
+    place.workers("--num-workers", "3", "--speedup-ratio", "100", "--block-size", "4")
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 3)
+    prompt = " ".join(WORDS[10:50])
+
+    def cached(of: object = front) -> int:
+        status, answer = of.complete(prompt, 1)  # type: ignore[attr-defined]
+        assert status == 200
+        found: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return found
+
+    assert cached() == 0
+    until(lambda: cached() >= 36)  # once the events have come
+    (place.folder / "later").mkdir()
+    place.folder = place.folder / "later"
+    later = place.frontend("--router-mode", "kv")
+    later.until_models("tiny")
+    until(lambda: cached(later) >= 36)
+
+
+def test_killed_worker_is_replaced(place: Meeting) -> None:
+    """Every stream goes on at the other worker, and later requests notice nothing, though the record is still there."""
+    doomed = place.workers(*STEADY)
+    front = place.frontend("--migration-limit", "1")
+    front.until_models("tiny")
+    body = {"model": "tiny", "prompt": "tok5 tok6", "max_tokens": 20, "ignore_eos": True, "stream": True}
+    with ThreadPoolExecutor(4) as pool:
+        begun = [stream(front.url + "/v1/completions", body) for _ in range(4)]
+        parts = list(pool.map(next, begun))
+        survivor = place.workers("--speedup-ratio", "10")
+        place.until_known(front, 2)
+        kill(doomed)
+        rests = list(pool.map(list, begun))
+    for part, rest in zip(parts, rests, strict=True):
+        text = "".join(event["choices"][0]["text"] for event in [part, *rest])
+        assert len(text.split()) == 20
+        assert rest[-1]["choices"][0]["finish_reason"] == "length"
+    assert survivor.process.poll() is None
+    assert [front.complete(f"tok{i}")[0] for i in range(5, 25)] == [200] * 20
+    place.until_known(front, 1)
+
+
+def test_broken_answer_without_migration(place: Meeting) -> None:
+    doomed = place.workers(*STEADY)
+    front = place.frontend()
+    front.until_models("tiny")
+    events = stream(
+        front.url + "/v1/completions", {"model": "tiny", "prompt": "tok5", "max_tokens": 500, "stream": True}
+    )
+    next(events)
+    kill(doomed)
+    last = list(events)[-1]
+    assert "--migration-limit" in last["error"]["message"]
+    status, answer = front.complete("tok5")
+    assert status in (404, 503), answer
+    assert answer["error"]["message"]
+
+
+def test_client_that_goes_away_stops_the_worker(place: Meeting) -> None:
+    worker = place.workers("--decode-speedup-ratio", "0.1", DYN_SYSTEM_PORT="0", DYN_SYSTEM_HOST="127.0.0.1")
+    front = place.frontend()
+    front.until_models("tiny")
+    worker.wait_for("status server")
+    page = "http://" + worker.log.split('"status server" address=')[1].split()[0] + "/metrics"
+
+    def running() -> float:
+        found = [line for line in get(page)[1].splitlines() if line.startswith("vllm:num_requests_running{")]
+        return sum(float(line.split()[-1]) for line in found)
+
+    body = json.dumps({"model": "tiny", "prompt": "tok5", "max_tokens": 4000, "stream": True}).encode()
+    request = urllib.request.Request(front.url + "/v1/completions", data=body)
+    with urllib.request.urlopen(request) as response:
+        response.readline()
+        assert running() == 1
+    until(lambda: running() == 0)
+    until(lambda: front.metric("dynosim_requests_in_flight") == 0)
+
+
+def test_overload(place: Meeting) -> None:
+    """Requests beyond what workers accept get 503, and --max-queue gives 429."""
+    place.workers("--decode-speedup-ratio", "0.01", DYN_ENGINE_REQUEST_LIMIT="1", DYN_DYNAMO_REQUEST_QUEUE_LIMIT="2")
+    front = place.frontend()
+    front.until_models("tiny")
+    begun = stream(
+        front.url + "/v1/completions", {"model": "tiny", "prompt": "tok5", "max_tokens": 4000, "stream": True}
+    )
+    next(begun)
+    body = {"model": "tiny", "prompt": "tok5", "max_tokens": 4000, "stream": True}
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(8):
+            pool.submit(post, front.url + "/v1/completions", body)
+        until(lambda: front.samples("dynosim_http_errors_total").get('status="503"', 0) >= 1)
+        begun.close()
+        front.process.kill()
+
+
+def test_bad_input(place: Meeting) -> None:
+    for arguments, says in {
+        ("--standalone",): "standalone, frontend",
+        ("--discovery-backend", "mem"): "discovery_backend",
+        ("--model-path", "/nowhere"): "model_path",
+        ("--router-config", '{"x": 1}'): "router_config",
+        ("--migration-limit", "-1"): "migration",
+    }.items():
+        front = place.frontend(*arguments)
+        assert front.wait() == 2, front.log
+        assert says in front.log
+        assert len(front.log.strip().splitlines()) == 1
