@@ -11,8 +11,11 @@ SOURCES := setup.py pyproject.toml MANIFEST.in go.mod go.sum \
 	gocore/calibration/shipped/profile.json $(shell find $(GO_FOLDERS) -name '*.go' -not -name '*_test.go') \
 	$(wildcard gocore/server/tokens/*.py) $(shell find python/dynamo -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
+# What a build needs: the requirements in pyproject.toml, quoted for the shell.
+BUILD_TOOLS := $(patsubst %,'%',$(shell sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr -d '",'))
 # Stamps: the environment with what a build needs, the package installed in it (all of it, or without live workers), the
-# tools of test and lint. The first names its interpreter: without it, or with another, the environment is made anew.
+# tools of test and lint. The first names its interpreter and these requirements: without it, or with others, the environment
+# is made anew.
 ENVIRONMENT := $(VENV)/.environment
 INSTALLED := $(VENV)/.installed
 REPLAY_INSTALLED := $(VENV)/.replay-installed
@@ -30,7 +33,7 @@ ACCURACY_BIN := $(ACCURACY_VENV)/bin
 ACCURACY_ENVIRONMENT := $(ACCURACY_VENV)/.environment
 ACCURACY_INSTALLED := $(ACCURACY_VENV)/.installed
 ACCURACY_SDK := aiconfigurator==0.12.0
-INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])')
+INTERPRETER := $(shell $(PYTHON) -c 'import sys; print(sys.implementation.name, *sys.version_info[:3])') $(subst ',,$(BUILD_TOOLS))
 ifneq ($(shell cat $(ENVIRONMENT) 2>/dev/null),$(INTERPRETER))
 $(shell rm -f $(ENVIRONMENT) $(INSTALLED) $(REPLAY_INSTALLED) $(TOOLS))
 endif
@@ -42,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -52,7 +55,7 @@ build: $(INSTALLED) ## Create .venv with the package installed
 
 $(ENVIRONMENT):
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(BUILD_TOOLS)
 	@echo '$(INTERPRETER)' > $@
 
 # Without isolation, because the build requirements are in the environment already: seconds instead of half a minute.
@@ -74,7 +77,7 @@ $(TOOLS): tests/requirements.txt | $(INSTALLED)
 
 $(AIC_ENVIRONMENT):
 	$(PYTHON) -m venv --clear $(AIC_VENV)
-	$(AIC_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' 'pytest>=8' 'pytest-xdist>=3.6' $(AIC_SDK)
+	$(AIC_BIN)/pip install --quiet --disable-pip-version-check $(BUILD_TOOLS) 'pytest>=8' 'pytest-xdist>=3.6' $(AIC_SDK)
 	@echo '$(INTERPRETER)' > $@
 
 $(AIC_INSTALLED): $(SOURCES) | $(AIC_ENVIRONMENT)
@@ -90,20 +93,28 @@ demo: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(REPLAY_INSTALLED)) ## Replay 
 demo-serve: build ## Start the OpenAI-compatible server, and show a streamed answer and its metrics
 	$(BIN)/python examples/serve/demo.py
 
-serve-binary: ## Build the same server as one binary without Python, build/dynosim-serve
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o build/dynosim-serve ./cmd/dynosim-serve
+# The version as setuptools-scm takes it from the tag.
+VERSION = $(shell $(BIN)/python -m setuptools_scm)
+serve-binary: $(ENVIRONMENT) ## Build the same server as one binary without Python, build/dynosim-serve
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/dynosim-serve ./cmd/dynosim-serve
+
+image: $(ENVIRONMENT) ## Build its container image, dynosim-serve, with docker, podman or buildah
+	@builder=$$(command -v docker podman buildah | head -n 1); \
+	test -n "$$builder" || { echo "make image: install docker, podman or buildah" >&2; exit 2; }; \
+	"$$builder" build -f examples/serve/deploy/Dockerfile --build-arg VERSION=$(VERSION) \
+		-t dynosim-serve .
 
 test: test-go test-python ## Run all tests, Go and Python
 
 test-go:
 	go test -shuffle=on $(GO_PACKAGES)
-	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/job/... ./gocore/live/... ./gocore/replay/online/...
+	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/live/... ./gocore/replay/online/... ./gocore/server/...
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
 
 test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
-	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_tour.py -k aic
+	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_documents.py -k 'aic or tour.md or timing.md or calibrate.md'
 
 # docs/testing.md says more.
 stress: build $(TOOLS) ## Run tests up to 20 times on busy cores; goes on where it was (ONLY="plane test_live", AGAIN=1)
@@ -210,7 +221,7 @@ truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=
 
 $(ACCURACY_ENVIRONMENT):
 	$(PYTHON) -m venv --clear $(ACCURACY_VENV)
-	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'pybindgen>=0.22' $(ACCURACY_SDK) \
+	$(ACCURACY_BIN)/pip install --quiet --disable-pip-version-check $(BUILD_TOOLS) $(ACCURACY_SDK) \
 		-r python/calibrate-requirements.txt
 	@echo '$(INTERPRETER)' > $@
 
@@ -268,8 +279,8 @@ test-wheels: ## Test the wheels in dist/ in clean environments without Go
 sdist: $(ENVIRONMENT) ## Build the source distribution into dist/
 	$(BIN)/python -c "from setuptools.build_meta import build_sdist; print(build_sdist('dist'))"
 
-release-check: ## Say whether TAG, the version and CHANGELOG.md agree
-	$(PYTHON) packaging/release.py '$(TAG)'
+release-check: $(ENVIRONMENT) ## Say whether TAG, the version, CHANGELOG.md and CITATION.cff agree
+	$(BIN)/python packaging/release.py '$(TAG)' '$(VERSION)'
 
 audit: $(TOOLS) ## Look for known vulnerabilities in Go and Python dependencies
 	go run golang.org/x/vuln/cmd/govulncheck@latest $(GO_PACKAGES)

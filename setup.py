@@ -11,6 +11,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError
 
 ROOT = Path(__file__).resolve().parent
@@ -139,4 +140,15 @@ class GopyExtension(build_ext):
             raise BaseError(f"`{' '.join([name, *command[1:]])}` failed; its output is above")
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": GopyExtension})
+class VersionedModules(build_py):
+    """Writes the version, which a tag decides, into the installed copy of version.py."""
+
+    def run(self) -> None:
+        super().run()
+        path = Path(self.build_lib, "dynamo", "_core", "version.py")
+        path.write_text(
+            re.sub(r"(?m)^VERSION = .*$", f'VERSION = "{self.distribution.get_version()}"', path.read_text())
+        )
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": GopyExtension, "build_py": VersionedModules})

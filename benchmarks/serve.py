@@ -169,6 +169,11 @@ def rate(name: str, client: str, server: Processes, seconds: int, words: int = 1
     return each
 
 
+def wanted(target: str, met: bool) -> str:
+    """A target, and whether it has been met."""
+    return f"wanted: {target}, {'met' if met else 'missed'}"
+
+
 def rates(options: argparse.Namespace, folder: Path, model: Path) -> None:
     ratios = []
     with ours(folder, model) as server:
@@ -180,7 +185,9 @@ def rates(options: argparse.Namespace, folder: Path, model: Path) -> None:
         with reference(options.reference, folder, model) as server:
             base = rate("reference, model folder", options.client, server, options.seconds)
         for name, value in ratios:
-            print(f"{name}: {value / base:.1f} times the requests per CPU second of the reference")
+            ratio = value / base
+            met = wanted("3 times", ratio >= 3)
+            print(f"{name}: {ratio:.1f} times the requests per CPU second of the reference; {met}")
 
 
 def streams(options: argparse.Namespace, folder: Path) -> None:
@@ -192,7 +199,10 @@ def streams(options: argparse.Namespace, folder: Path) -> None:
         seen = peak[1]
         assert seen["begun"] >= options.streams, seen
         assert seen["failures"] == 0, seen
-        print(f"{options.streams} open streams: {max(peak[0]):.0f} MB at most", flush=True)
+        most = max(peak[0])
+        print(
+            f"{options.streams} open streams: {most:.0f} MB at most; {wanted('below 300 MB', most < 300)}", flush=True
+        )
 
 
 def lateness(options: argparse.Namespace, folder: Path) -> None:
@@ -205,8 +215,10 @@ def lateness(options: argparse.Namespace, folder: Path) -> None:
             options.client, server, clients=options.lateness_clients, tokens=300, duration=f"{options.seconds}s"
         )
         seen = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        delay = late()
         print(
-            f"{seen['events_per_s']:,.0f} tokens/s: 99 % are sent at most {late():g} ms late;"
+            f"{seen['events_per_s']:,.0f} tokens/s: 99 % are sent at most {delay:g} ms late;"
+            f" {wanted('below 5 ms at 20,000 tokens/s on an idle machine', delay < 5)};"
             f" at the client TTFT {seen['ttft_p50_ms']:.1f} / {seen['ttft_p99_ms']:.1f} ms,"
             f" ITL {seen['itl_p50_ms']:.2f} / {seen['itl_p99_ms']:.2f} ms (median / 99 %)",
             flush=True,
@@ -257,6 +269,10 @@ def main() -> None:
     parser.add_argument("--soak", type=int, metavar="SECONDS", help="nothing but this")
     options = parser.parse_args()
     options.client = str(Path(options.client).resolve())
+    busy, cores = os.getloadavg()[0], os.cpu_count()
+    print(
+        f"{cores} cores with a load average of {busy:.1f} before this; above 0.5, figures are worse than the server is"
+    )
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if options.soak:

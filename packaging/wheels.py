@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,8 @@ MODULES = {
     "aic": "aiconfigurator",
 }
 LAST_WITH_EXTRAS = 13
-BUILD_REQUIREMENTS = ["setuptools>=77", "pybindgen>=0.22"]
+(REQUIRED,) = re.findall(r"^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+BUILD_REQUIREMENTS = [name.strip(' "') for name in REQUIRED.split(",")]
 
 
 class Python(NamedTuple):

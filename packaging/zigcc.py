@@ -12,6 +12,8 @@ import sys
 def main(arguments: list[str]) -> None:
     """Becomes the compiler."""
     kept = [argument for argument in arguments if not argument.startswith(("-Wl,-rpath", "-L/"))]
+    # Debian's pyconfig.h includes one that is there; all else comes from headers of the target, which are found first.
+    kept += ["-idirafter", "/usr/include"]
     os.execv(sys.executable, [sys.executable, "-m", "ziglang", "cc", *kept])
 
 

@@ -125,12 +125,19 @@ def test_no_headers(build: dict[str, Any], tmp_path: Path, monkeypatch: pytest.M
     assert "unusable" in message(build, "check_python_headers")
 
 
+def stamp_here() -> str:
+    """What make writes into an environment of this interpreter."""
+    (listed,) = re.findall(r"^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    interpreter = " ".join(map(str, (sys.implementation.name, *sys.version_info[:3])))
+    return f"{interpreter} {listed.translate(str.maketrans('', '', ',' + chr(34)))}"
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 def test_the_demo_builds_no_live_workers(tmp_path: Path) -> None:
     """Unless everything has been built: then it is kept up to date."""
     make = ["make", "--dry-run", f"VENV={tmp_path}", f"PYTHON={sys.executable}", "demo"]
     first = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    (tmp_path / ".environment").write_text(" ".join(map(str, (sys.implementation.name, *sys.version_info[:3]))))
+    (tmp_path / ".environment").write_text(stamp_here())
     (tmp_path / ".installed").touch()
     again = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert "DYNOSIM_PARTS=replay" in first
@@ -183,6 +190,6 @@ def test_an_environment_that_is_broken_or_foreign_is_made_anew(tmp_path: Path, s
         (tmp_path / ".environment").write_text(stamp)
     (tmp_path / ".installed").touch()
     assert "venv --clear" in commands()
-    (tmp_path / ".environment").write_text(" ".join(map(str, (sys.implementation.name, *sys.version_info[:3]))))
+    (tmp_path / ".environment").write_text(stamp_here())
     (tmp_path / ".installed").touch()
     assert "venv" not in commands().replace(str(tmp_path), "")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,27 +28,6 @@ PROJECT = Path(__file__).parent.parent
 EXAMPLE = str(PROJECT / "examples" / "calibration")
 TABLE = str(PROJECT / "examples" / "measured" / "durations" / "llama-8b-vllm.npz")
 POLYNOMIAL = ["--engine", '{"engine_type": "vllm"}']
-PAGE = (PROJECT / "docs" / "calibrate.md").read_text()
-COMMANDS = re.findall(
-    r"^python .*?(?=^python |\Z)",
-    "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)).replace("\\\n", ""),
-    re.MULTILINE | re.DOTALL,
-)
-
-
-def test_page(folder: Path) -> None:
-    """Every command of docs/calibrate.md, in order; the last ones use the profile."""
-    (folder / "examples").symlink_to(PROJECT / "examples")
-    printed = []
-    for command in COMMANDS:
-        program, *arguments = shlex.split(command)
-        assert program == "python"
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        printed.append(done)
-    assert "Saved: profile.json" in printed[1].stdout
-    for done in printed[-2:]:
-        assert "warning: calibration profile.json: level model (vllm; 3 measurements): prefill_scale" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_every_command_knows_its_version(folder: Path, module: str) -> None:
     done = run(module, "--version")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"(dynosim|Dynamo Mocker) \d+\.\d+\.\d+\n", done.stdout)
+    assert re.fullmatch(r"(dynosim|Dynamo Mocker) \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
 @pytest.mark.parametrize(

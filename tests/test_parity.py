@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import inspect
 import json
 import os
@@ -19,6 +18,7 @@ from conftest import TINY, Cli, row, write_trace
 
 import dynamo.llm
 import dynamo.mocker
+from dynamo._core.version import VERSION
 from dynamo._shell.fields import Field, fields_of
 from dynamo._shell.tables import table
 from dynamo.mocker import (
@@ -82,7 +82,7 @@ def test_names_of_the_table() -> None:
 
 
 def test_the_version() -> None:
-    assert dynamo.mocker.__version__ == importlib.metadata.version("dynosim")
+    assert dynamo.mocker.__version__ == VERSION
     asked = subprocess.run([sys.executable, "-m", "dynamo.mocker", "--version"], capture_output=True, text=True)
     assert asked.stdout.split()[-1] == dynamo.mocker.__version__
     assert dynamo.llm.TrtllmArgs is TrtllmArgs

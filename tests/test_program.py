@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,6 @@ def test_an_unknown_command(folder: Path) -> None:
 
 def test_version(folder: Path) -> None:
     assert dynosim(folder, "--version").stdout == f"dynosim {VERSION}\n"
+    assert dynosim(folder, "replay", "--version").stdout == f"dynosim {VERSION}\n"
+    if not VERSION.endswith("+unknown"):  # sources copied over an installation
+        assert metadata.version("dynosim") == VERSION

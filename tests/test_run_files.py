@@ -314,6 +314,25 @@ def test_no_output_replaces_a_file_that_is_read(
     assert (folder / "read.json").read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("extra_engine_args", "@read.json", '{"block_size": 16}'),
+        ("faults", "read.json", '{"kind": "crash", "at_ms": 1, "target": "worker:0"}'),
+    ],
+)
+@pytest.mark.parametrize("key_of_output", [None, "save_trace"])
+def test_no_output_replaces_a_file_that_a_run_names(
+    cli: Cli, trace: str, folder: Path, key: str, value: str, text: str, key_of_output: str | None
+) -> None:
+    (folder / "read.json").write_text(text)
+    run = {"trace": trace, key: value, **({key_of_output: "./read.json"} if key_of_output else {})}
+    (folder / "run.json").write_text(json.dumps(run))
+    said = refused(cli("--config", "run.json", *([] if key_of_output else ["--report-json", "read.json"])))
+    assert f"read.json' is the same file as {key} of --config, want another" in said
+    assert (folder / "read.json").read_text() == text
+
+
 def test_two_options_may_read_one_file(cli: Cli, trace: str, folder: Path) -> None:
     (folder / "none.json").write_text("{}")
     routed = ["--router-mode", "kv_router", "--num-workers", "2"]

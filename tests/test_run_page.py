@@ -250,3 +250,44 @@ def test_a_sweep_writes_pages_of_runs(cli: Cli, folder: Path) -> None:
     assert cli("report", "out", "--runs", str(other), module="dynamo.sweep").returncode == 0
     assert (folder / f"out/runs/{other}.html").exists()
     assert '--runs: got "77", want front or ids' in refused(cli("report", "out", "--runs", "77", module="dynamo.sweep"))
+
+
+def test_faults(opened: Callable[..., Any]) -> None:
+    """A run with faults has a table of them, and shades in the charts over time."""
+    run = run_synthetic_trace_replay(
+        256,
+        40,
+        100,
+        arrival_interval_ms=20.0,
+        num_workers=3,
+        faults=[
+            {"kind": "crash", "at_ms": 400, "target": "worker:1", "duration_ms": 300},
+            {"kind": "slow", "at_ms": 900, "target": "worker:0", "factor": 2},
+        ],
+        migration_limit=1,
+        **{**SHOWN, "timeseries_step": "50ms"},
+    )
+    for width in (360, 1200):
+        shown = opened(as_html(run), width)
+        assert shown.locator("#faults tbody tr").count() == 2
+        cells = shown.locator("#faults tbody tr").first.locator("td").all_inner_texts()
+        event = run["fault_events"][0]
+        assert cells[:5] == ["0.4 s", "crash", "1", "300.0 ms", str(event["lost_attempts"])]
+        assert any("Failed for good" in card for card in shown.locator("article").all_inner_texts())
+        assert shown.locator("#lines .shade").count() == 2
+        shown.locator("#figure").select_option("workers_working")
+        chart = shown.locator("#lines svg")
+        shade = shown.locator("#lines .shade").first
+        middle = float(shade.get_attribute("x")) + float(shade.get_attribute("width")) / 2
+        chart.hover(position={"x": middle, "y": 100})
+        assert "fault: crash, worker 1" in shown.locator(".tip").inner_text()
+        assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert embedded_in(as_html(run))["faults"] == [
+        {"name": "crash, worker 1", "at": 0.4, "until": 0.7},
+        {"name": "slow, worker 0", "at": 0.9, "until": None},
+    ]
+    drawn = run.plot.timeline("workers_working")
+    assert [shape.x0 for shape in drawn.layout.shapes] == [0.4, 0.9]
+    plain = run_synthetic_trace_replay(256, 40, 10, arrival_interval_ms=20.0, **SHOWN)
+    assert "faults" not in embedded_in(as_html(plain))
+    assert "Failed for good" not in as_html(plain)

@@ -24,8 +24,14 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         pytest.skip("needs Go")
     path = tmp_path_factory.mktemp("binary") / "dynosim-serve"
-    subprocess.run(["go", "build", "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
+    flags = ["-ldflags", "-X main.version=1.2.3rc1"]
+    subprocess.run(["go", "build", *flags, "-o", path, "./cmd/dynosim-serve"], cwd=PROJECT, check=True)
     return path
+
+
+def test_the_version_of_the_binary(binary: Path) -> None:
+    done = subprocess.run([binary, "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == "dynosim-serve 1.2.3rc1\n"
 
 
 class Server(Service):
@@ -100,6 +106,9 @@ def test_second_signal_ends_at_once(folder: Path) -> None:
         next(parts)
         server.stop()
         server.wait_for("draining")
+        status, text = post(f"{server.url}/v1/completions", {"prompt": "x"})  # over a new connection
+        assert (status, json.loads(text)["error"]["code"]) == (503, "service_unavailable")
+        assert [get(server.url + path)[0] for path in ("/health", "/live", "/metrics")] == [503, 200, 200]
         server.stop()
         assert server.wait() == 0, server.log
 
@@ -208,6 +217,13 @@ def test_engines_that_start_slowly(folder: Path) -> None:
         (["--api-key-file", "keys"], 'api_key_file: "keys" is no UTF-8 text, want a key in each line'),
         (["--inject-errors", "{"], "inject_errors: line 1 column 2"),
         (["--models", "@none.json"], "none.json"),
+        (["--models", ""], 'models: got "", want a list of at least one object'),
+        (["--models", '[{"lora_modules": "a,a"}]'], 'lora_modules: got "a", want a name that no other'),
+        (["--model-path", "."], 'model_path: got ".", which has no config.json, want builtin:bytes'),
+        (["--http-port", "many"], 'got "many", want an integer from 0 to 65535'),
+        (["--speedup-ratio", "fast"], 'got "fast", want a finite number >= 0'),
+        (["--request-timeout", "nan"], "want a finite number from 0 to 86400"),
+        (["--num-workers", "4096", "--data-parallel-size", "1024"], "want at most 65536 for all models"),
     ],
 )
 def test_bad_input(folder: Path, request: pytest.FixtureRequest, go: bool, arguments: Sequence[str], says: str) -> None:

@@ -9,10 +9,11 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
-from livetools import PATIENCE_S, post, stream, until
+from livetools import PATIENCE_S, Service, mocker, post, stream, until
 from servetools import Server, serving
 
 MAX_BODY = 200_000
@@ -182,6 +183,19 @@ def test_more_connections_than_allowed(server: Server) -> None:
             for _ in range(MAX_CONNECTIONS // 4):
                 open_ones.enter_context(connection(server))
             others.until_answered()
+
+
+def test_fewer_files_than_connections(tmp_path: Path) -> None:
+    """Connections that idle give way to new ones before the process runs out of files."""
+    command = ["sh", "-c", 'ulimit -n 100 && exec "$@"', "sh", *mocker("--standalone", "--http-port", "0")]
+    with ExitStack() as open_ones, Service(command, tmp_path / "server.log", {}) as service:
+        service.wait_for("msg=serving url=")
+        assert "max_connections=8192 connections=52" in service.log
+        host, port = re.findall(r"msg=serving url=http://(\S+):(\d+)", service.log)[0]
+        for _ in range(200):
+            s = open_ones.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
+            s.sendall(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert s.recv(12) == b"HTTP/1.1 200"
 
 
 @pytest.mark.parametrize("length", [MAX_BODY + 1, 10**12])

@@ -1,4 +1,4 @@
-"""docs/sweeps.md and examples/sweeps: every command and every example is run as written."""
+"""docs/sweeps.md and examples/sweeps describe everything; test_documents.py runs the page."""
 
 from __future__ import annotations
 
@@ -38,16 +38,12 @@ def run(line: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("example", [path for path in EXAMPLES if path.stem != "h200"], ids=lambda path: path.stem)
-def test_examples(clone: Path, example: Path) -> None:
-    """Each says with which command it is run, and has points that keep its bounds."""
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples(example: Path) -> None:
+    """Each says with which command it is run, and the page has it; test_documents.py runs it."""
     (line,) = re.findall(r"^#     (python .*)$", example.read_text(), re.MULTILINE)
     assert f"examples/sweeps/{example.name}" in line
     assert line in TEXT
-    output = run(line)
-    assert "Not beaten by any other point" in output
-    found = sweep.load(line.split()[-1])
-    assert {point["status"] for point in found} <= {"ok", "infeasible"}
 
 
 def test_gpus_of_the_sdk(clone: Path, fake: Path) -> None:
@@ -58,25 +54,6 @@ def test_gpus_of_the_sdk(clone: Path, fake: Path) -> None:
     found = sweep.load(line.split()[-1])
     tried = {(point["knobs"]["engine.aic_tp_size"], point["figures"].get("gpus")) for point in found}
     assert tried >= {(1, 4), (2, 4), (2, None)}  # the last one has more than it may
-
-
-def test_the_commands_about_a_folder(clone: Path) -> None:
-    lines = re.search(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    assert lines is not None
-    outputs = [run(line) for line in lines[1].splitlines()]
-    assert len(outputs) == 3
-    assert outputs[1].startswith("40 of 40 points are finished: ")
-    (line,) = re.findall(r"^(python .* --measured .*)$", TEXT, re.MULTILINE)
-    run(line)
-    page = Path("build/grid/report.html").read_text()
-    assert all(f'"label":"{label}"' in page for label in ("production", "old router", "trial on other hosts"))
-    assert page.count('"point":null') == 1
-
-
-def test_the_python_example(clone: Path) -> None:
-    (block,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_key_and_figure_is_described() -> None:

@@ -1,10 +1,8 @@
-"""docs/tour.md and README's recipes, pasted as they stand: commands into a shell, Python into an interpreter."""
+"""docs/tour.md line by line, and figures that it and README quote. test_documents.py runs their commands."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,27 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_aic import fake
 
-from dynamo.mocker import main as mocker
 from dynamo.replay import run_trace_replay
-
-__all__ = ["fake"]
 
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()
-RECIPES = README.partition("## Four recipes\n")[2].partition("\n## ")[0]
-WORKERS = (PROJECT / "docs" / "live.md").read_text()
-TOUR = (PROJECT / "docs" / "tour.md").read_text() + RECIPES
+TOUR = (PROJECT / "docs" / "tour.md").read_text()
 TRACE = "examples/traces/conversation_400.jsonl.gz"
 
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TOUR, re.MULTILINE | re.DOTALL)
-PYTHON = [block for language, block in BLOCKS if language == "python"]
-SHELL = [block for language, block in BLOCKS if language != "python"]
-LIVE = [block for block in SHELL if re.search(r"dynamo\.mocker|dynamo\.frontend|\bcurl\b", block)]
-BEHIND_A_FRONTEND = re.findall(r"^```\n([^`]*dynamo\.frontend[^`]*)^```$", WORKERS, re.MULTILINE)
-AIC = [block for block in SHELL if "aic" in block and block not in LIVE]
-OFFLINE = [block for block in SHELL if block not in LIVE + AIC]
+PYTHON = re.findall(r"^```python\n(.*?)^```$", TOUR, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -40,69 +26,6 @@ def clone(folder: Path) -> Path:
     """What the tour needs of a clone; what its commands write stays outside of ours."""
     (folder / "examples").symlink_to(PROJECT / "examples")
     return folder
-
-
-def paste(clone: Path, commands: str) -> subprocess.CompletedProcess[str]:
-    """Runs commands in a shell where ``python`` is the interpreter of the tests, as in an activated environment."""
-    programs = clone / "programs"
-    programs.mkdir()
-    python = programs / "python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-    return subprocess.run(
-        ["bash", "-e"], input=commands, cwd=clone, env=environment, capture_output=True, text=True, timeout=120
-    )
-
-
-def test_the_tour_is_found() -> None:
-    """So that a change of layout loses no block from the tests."""
-    assert TOUR.count("```") == 2 * len(BLOCKS)
-    assert min(len(OFFLINE), len(AIC), len(LIVE), len(PYTHON)) > 0
-    assert len(BEHIND_A_FRONTEND) == 2
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) < 130
-
-
-def test_what_the_tour_reads_is_in_a_clone() -> None:
-    paths = re.findall(r"\bexamples/[\w./-]*\w", TOUR)
-    assert TRACE in paths
-    assert [path for path in paths if not (PROJECT / path).exists()] == []
-
-
-@pytest.mark.parametrize("commands", OFFLINE)
-def test_commands(clone: Path, commands: str) -> None:
-    done = paste(clone, commands)
-    messages = [line for line in done.stderr.splitlines() if " points/s" not in line]  # how far a slow sweep is
-    assert (done.returncode, messages) == (0, [])
-    assert re.search("Saved (full )?report to: |best possible reuse", done.stdout)
-    for written in re.findall(r"--(?:report-json|report-jsonl|router-log) (\S+)", commands):
-        assert Path(written).stat().st_size > 0
-
-
-@pytest.mark.parametrize("commands", AIC)
-def test_commands_that_ask_the_aic_sdk(fake: Path, clone: Path, commands: str) -> None:
-    done = paste(clone, commands)
-    assert done.returncode == 0, done.stderr
-    assert "Saved full report to: " in done.stdout
-
-
-@pytest.mark.skipif(importlib.util.find_spec("aiconfigurator") is None, reason="needs dynosim[aic]: make test-aic")
-@pytest.mark.parametrize("commands", AIC)
-def test_commands_that_ask_the_real_aic_sdk(clone: Path, commands: str) -> None:
-    done = paste(clone, commands)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("commands", [*LIVE, *BEHIND_A_FRONTEND])
-def test_options_of_live_workers(commands: str) -> None:
-    """That they serve is tested in test_pages.py, and behind a stock frontend in tests/interop."""
-    joined = commands.replace("\\\n", " ")
-    for line in re.findall(r"python -m dynamo\.mocker (.*?)\s*&?\s*$", joined, re.MULTILINE):
-        given = vars(mocker._parser().parse_args(line.split()))
-        assert given.keys() >= {"model_path", "model_name"} or given["standalone"]
 
 
 @pytest.mark.parametrize("how", [["-i"], ["script.py"]], ids=["line by line", "as a script"])

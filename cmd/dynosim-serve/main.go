@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,9 @@ const (
 	interrupted = 130
 )
 
+// version is that of the release. The linker writes it: make serve-binary.
+var version string
+
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
@@ -30,6 +34,10 @@ func run(args []string) int {
 	text, err := serve.FromCommandLine(args, os.Environ())
 	if errors.Is(err, serve.ErrHelp) {
 		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, or with --frontend before live workers, see docs/serve.md.\n", serve.ServerHelp())
+		return 0
+	}
+	if errors.Is(err, serve.ErrVersion) {
+		fmt.Println("dynosim-serve", release())
 		return 0
 	}
 	if err != nil {
@@ -50,6 +58,17 @@ func run(args []string) int {
 	default:
 		return 0
 	}
+}
+
+// release returns the version, or that of the module if go build knows it from git.
+func release() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return "of an unknown version"
 }
 
 // listen lets the first signal drain the server and the second one end it.

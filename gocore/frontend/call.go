@@ -9,11 +9,11 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
@@ -25,11 +25,11 @@ import (
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
 	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
-	m.frontend.running.Go(guarded(func() {
+	m.frontend.running.Go(guard.Func(func() {
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
-		defer context.AfterFunc(m.frontend.life, cancel)()
+		defer context.AfterFunc(m.frontend.life, guard.Func(cancel))()
 		a.run(ctx)
 		if ctx.Err() != nil && c.Context().Err() == nil {
 			c.Fail(deployment.Failure{Reason: "the server is shutting down", Shutdown: true})
@@ -55,9 +55,8 @@ type answering struct {
 	frontend   *Frontend
 	call       *backend.Call
 	prompt     []uint32 // with the tokens of earlier attempts
-	said       []uint32 // tokens of this attempt
 	most       int      // tokens that are still wanted
-	got        int      // tokens of the answer
+	got        []uint32 // tokens of the answer
 	endTokens  []uint32 // of the model
 	migrations int
 	failures   int // before any token
@@ -88,7 +87,7 @@ func (a *answering) run(ctx context.Context) {
 			a.fail(errNoWorkers)
 			return
 		}
-		before := a.got
+		before := len(a.got)
 		err := a.attempt(ctx, g)
 		if err == nil || ctx.Err() != nil {
 			return
@@ -98,14 +97,18 @@ func (a *answering) run(ctx context.Context) {
 			a.fail(err)
 			return
 		}
-		a.prompt, a.said = slices.Concat(a.prompt, a.said), nil
-		if a.got > before {
+		if a.most <= 0 { // only the reason of the end is missing
+			a.call.Arrived(nil, "length")
+			return
+		}
+		if len(a.got) > before {
 			a.migrations++
+			a.prompt = slices.Concat(a.call.Request.Prompt, a.got)
 		} else {
 			a.failures++
 		}
-		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", a.got, "cause", err)
-		if a.got > 0 && a.migrations > a.frontend.config.MigrationLimit || a.failures > max(maxFailures, g.answer.size()) {
+		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", len(a.got), "cause", err)
+		if len(a.got) > 0 && a.migrations > a.frontend.config.MigrationLimit || a.failures > max(maxFailures, g.answer.size()) {
 			a.fail(err)
 			return
 		}
@@ -123,8 +126,8 @@ func (a *answering) fail(err error) {
 		err = fmt.Errorf("no worker serves %s now", a.model.name)
 	case errors.Is(err, plane.ErrOverloaded):
 		err = fmt.Errorf("the workers of %s have as many requests as they accept", a.model.name)
-	case errors.Is(err, io.ErrUnexpectedEOF) && a.got > 0:
-		err = fmt.Errorf("the worker has broken the answer off after %d tokens, and --migration-limit is %d", a.got, a.frontend.config.MigrationLimit)
+	case errors.Is(err, io.ErrUnexpectedEOF) && len(a.got) > 0:
+		err = fmt.Errorf("the worker has broken the answer off after %d tokens, and --migration-limit is %d", len(a.got), a.frontend.config.MigrationLimit)
 	}
 	a.call.Fail(deployment.Failure{Reason: err.Error(), Shutdown: true})
 }
@@ -139,22 +142,17 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 		return err
 	}
 	defer b.free()
-	return a.ask(ctx, b, a.id(), a.request(b))
+	return a.ask(ctx, b, newID(), a.request(b))
 }
 
-// id is how workers know the request: the number that is a part of the id of the answer, if it is one.
-func (a *answering) id() string {
-	text := a.call.Request.ID
-	if id, err := uuid.Parse(text[strings.LastIndexByte(text, '-')+1:]); err == nil {
-		return id.String()
-	}
-	return uuid.NewString()
-}
+// newID is how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
+// their requests when two have the same id.
+func newID() string { return uuid.NewString() }
 
 // request is what a worker is asked.
 func (a *answering) request(b *booking) *wire.Request {
 	r := &a.call.Request
-	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-a.got))
+	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-len(a.got)))
 	now := float64(time.Now().UnixMicro()) / 1e3
 	request := &wire.Request{
 		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.endTokens,
@@ -179,7 +177,7 @@ func (a *answering) ask(ctx context.Context, b *booking, id string, request *wir
 	}
 	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
 	if err == nil {
-		stop := context.AfterFunc(ctx, guarded(func() {
+		stop := context.AfterFunc(ctx, guard.Func(func() {
 			_ = answer.Stop()
 			answer.Close()
 		}))
@@ -233,16 +231,13 @@ func (a *answering) take(b *booking, answer *plane.Answer) error {
 func (a *answering) arrived(b *booking, tokens []uint32) {
 	if !b.begun {
 		b.tokensCame()
-		if a.got == 0 {
+		if len(a.got) == 0 {
 			a.call.Admitted(min(b.choice.CachedBlocks*b.worker.card.KVCacheBlockSize, len(a.prompt)))
 		}
 		a.begun()
 	}
 	a.call.Arrived(tokens, "")
-	if a.frontend.config.MigrationLimit > a.migrations {
-		a.said = append(a.said, tokens...)
-	}
-	a.got += len(tokens)
+	a.got = append(a.got, tokens...)
 	a.most -= len(tokens)
 }
 

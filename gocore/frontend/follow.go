@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/live/publish/zmtp"
 	"dynosim/gocore/protocol/card"
@@ -238,7 +239,7 @@ func (d *feed) ask() {
 		return
 	}
 	d.asking = true
-	d.frontend.running.Go(guarded(func() {
+	d.frontend.running.Go(guard.Func(func() {
 		pause := time.Duration(0)
 		for {
 			select {
@@ -280,7 +281,7 @@ func (d *feed) recover() error {
 		return err
 	}
 	defer answer.Close()
-	defer context.AfterFunc(ctx, guarded(answer.Close))()
+	defer context.AfterFunc(ctx, guard.Func(answer.Close))()
 	text, err := answer.Body()
 	if err != nil {
 		return err

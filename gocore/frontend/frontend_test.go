@@ -254,7 +254,7 @@ func TestSplit(t *testing.T) {
 				t.Errorf("got %v, %q, %v", got, finish, failure)
 			}
 			a, b := <-seen, <-seen
-			if <-ids != <-ids {
+			if first, second := <-ids, <-ids; first != second {
 				t.Error("the workers know the request by different ids")
 			}
 			if bootstrap && (a.BootstrapInfo == nil || *a.BootstrapInfo.HandoffID != *b.BootstrapInfo.HandoffID || a.BootstrapInfo.Room != b.BootstrapInfo.Room || b.BootstrapInfo.Port != 7) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/server/tokens"
 )
@@ -191,6 +192,7 @@ type tokenizers struct {
 
 // tokenizer is that of one model. It belongs to the goroutine that follows the records.
 type tokenizer struct {
+	model  string
 	folder string
 	opened tokens.Tokenizer // nil before
 	failed time.Time
@@ -201,9 +203,9 @@ type tokenizer struct {
 
 // openTokenizer begins to open the tokenizer of a model.
 func (f *Frontend) openTokenizer(c *card.Card) *tokenizer {
-	t := &tokenizer{}
+	t := &tokenizer{model: c.DisplayName}
 	files := *c
-	f.running.Go(guarded(func() {
+	f.running.Go(guard.Func(func() {
 		t.folder, t.err = f.config.Folder(&files)
 		if t.err == nil {
 			t.result, t.err = f.tokenizers.open(t.folder, files.Checksum(), f.config.Tokenizer)
@@ -219,7 +221,7 @@ func (f *Frontend) openTokenizer(c *card.Card) *tokenizer {
 func (f *Frontend) tokenizerOpened(t *tokenizer) {
 	if t.err != nil {
 		t.failed = time.Now()
-		f.config.Log.Error("a model cannot be served", "cause", t.err)
+		f.config.Log.Error("a model cannot be served", "model", t.model, "cause", t.err)
 		return
 	}
 	t.opened = t.result

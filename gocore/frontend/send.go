@@ -12,8 +12,6 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-func guarded(f func()) func() { return guard.Func(f) }
-
 // newClient makes the client for workers that take requests as plain HTTP.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second, DisableCompression: true}}
@@ -63,7 +61,7 @@ func (f *Frontend) sendTo(ctx context.Context, w *worker, id string, body []byte
 	defer stop(nil)
 	accepted := make(chan struct{})
 	defer close(accepted)
-	f.running.Go(guarded(func() {
+	f.running.Go(guard.Func(func() {
 		select {
 		case <-accepted:
 			return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/wire"
 )
@@ -22,7 +23,7 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 		return err
 	}
 	defer first.free()
-	id := a.id() // of both requests: the workers recognize each other by it
+	id := newID() // of both requests: the workers recognize each other by it
 	prefill := a.request(first)
 	prefill.StopConditions, prefill.EOSTokenIDs = onlyFirstToken(), nil
 	meeting := first.worker.card.RuntimeConfig.DisaggregatedEndpoint
@@ -38,7 +39,7 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	together, stop := context.WithCancel(ctx)
 	defer stop()
 	computed := make(chan error, 1)
-	a.frontend.running.Go(guarded(func() {
+	a.frontend.running.Go(guard.Func(func() {
 		_, err := a.compute(together, first, id, prefill)
 		if err != nil {
 			stop() // the decode worker would wait for a hand-off that does not come
@@ -93,7 +94,7 @@ func (a *answering) compute(ctx context.Context, b *booking, id string, request 
 	}
 	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
 	if err == nil {
-		stop := context.AfterFunc(ctx, guarded(func() {
+		stop := context.AfterFunc(ctx, guard.Func(func() {
 			_ = answer.Stop()
 			answer.Close()
 		}))

@@ -24,6 +24,7 @@ type decisionRow struct {
 	TimeMs      float64        `json:"time_ms"`
 	Stage       string         `json:"stage"`
 	TraceRow    int32          `json:"trace_row"`
+	Attempt     int            `json:"attempt,omitempty"` // of the request, in a run with faults
 	QueueWaitMs float64        `json:"queue_wait_ms"`
 	Chosen      int            `json:"chosen"`
 	Tied        int            `json:"tied"`
@@ -46,7 +47,17 @@ type decisionLog struct {
 	buffer *bufio.Writer
 	encode *json.Encoder
 	row    decisionRow
+	again  map[int32]attempt // nil in a run without faults
 }
+
+// attempt is an attempt of a request that is not the first.
+type attempt struct {
+	turn   int32
+	number int
+}
+
+// began notes an attempt.
+func (l *decisionLog) began(id, turn int32, number int) { l.again[id] = attempt{turn, number} }
 
 func newDecisionLog(file io.Writer, w *workload.Workload) *decisionLog {
 	buffer := bufio.NewWriterSize(file, 1<<16)
@@ -67,8 +78,15 @@ func (l *decisionLog) add(d router.Decision) {
 	if stage == "" {
 		stage = "aggregated"
 	}
+	of := attempt{turn: d.ID}
+	if l.again != nil {
+		of.number = 1
+		if later, known := l.again[d.ID]; known {
+			of = later
+		}
+	}
 	l.row = decisionRow{
-		TimeMs: d.AtMs, Stage: stage, TraceRow: l.w.Turns[d.ID].Row, QueueWaitMs: d.WaitMs,
+		TimeMs: d.AtMs, Stage: stage, TraceRow: l.w.Turns[of.turn].Row, Attempt: of.number, QueueWaitMs: d.WaitMs,
 		Chosen: d.Chosen, Tied: d.Tied, Pinned: d.Pinned, Candidates: candidates,
 	}
 	_ = l.encode.Encode(&l.row) // the buffer keeps the first error
@@ -87,8 +105,8 @@ type pinRow struct {
 type pins map[int32]int
 
 // loadDecisions reads which workers the turns must go to, for each stage. A row without one leaves that choice free, and
-// is counted in free if it names no worker at all.
-func loadDecisions(path string, w *workload.Workload, stages []*router.Options) (all []pins, free int, err error) {
+// is counted in free if it names no worker at all. If workers come and go, there may be more of them than the stages say.
+func loadDecisions(path string, w *workload.Workload, stages []*router.Options, comeAndGo bool) (all []pins, free int, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("%s: %w", spelling.Path(path), fs.ErrNotExist)
@@ -105,6 +123,12 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options) 
 	for i := range all {
 		all[i] = make(pins)
 	}
+	workers := make([]int, len(stages))
+	for i, stage := range stages {
+		if workers[i] = stage.Workers; comeAndGo {
+			workers[i] = math.MaxInt
+		}
+	}
 	seen := make(map[int32]bool)
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -112,7 +136,7 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options) 
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		pinned, err := pinTurn(all, seen, lines.Bytes(), turns, stages)
+		pinned, err := pinTurn(all, seen, lines.Bytes(), turns, workers)
 		if err != nil {
 			return nil, 0, fmt.Errorf("%s line %d: %w", spelling.Path(path), number, err)
 		}
@@ -129,8 +153,8 @@ func loadDecisions(path string, w *workload.Workload, stages []*router.Options) 
 	return all, free, nil
 }
 
-// pinTurn reads a line that is not blank; pinned tells whether it names a worker.
-func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, stages []*router.Options) (pinned bool, err error) {
+// pinTurn reads a line that is not blank; pinned tells whether it names a worker. workers is how many each stage has.
+func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32, workers []int) (pinned bool, err error) {
 	var row pinRow
 	if err := jsonv2.Unmarshal(line, &row); err != nil {
 		return false, malformed(err)
@@ -146,14 +170,14 @@ func pinTurn(all []pins, seen map[int32]bool, line []byte, turns map[int64]int32
 		return false, fmt.Errorf("trace_row: got %d a second time", *row.TraceRow)
 	}
 	seen[turn] = true
-	decode := len(stages) - 1
+	decode := len(workers) - 1
 	if decode == 0 && row.PrefillWorkerIdx != nil {
 		return false, fmt.Errorf("prefill_worker_idx: got %d, want none: this run has no prefill workers", *row.PrefillWorkerIdx)
 	}
-	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, stages[0].Workers); err != nil {
+	if err := all[0].add(turn, "prefill_worker_idx", row.PrefillWorkerIdx, workers[0]); err != nil {
 		return false, err
 	}
-	err = all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, stages[decode].Workers)
+	err = all[decode].add(turn, "decode_worker_idx", row.DecodeWorkerIdx, workers[decode])
 	return row.PrefillWorkerIdx != nil || row.DecodeWorkerIdx != nil, err
 }
 

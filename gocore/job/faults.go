@@ -33,12 +33,10 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	if script, err = atRate(script, o.Float("fault_rate")); err != nil {
 		return nil, err
 	}
-	if o.Bool("attribution") && (o.Given("max_sim_time_ms") || o.Given("max_sim_time_seconds")) {
-		return nil, &strictjson.FieldError{Field: "attribution", Got: "true", Want: "it left out in a run with faults, client time-outs or hedging that max_sim_time_ms ends: requests may be between two attempts then"}
-	}
 	return &replay.FaultConfig{
 		Script: script, Seed: o.Uint("seed"),
 		DetectionMs: o.Float("detection_ms"), AvoidMs: o.Float("avoid_ms"), MigrationLimit: o.Int("migration_limit"),
+		RetryRefusedMs:  o.Float("retry_refused_ms"),
 		ClientTimeoutMs: orNever(o, "client_timeout_ms"), ClientRetries: o.Int("client_retries"),
 		ClientBackoffMs: o.Float("client_backoff_ms"), HedgeAfterMs: orNever(o, "hedge_after_ms"),
 	}, nil
@@ -69,7 +67,7 @@ func orNever(o *strictjson.Object, name string) float64 {
 // unusedFaultOptions warns of options about faults that change nothing.
 func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
 	if s.faults == nil {
-		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms"} {
+		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms"} {
 			warn(name, "without faults and client_timeout_ms")
 		}
 		if !o.Given("faults") {
@@ -83,6 +81,10 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 	if !has(func(f *faults.Fault) bool { return f.Kind == faults.Crash || f.Kind == faults.Partition }) {
 		warn("detection_ms", "without a crash or a partition")
 		warn("avoid_ms", "without a crash")
+		warn("retry_refused_ms", "without a crash")
+	}
+	if o.Int("migration_limit") == 0 {
+		warn("retry_refused_ms", "without migration_limit")
 	}
 	if !has((*faults.Fault).OfWorkers) {
 		warn("migration_limit", "without a fault of a worker")

@@ -95,7 +95,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.workload, err = loadWithin(m, s, r.deployment); err != nil {
 		return nil, err
 	}
-	if r.unpinned, err = s.routing.pin(r.stages, r.workload); err != nil {
+	if r.unpinned, err = s.routing.pin(r.stages, r.workload, s.faults != nil); err != nil {
 		return nil, err
 	}
 	if r.origin, err = describe(s, r.deployment, m); err != nil {
@@ -176,6 +176,9 @@ func (r *run) logged() (e ended, err error) {
 		log := newDecisionLog(file, r.workload)
 		for _, stage := range r.stages {
 			stage.Log = log.add
+		}
+		if r.faults != nil {
+			log.again, r.faults.Began = map[int32]attempt{}, log.began
 		}
 		var err error
 		e, err = r.ticked()

@@ -27,6 +27,7 @@ type Monitor struct {
 	done      atomic.Int64
 	total     atomic.Int64
 	budget    atomic.Pointer[budget] // nil until the run is bounded
+	memoryAt  atomic.Int64           // when the memory was looked at, in nanoseconds since the process began
 
 	scaling scalingNews
 }
@@ -83,5 +84,21 @@ func (m *Monitor) pollRun(nowMs float64, finished int) error {
 		}
 	}
 	m.done.Add(int64(finished))
+	if !m.memoryDue() && !m.cancelled.Load() {
+		return nil
+	}
 	return m.poll()
 }
+
+// memoryEvery is how often a run looks at its memory, which takes longer than dozens of passes. No run can take more than some
+// megabytes meanwhile.
+const memoryEvery = time.Millisecond
+
+// memoryDue reports whether it is time to look at the memory again, and if so, takes that as done.
+func (m *Monitor) memoryDue() bool {
+	now, last := int64(time.Since(processStart)), m.memoryAt.Load()
+	return now-last >= int64(memoryEvery) && m.memoryAt.CompareAndSwap(last, now)
+}
+
+// processStart is what times are counted from.
+var processStart = time.Now()

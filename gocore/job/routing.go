@@ -140,12 +140,13 @@ func refuseWithoutRouter(o *strictjson.Object) error {
 	return nil
 }
 
-// pin makes the routers repeat the decisions of a file, and warns if the file lacks some.
-func (r routing) pin(stages []*router.Options, w *workload.Workload) ([]string, error) {
+// pin makes the routers repeat the decisions of a file, and warns if the file lacks some. Workers may come and go in a run with
+// faults.
+func (r routing) pin(stages []*router.Options, w *workload.Workload, comeAndGo bool) ([]string, error) {
 	if r.decisions == "" {
 		return nil, nil
 	}
-	pins, free, err := loadDecisions(r.decisions, w, stages)
+	pins, free, err := loadDecisions(r.decisions, w, stages, comeAndGo)
 	if err != nil {
 		return nil, fmt.Errorf("router_decisions: %w", err)
 	}

@@ -33,3 +33,40 @@ func TestBudgetsOfASweep(t *testing.T) {
 		t.Errorf("room for garbage: %d bytes, with %d left", len(b.spare), b.budget.room.Usable)
 	}
 }
+
+// TestHeapOfTheFirstRun: the heap may grow at first, until it is large or another run begins.
+func TestHeapOfTheFirstRun(t *testing.T) {
+	memoryLimit := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(memoryLimit)
+	before := debug.SetGCPercent(usualPercent)
+	defer debug.SetGCPercent(before)
+	percent := func() int {
+		now := debug.SetGCPercent(usualPercent)
+		debug.SetGCPercent(now)
+		return now
+	}
+	for _, c := range []struct {
+		name string
+		then func(*budgets)
+		want int
+	}{
+		{"a small run", func(b *budgets) { b.growsBeyond(firstHeap) }, firstPercent},
+		{"a large run", func(b *budgets) { b.growsBeyond(firstHeap + 1) }, usualPercent},
+		{"another run", func(b *budgets) { b.get(time.Now().Add(time.Hour)) }, usualPercent},
+	} {
+		var b budgets
+		if b.get(time.Now()); b.budget.room.Usable <= 32*firstHeap {
+			t.Skip("too little memory is free")
+		}
+		c.then(&b)
+		if got := percent(); got != c.want {
+			t.Errorf("%s: the heap may grow by %d %%, want %d", c.name, got, c.want)
+		}
+		debug.SetGCPercent(usualPercent)
+	}
+	debug.SetGCPercent(50)
+	var b budgets
+	if b.get(time.Now()); percent() != 50 {
+		t.Errorf("got %d %%, want the 50 that the user has chosen", percent())
+	}
+}

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"math"
+	"runtime"
 	"runtime/debug"
 	"sync"
 )
@@ -19,13 +21,15 @@ var thrift struct {
 	before int
 }
 
-// beThrifty has Go collect garbage more often until end is called.
+// beThrifty has Go collect garbage more often until end is called, and now: what was needed to read a trace is over.
 func beThrifty() (end func()) {
 	thrift.mu.Lock()
 	defer thrift.mu.Unlock()
 	if thrift.runs++; thrift.runs == 1 {
+		latestBudget.growsBeyond(math.MaxInt64)
 		thrift.before = debug.SetGCPercent(thriftPercent)
 	}
+	runtime.GC()
 	return func() {
 		thrift.mu.Lock()
 		defer thrift.mu.Unlock()

@@ -53,6 +53,9 @@ func (f *faultRun) live(turn int32, id engine.RequestID) {
 	if id != engine.RequestID(turn) {
 		f.collector.AttemptBegins(id, engine.RequestID(turn), f.nowMs)
 		f.Journal.Again(id, engine.RequestID(turn), f.trials[turn].Attempts, f.nowMs)
+		if f.cfg.Began != nil {
+			f.cfg.Began(int32(id), turn, f.trials[turn].Attempts)
+		}
 	}
 }
 
@@ -75,11 +78,12 @@ func (f *faultRun) lose(b breakage) {
 	a.over = true
 	f.Journal.Over(b.id, "failed")
 	f.collector.Interrupt(engine.RequestID(a.turn), b.tokens)
+	f.collector.AttemptBreaks(engine.RequestID(a.turn), b.id)
 	if b.event != noFault {
-		if e := &f.events[b.event]; b.migrates {
-			e.Hit++
-		} else {
+		if e := &f.events[b.event]; b.refused {
 			e.Refused++
+		} else {
+			e.Hit++
 		}
 	}
 	f.broken = append(f.broken, b)

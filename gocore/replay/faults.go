@@ -19,12 +19,17 @@ type FaultConfig struct {
 	Seed        uint64
 	DetectionMs float64 // from the loss of a worker until nothing is sent there any more
 	// AvoidMs is how long after its streams have broken nothing is sent to a worker whose loss was not detected yet.
-	AvoidMs         float64
+	AvoidMs float64
+	// RetryRefusedMs is how long after its streams have broken a request that is sent to a lost worker goes to the router again, as
+	// far as MigrationLimit allows. Later it fails at once.
+	RetryRefusedMs  float64
 	MigrationLimit  int     // how often a request may go on elsewhere
 	ClientTimeoutMs float64 // after which a client gives a request up, +Inf for never
 	ClientRetries   int     // how often a client begins anew
 	ClientBackoffMs float64 // before the first of these; each further pause is twice as long
 	HedgeAfterMs    float64 // without a first token, after which a request is sent a second time; +Inf for never
+	// Began is told of every attempt of a request but the first: its id, by which routers know it, and its number. Nil is for nothing.
+	Began func(id, turn int32, number int)
 }
 
 // faultRun is what a run with faults knows besides: it has the script carried out, and leads every request to its end.
@@ -107,6 +112,7 @@ type breakage struct {
 	tokens   int // that the client has
 	cause    string
 	migrates bool // it may go on elsewhere
+	refused  bool // the worker was lost before it was sent there
 	event    int  // number of the fault
 }
 
@@ -364,6 +370,7 @@ func (f *faultRun) cut() {
 		if id := engine.RequestID(turn); f.journeys[turn].open {
 			tokens, _ := f.collector.Emitted(id)
 			f.collector.Cut(engine.RequestState{ID: id, Generated: tokens})
+			f.collector.AttemptsCut(id, f.journeys[turn].live)
 		}
 	}
 }
@@ -392,12 +399,14 @@ func (f *faultRun) cutWorker(pool, i int) {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
 		f.collector.Coast(i, endsMs)
+		f.collector.CoastParts(i, endsMs, w.CoastHostMs())
 		f.Journal.Coast(s.role, i, w.Engine, endsMs)
 	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)
 		}
 		f.record(i, f.emitted(w.Pass, w.Pass.EndMs))
+		f.divide(pool, i, w.Pass)
 	case w.Pass != nil:
 		passes = append(passes, w.Pass)
 	}

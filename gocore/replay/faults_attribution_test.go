@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -28,10 +27,9 @@ func TestFaultyAttribution(t *testing.T) {
 func checkFaultyParts(t *testing.T, seed uint64, seen map[string]int) {
 	t.Helper()
 	plain := faulty{seed: seed}.config(t)
-	plain.MaxSimTimeMs = math.Inf(1)
 	before, err := Run(plain)
 	cfg := faulty{seed: seed}.config(t)
-	cfg.MaxSimTimeMs, cfg.Attribution = math.Inf(1), true
+	cfg.Attribution = true
 	outcome, errDivided := Run(cfg)
 	if fmt.Sprint(err) != fmt.Sprint(errDivided) {
 		t.Fatalf("seed %d: %v, without attribution %v", seed, errDivided, err)
@@ -55,7 +53,7 @@ func checkFaultyParts(t *testing.T, seed uint64, seen map[string]int) {
 	}
 	checkParts(t, seed, rows, seen, append(slices.Clone(report.PartNames()), "lost"))
 	slowCfg := faulty{seed: seed, stepwise: true}.config(t)
-	slowCfg.MaxSimTimeMs, slowCfg.Attribution = math.Inf(1), true
+	slowCfg.Attribution = true
 	slow, err := Run(slowCfg)
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)

@@ -46,6 +46,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 			f.DetectionMs = number
 		case "avoid":
 			f.AvoidMs = number
+		case "retry_refused":
+			f.RetryRefusedMs = number
 		case "timeout":
 			f.ClientTimeoutMs = number
 		case "retries":
@@ -73,16 +75,22 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 	if f.Script, err = faults.Parse(script.String(), faults.Layout{TwoPools: twoPools, Prefill: workers[0], Decode: workers[twoPoolsIndex(twoPools)]}); err != nil {
 		d.Fatalf(t, "%v", err)
 	}
+	var factory router.Factory
 	if kv != "" {
 		parsed, _, err := router.ParseConfig(kv)
 		if err != nil {
 			d.Fatalf(t, "%v", err)
 		}
-		g.cfg.Router = kvMode.Factory(&router.Options{Config: parsed, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rand.New(rand.NewPCG(1, 1))})
+		if twoPools {
+			parsed = parsed.PrefillStage()
+		}
+		factory = kvMode.Factory(&router.Options{Config: parsed, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Rand: rand.New(rand.NewPCG(1, 1))})
 	}
 	if twoPools {
-		g.cfg.Disagg = &DisaggConfig{Prefill: args, Decode: args, PrefillWorkers: workers[0], DecodeWorkers: workers[1],
+		g.cfg.Disagg = &DisaggConfig{Prefill: args, Decode: args, PrefillWorkers: workers[0], DecodeWorkers: workers[1], PrefillRouter: factory,
 			Transfer: handoff.Transfer{BytesPerToken: 1_000_000, BandwidthGBs: bandwidth}}
+	} else {
+		g.cfg.Router = factory
 	}
 	return g.faults(t)
 }

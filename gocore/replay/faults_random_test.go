@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,7 @@ func drawnTarget(rng *rand.Rand, twoPools bool) string {
 type faulty struct {
 	seed     uint64
 	stepwise bool
+	script   *[]faults.Fault // instead of a drawn one
 }
 
 // config draws a run of one pool or, every third time, of two, in a third of the cases with a planner.
@@ -104,6 +106,12 @@ func (p faulty) config(t testing.TB) Config {
 		cfg.Args.StartupSeconds = startup
 	}
 	cfg.Faults = drawnFaults(t, rng, cfg)
+	if p.seed%5 == 2 {
+		cfg.Faults.RetryRefusedMs = []float64{10, 100}[p.seed/5%2]
+	}
+	if p.script != nil {
+		cfg.Faults.Script = slices.Clone(*p.script)
+	}
 	if rng.IntN(3) == 0 {
 		pools := 1
 		if cfg.Disagg != nil {

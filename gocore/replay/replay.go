@@ -43,8 +43,7 @@ type Config struct {
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
-	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds. Such
-	// a run keeps no series; if it has Attribution, MaxSimTimeMs has no limit.
+	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds.
 	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
 	Seed uint64

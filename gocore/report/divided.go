@@ -12,12 +12,20 @@ func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 	if a == nil || a.attempts != nil {
 		return
 	}
-	q := &a.requests[id]
+	if q, emitted := a.atLastToken(id, r, worker); emitted {
+		a.requests[id] = q
+	}
+}
+
+// atLastToken is what a request that has tokens left to emit had spent when it emitted its last one. It reports false if it has
+// emitted none, or all.
+func (a *attribution) atLastToken(id engine.RequestID, r *record, worker int) (spent, bool) {
+	q := a.requests[id]
 	if q.state == ended || !q.decoded {
-		return
+		return q, false
 	}
 	if before, lost := a.atLoss[id]; lost && q.state != decoding {
-		*q = before
+		q = before
 	}
 	if r.run.last == byItself {
 		q.takesPart(a.atSingle[id])
@@ -28,6 +36,7 @@ func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 		q.parts[i] = max(0, ms)
 	}
 	q.state = ended
+	return q, true
 }
 
 // divide fits the parts of a request that counts to its latencies.

@@ -77,6 +77,9 @@ func (c *Collector) Again(id engine.RequestID, tokens int) {
 	c.tokens.runs(id, c.earlier[id], r)
 	c.tokens.loses(id)
 	delete(c.earlier, id)
+	if a := c.attribution; a != nil {
+		delete(a.attempts.broken, id)
+	}
 	r.state, r.tokens = noRun, 0
 	r.firstTokenMs, r.secondTokenMs, r.lastMs = math.NaN(), math.NaN(), math.NaN()
 }

@@ -16,13 +16,16 @@ import "dynosim/gocore/engine"
 type attempts struct {
 	first   []shares // by request: the parts of the attempt with its first token, when that was emitted
 	counted []spent  // by request: the attempt that completed it
+	// broken is what the attempt with the last token of a request had spent then, if it was lost. Only a run that may be cut
+	// short needs it.
+	broken map[engine.RequestID]spent
 }
 
 // AttributeAttempts makes the collector divide the latencies of attempts, if Attribute was called: AttemptPass tells of their
 // passes.
 func (c *Collector) AttributeAttempts() {
 	if a := c.attribution; a != nil {
-		a.attempts = &attempts{first: make([]shares, len(a.requests)), counted: make([]spent, len(a.requests))}
+		a.attempts = &attempts{first: make([]shares, len(a.requests)), counted: make([]spent, len(a.requests)), broken: map[engine.RequestID]spent{}}
 		copy(a.attempts.counted, a.requests)
 	}
 }
@@ -116,6 +119,33 @@ func (c *Collector) AttemptEnds(request, id engine.RequestID) {
 		q.first = a.attempts.first[request]
 		a.attempts.counted[request] = q
 	}
+}
+
+// AttemptBreaks records that an attempt of a request was lost, after Interrupt.
+func (c *Collector) AttemptBreaks(request, id engine.RequestID) {
+	if a := c.attribution; a != nil && a.cutShort {
+		r := c.record(request)
+		if q, emitted := a.atLastToken(id, r, int(r.worker)-c.first); emitted {
+			a.attempts.broken[request] = q
+		}
+	}
+}
+
+// AttemptsCut records that the run ended while a request was not over, after Cut. live are its attempts.
+func (c *Collector) AttemptsCut(request engine.RequestID, live []engine.RequestID) {
+	a := c.attribution
+	if a == nil {
+		return
+	}
+	r := c.record(request)
+	q := a.attempts.broken[request]
+	for _, id := range live {
+		if last, emitted := a.atLastToken(id, r, int(r.worker)-c.first); emitted || last.state == ended {
+			q = last
+		}
+	}
+	q.first = a.attempts.first[request]
+	a.attempts.counted[request] = q
 }
 
 // AttemptsEnd is called when the run has ended.

@@ -73,15 +73,19 @@ func (e *PinError) Error() string {
 	return b.String()
 }
 
-// choose picks a worker among the priced candidates, or takes the pinned one.
+// choose picks a worker among the priced candidates, or takes the pinned one. If workers come and go, the pinned one counts
+// while it gets requests.
 func (k *KV) choose(id int32, nowMs float64) (worker int, pinned bool, err error) {
 	c := &k.candidates
 	if k.pin != nil {
 		if worker, pinned := k.pin(id); pinned {
-			if !k.mayPin(worker) {
+			place, there := k.placeOf(worker)
+			if there && !k.mayPin(place) {
 				return 0, true, &PinError{AtMs: nowMs, ID: id, Stage: k.stage, Worker: worker, Costs: append([]float64(nil), c.cost...)}
 			}
-			return worker, true, nil
+			if there {
+				return place, true, nil
+			}
 		}
 	}
 	if k.config.Temperature > 0 {

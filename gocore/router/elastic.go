@@ -122,6 +122,17 @@ func (k *KV) workerAt(place int) int {
 	return k.members.ids[place]
 }
 
+// placeOf is the place of a worker among the candidates, false if workers come and go and it gets no requests now.
+func (k *KV) placeOf(worker int) (place int, there bool) {
+	switch {
+	case k.members == nil:
+		return worker, true
+	case worker < 0 || worker >= len(k.members.place):
+		return 0, false
+	}
+	return int(k.members.place[worker]), k.members.place[worker] != noPlace
+}
+
 // allBusy reports whether every worker that gets requests is busy; without any they are.
 func (k *KV) allBusy(nowMs float64) bool {
 	if k.members == nil {

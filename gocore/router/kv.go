@@ -112,7 +112,7 @@ func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
 	}
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
 	overlaps := k.index.overlaps(&k.cached, k.stretches)
-	if k.config.Queueing && (len(k.queue.heap) > 0 || k.allBusy(nowMs)) {
+	if k.config.Queueing && (k.queue.len() > 0 || k.allBusy(nowMs)) {
 		k.queue.push(r, overlaps, k.bestCached(overlaps), nowMs)
 		return nil, nil
 	}
@@ -156,7 +156,7 @@ func (k *KV) Apply(worker int, events []kvcache.Event) {
 }
 
 // Waiting is the number of requests in the queue.
-func (k *KV) Waiting() int { return len(k.queue.heap) }
+func (k *KV) Waiting() int { return k.queue.len() }
 
 // Load is the load of a worker now.
 func (k *KV) Load(worker int, nowMs float64) Load {
@@ -173,7 +173,7 @@ func (k *KV) UnknownRemovals() int64 { return k.index.unknownRemovals }
 // drain admits waiting requests until all workers are busy.
 func (k *KV) drain(nowMs float64) ([]Admission, error) {
 	k.admitted = k.admitted[:0]
-	for len(k.queue.heap) > 0 && !k.allBusy(nowMs) {
+	for k.queue.len() > 0 && !k.allBusy(nowMs) {
 		w := k.queue.pop()
 		r := w.request
 		k.stretches = appendStretches(k.stretches[:0], r.Prompt, r.PromptTokens/k.blockSize)

@@ -1,11 +1,19 @@
 package router
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gammazero/deque"
+)
 
 // queue holds the requests that wait because all workers are busy. Those with the highest key go first, and the key is
 // fixed when a request joins: strict priority, then the score of the policy, then order of joining.
+//
+// A request that goes after all others of the line joins it at its end, as all do that come first and have the same
+// priority. The rest is in the heap.
 type queue struct {
 	policy QueuePolicy
+	line   deque.Deque[*waiting]
 	heap   []*waiting
 	spare  []*waiting
 	joined int64 // requests that ever did
@@ -31,9 +39,16 @@ func (q *queue) push(r Request, overlaps []match, bestCached int, nowMs float64)
 		order:    q.joined,
 	}
 	q.joined++
+	if q.line.Len() == 0 || q.line.Back().before(w) {
+		q.line.PushBack(w)
+		return
+	}
 	q.heap = append(q.heap, w)
 	q.up(len(q.heap) - 1)
 }
+
+// len is how many requests wait.
+func (q *queue) len() int { return q.line.Len() + len(q.heap) }
 
 func (q *queue) unused() *waiting {
 	if last := len(q.spare) - 1; last >= 0 {
@@ -58,15 +73,23 @@ func (p QueuePolicy) score(r Request, bestCached int, nowMs float64) float64 {
 	}
 }
 
-// pop removes the first request, if there is one. Give it back to recycle after use.
+// pop removes the first request. There must be one. Give it back to recycle after use.
 func (q *queue) pop() *waiting {
-	return q.take(0)
+	if q.line.Len() == 0 || len(q.heap) > 0 && q.heap[0].before(q.line.Front()) {
+		return q.take(0)
+	}
+	return q.line.PopFront()
 }
 
 // remove takes a request out wherever it is, and reports false if it does not wait. Its cost grows with the queue: only
 // requests that fail early are removed.
 func (q *queue) remove(id int32) bool {
-	i := slices.IndexFunc(q.heap, func(w *waiting) bool { return w.request.ID == id })
+	is := func(w *waiting) bool { return w.request.ID == id }
+	if i := q.line.Index(is); i >= 0 {
+		q.recycle(q.line.Remove(i))
+		return true
+	}
+	i := slices.IndexFunc(q.heap, is)
 	if i < 0 {
 		return false
 	}
@@ -80,6 +103,7 @@ func (q *queue) recycle(w *waiting) {
 	q.spare = append(q.spare, w)
 }
 
+// take removes a request from the heap.
 func (q *queue) take(i int) *waiting {
 	taken, last := q.heap[i], len(q.heap)-1
 	q.heap[i] = q.heap[last]

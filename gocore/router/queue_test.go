@@ -37,3 +37,33 @@ func TestQueueRemovals(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueOrder takes requests while others join, of which most go behind all others.
+func TestQueueOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, policy := range []QueuePolicy{FCFS, LCFS, WSPT} {
+		q := queue{policy: policy}
+		var all []*waiting
+		for id := range int32(2000) {
+			r := Request{ID: id, PromptTokens: 1 + rng.IntN(3), Priority: int64(rng.IntN(10) / 9)}
+			q.push(r, nil, 0, float64(id/7))
+			all = append(all, &waiting{request: r, score: policy.score(r, 0, float64(id/7)), order: int64(id)})
+			if rng.IntN(3) > 0 {
+				continue
+			}
+			first := 0
+			for i := range all {
+				if all[i].before(all[first]) {
+					first = i
+				}
+			}
+			if got := q.pop(); got.request.ID != all[first].request.ID {
+				t.Fatalf("policy %v: got request %d, want %d", policy, got.request.ID, all[first].request.ID)
+			}
+			all = slices.Delete(all, first, first+1)
+			if q.len() != len(all) {
+				t.Fatalf("%d wait, want %d", q.len(), len(all))
+			}
+		}
+	}
+}

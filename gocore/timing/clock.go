@@ -51,10 +51,14 @@ func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) 
 	return scaled(c.Model.DecodeMs(shape), c.Speedup*c.DecodeSpeedup)
 }
 
+// exactNs is a bound below which nanoseconds that are turned into seconds and back stay the same, as half the distance between
+// two float64 is far less than half a nanosecond.
+const exactNs = 1 << 50
+
 // scaled rounds ms to nanoseconds, divides by ratio when that is above 0, and rounds again.
 func scaled(ms, ratio float64) float64 {
 	ns := Nanos(ms / 1000)
-	if ratio > 0 && ns > 0 {
+	if ratio > 0 && ns > 0 && (ratio != 1 || ns >= exactNs) { // rounding once more would change nothing
 		ns = Nanos(Seconds(ns) / ratio)
 	}
 	return Seconds(ns)

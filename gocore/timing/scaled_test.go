@@ -1,6 +1,9 @@
 package timing
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // TestScaled: factors apply before rounding, and 1 changes nothing.
 func TestScaled(t *testing.T) {
@@ -38,6 +41,17 @@ func TestHost(t *testing.T) {
 		clock := Clock{Speedup: test.speedup, Host: test.host}
 		if got := clock.HostMs(test.requests); got != test.want {
 			t.Errorf("%+v, %d requests: got %v, want %v", test.host, test.requests, got, test.want)
+		}
+	}
+}
+
+// TestRoundedTwice: a ratio of 1 rounds twice as any other does, although the second time is left out where it changes nothing.
+func TestRoundedTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	for range 100_000 {
+		ms := rng.Float64() * float64(uint64(1)<<rng.IntN(42))
+		if got, want := scaled(ms, 1), Seconds(Nanos(Seconds(Nanos(ms/1000))/1)); got != want {
+			t.Fatalf("%v ms: got %v s, want %v", ms, got, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type sessionLoader struct {
 	spec    TraceSpec
 	w       *Workload
 	prompts *promptLoader
-	packed  *packed // the rows so far, nil if they are turns
+	packed  *packed // the rows so far, nil once they are turns
 	line    int     // 1-based
 
 	named map[string]int32 // session_id -> session
@@ -43,7 +43,7 @@ type sessionTail struct {
 
 func newSessionLoader(w *Workload, spec TraceSpec) *sessionLoader {
 	l := &sessionLoader{spec: spec, w: w, prompts: newPromptLoader(w, spec), named: make(map[string]int32)}
-	if spec.Passing && w.Format == Mooncake {
+	if w.Format == Mooncake {
 		l.packed = newPacked(l.prompts.blocks)
 	}
 	return l
@@ -52,7 +52,11 @@ func newSessionLoader(w *Workload, spec TraceSpec) *sessionLoader {
 func (l *sessionLoader) finish() error {
 	if l.packed != nil && l.packed.len() > 0 {
 		l.packed.prompts.close()
-		l.w.passing = l.packed
+		if l.spec.Passing {
+			l.w.passing = l.packed
+		} else {
+			l.packed.unpackAll(l.w)
+		}
 		return nil
 	}
 	if len(l.w.Turns) == 0 {

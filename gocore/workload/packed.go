@@ -8,9 +8,10 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// packed is the requests of a trace in a form that takes some 30 bytes each, besides one byte for every few blocks. They are
-// unpacked one by one, when they arrive. It is used for runs that keep nothing of a request (TraceSpec.Passing), and holds
-// traces whose rows are sessions of their own, in the order of their timestamps, with nothing in them but lengths and block ids.
+// packed is the requests of a trace in a form that takes some 50 bytes each, however long their prompts are. It holds traces whose
+// rows are sessions of their own, in the order of their timestamps, with nothing in them but lengths and block ids. For runs
+// that keep nothing of a request (TraceSpec.Passing) they become turns one by one, when they arrive, otherwise all at once when
+// the trace has been read.
 type packed struct {
 	prompts    chunkPaths
 	rows       stretches[packedRow]
@@ -19,6 +20,8 @@ type packed struct {
 	traceBlock int
 	least      int     // tokens that begin a chunk
 	speedup    float64 // of arrivals, which begin at 0
+
+	allSegments int // of all prompts
 }
 
 type packedRow struct {
@@ -63,6 +66,7 @@ func (p *packed) add(t *Turn, r *row) bool {
 	for _, id := range r.hashIDs[:p.segments(t.InputTokens)] {
 		at = p.prompts.next(at, uint32(id))
 	}
+	p.allSegments += p.segments(t.InputTokens)
 	p.rows.add(packedRow{timestampMs: r.timestamp, prompt: at, input: uint32(t.InputTokens), output: uint32(t.OutputTokens)})
 	return true
 }
@@ -95,11 +99,30 @@ func (p *packed) lengths(turn int32) (input, output int) {
 
 func (p *packed) make(t *Turn, turn int32) {
 	r := p.rows.at(uint32(turn))
-	segments := make([]uint32, p.segments(int(r.input)))
+	p.unpack(t, turn, make([]uint32, p.segments(int(r.input))))
+}
+
+// unpack writes a turn to t, whose prompt is to be a list that has its length.
+func (p *packed) unpack(t *Turn, turn int32, segments []uint32) {
+	r := p.rows.at(uint32(turn))
 	p.prompts.path(r.prompt, segments)
 	*t = Turn{
 		Row: p.row(turn), Session: turn, InputTokens: int(r.input), OutputTokens: int(r.output),
 		Prompt: kvcache.Prompt{Segments: segments, PerSegment: p.perSegment},
+	}
+}
+
+// unpackAll gives a workload the turns and sessions. Their prompts share one list.
+func (p *packed) unpackAll(w *Workload) {
+	count := p.len()
+	segments := make([]uint32, p.allSegments)
+	w.Turns, w.Sessions = make([]Turn, count), make([]Session, count)
+	for turn := range int32(count) {
+		r := p.rows.at(uint32(turn))
+		n := p.segments(int(r.input))
+		p.unpack(&w.Turns[turn], turn, segments[:n:n])
+		segments = segments[n:]
+		w.Sessions[turn] = Session{First: turn, StartMs: r.timestampMs, Timed: true}
 	}
 }
 
@@ -121,17 +144,13 @@ func (p *packed) accelerate(w *Workload, speedup float64) error {
 
 // unpack makes turns of all rows so far, as if they had never been packed.
 func (l *sessionLoader) unpack() {
-	p := l.packed
-	l.packed = nil
-	for turn := range int32(p.len()) {
-		var t Turn
-		p.make(&t, turn)
-		timestampMs := p.rows.at(uint32(turn)).timestampMs
-		l.w.Turns = append(l.w.Turns, t)
-		l.w.Sessions = append(l.w.Sessions, Session{First: turn, StartMs: timestampMs, Timed: true})
-		l.tails = append(l.tails, sessionTail{last: turn, timestampMs: timestampMs, timed: true})
+	l.packed.unpackAll(l.w)
+	for i := range l.w.Sessions {
+		s := &l.w.Sessions[i]
+		l.tails = append(l.tails, sessionTail{last: s.First, timestampMs: s.StartMs, timed: true})
 	}
-	l.prompts.blocks.take(&p.prompts)
+	l.prompts.blocks.take(&l.packed.prompts)
+	l.packed = nil
 }
 
 // take gives an interner that has no chunks those of paths.

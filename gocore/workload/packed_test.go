@@ -120,7 +120,11 @@ func TestPacked(t *testing.T) {
 		}
 		text := packable(rng, odd)
 		spec := TraceSpec{TraceBlockSize: 16, EngineBlockSize: []int{4, 16, 5}[seed%3], NamePartialBlocks: seed%5 == 0}
-		plain, errPlain := Load(Mooncake, []Source{{"t", strings.NewReader(text)}}, spec)
+		plain, errPlain := loadUnpacked(text, spec)
+		whole, errWhole := Load(Mooncake, []Source{{"t", strings.NewReader(text)}}, spec)
+		if fmt.Sprint(errWhole) != fmt.Sprint(errPlain) || errPlain == nil && !sameTurns(whole, plain) {
+			t.Fatalf("seed %d: turns, sessions or errors differ: %v, want %v", seed, errWhole, errPlain)
+		}
 		spec.Passing = true
 		compact, err := Load(Mooncake, []Source{{"t", strings.NewReader(text)}}, spec)
 		if fmt.Sprint(err) != fmt.Sprint(errPlain) {
@@ -131,7 +135,7 @@ func TestPacked(t *testing.T) {
 		}
 		if compact.passing != nil {
 			packedOnes++
-		} else if !reflect.DeepEqual(compact.Turns, plain.Turns) || !reflect.DeepEqual(compact.Sessions, plain.Sessions) {
+		} else if !sameTurns(compact, plain) {
 			t.Fatalf("seed %d: turns or sessions differ", seed)
 		}
 		if !reflect.DeepEqual(compact.Notes, plain.Notes) || compact.Len() != plain.Len() {
@@ -149,6 +153,25 @@ func TestPacked(t *testing.T) {
 	if packedOnes < 40 || packedOnes > 160 {
 		t.Errorf("%d of 200 traces were packed", packedOnes)
 	}
+}
+
+// loadUnpacked reads a trace without packing it.
+func loadUnpacked(text string, spec TraceSpec) (*Workload, error) {
+	w := &Workload{File: "t", Format: Mooncake}
+	l := newSessionLoader(w, spec)
+	l.packed = nil
+	err := readRows(w, Source{"t", strings.NewReader(text)}, nil, mooncakeKeys, func(line int, r *row) error {
+		l.line = line
+		return l.add(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, l.finish()
+}
+
+func sameTurns(a, b *Workload) bool {
+	return reflect.DeepEqual(a.Turns, b.Turns) && reflect.DeepEqual(a.Sessions, b.Sessions)
 }
 
 // sameReleases runs two drivers side by side. A request takes a millisecond.

@@ -115,10 +115,18 @@ func newRowDecoder(keys map[string]fields) *rowDecoder {
 // decode reads one line that must hold exactly one JSON object. The row is valid until the next call.
 func (d *rowDecoder) decode(line []byte) (*row, error) {
 	r := &d.row
-	*r = row{keys: r.keys, strays: r.strays, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0], waitFor: r.waitFor[:0], branches: r.branches[:0]}
+	if r.clear(); r.scan(line) {
+		return r, nil
+	}
+	r.clear()
 	given, err := d.objects.decode(line, r)
 	r.given = given
 	return r, err
+}
+
+// clear makes r a row without values, whose lists have room.
+func (r *row) clear() {
+	*r = row{keys: r.keys, strays: r.strays, hashIDs: r.hashIDs[:0], outputTokens: r.outputTokens[:0], waitFor: r.waitFor[:0], branches: r.branches[:0]}
 }
 
 func (r *row) field(key []byte) (fields, bool) {

@@ -1,6 +1,6 @@
 """A Kubernetes API server with etcd below it, and its controllers if asked for.
 
-Nobody runs pods: tests write down by hand that they are ready, or :mod:`node` does what a kubelet would.
+No pods run: tests write down by hand that they are ready, or :mod:`node` does what a kubelet would.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LABELS = {"nvidia.com/dynamo-discovery-enabled": "true", "nvidia.com/dynamo-disc
 
 
 class Cluster:
-    """The API server, and the kubeconfig of who may do what Dynamo's workers and frontends may."""
+    """The API server, and a kubeconfig with the rights of Dynamo's workers and frontends."""
 
     def __init__(self, folder: Path) -> None:
         self.programs = Path(os.environ.get("KUBERNETES", ""))

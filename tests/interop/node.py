@@ -45,7 +45,7 @@ class Running:
 
 
 class Node:
-    """All pods of the cluster run on it. Whoever waits for something calls `sync` meanwhile."""
+    """All pods of the cluster run on it. Code that waits for something calls `sync` meanwhile."""
 
     def __init__(self, cluster: Cluster, folder: Path, environment: dict[str, str]) -> None:
         self.cluster = cluster

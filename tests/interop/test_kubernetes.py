@@ -45,7 +45,7 @@ def test_pod(site: Make) -> None:
     cluster.set_ready("worker-0", ready=True)
     until(lambda: seen(s) == ids)
 
-    # Somebody deletes the records: they come back.
+    # Records that are deleted come back.
     assert cluster.call("DELETE", f"{DWM}/worker-0")[0] == 200
     until(lambda: not seen(s))
     until(lambda: seen(s) == ids)

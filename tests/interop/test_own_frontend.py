@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from frontendtools import Meeting, kill, meeting
-from livetools import WORDS, Service, stream, until
+from frontendtools import Frontend, Meeting, kill, meeting
+from livetools import WORDS, Service, post, stream, until
 from servers import Etcd, Nats, free_port
 
 PROMPT = " ".join(WORDS[10:50])
@@ -101,3 +103,73 @@ def test_servers(tmp_path: Path) -> None:
     finally:
         nats.kill()
         etcd.kill()
+
+
+def before(place: Meeting, make: str, *arguments: str) -> Frontend:
+    """A frontend before a worker of either make."""
+    if make == "ours":
+        place.workers("--speedup-ratio", "10", *arguments)
+    else:
+        reference(place, "--speedup-ratio", "10", *arguments)
+    front = place.frontend(*arguments)
+    front.until_models("tiny")
+    return front
+
+
+MAKES = pytest.mark.parametrize("make", ["ours", "reference"])
+
+
+@MAKES
+def test_endpoints(place: Meeting, make: str) -> None:
+    """Completions, chats and responses have as many tokens as the client asks for, streamed and not."""
+    front = before(place, make)
+    status, done = front.complete(PROMPT, 6, n=3)
+    assert [c["index"] for c in done["choices"]] == [0, 1, 2]
+    assert (status, done["usage"]["prompt_tokens"], done["usage"]["completion_tokens"]) == (200, 40, 18)
+    assert {c["finish_reason"] for c in done["choices"]} == {"length"}
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 5}
+    status, text = post(front.url + "/v1/chat/completions", chat)
+    assert (status, json.loads(text)["usage"]["completion_tokens"]) == (200, 5), text
+    chat |= {"stream": True, "stream_options": {"include_usage": True}}
+    parts = list(stream(front.url + "/v1/chat/completions", chat))
+    assert parts[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert parts[-1]["usage"]["completion_tokens"] == 5
+    status, text = post(front.url + "/v1/responses", {"model": "tiny", "input": PROMPT, "max_output_tokens": 4})
+    assert (status, json.loads(text)["usage"]["output_tokens"]) == (200, 4), text
+    assert front.complete("tok5", 2_000_000)[0] == 400
+
+
+@MAKES
+def test_stop_sequences(place: Meeting, make: str) -> None:
+    """A stop sequence may begin in one token and end in another one; the client sees nothing of it."""
+    front = before(place, make)
+    choice = front.complete(PROMPT, 300, stop=[f"k{i}" for i in range(1, 10)])[1]["choices"][0]
+    assert choice["finish_reason"] == "stop"
+    assert re.fullmatch(r"\s*to", choice["text"]), choice
+    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 300, "stop": [" tok"], "stream": True}
+    parts = [part["choices"][0] for part in stream(front.url + "/v1/completions", body)]
+    assert re.fullmatch(r"tok\d+", "".join(part["text"] for part in parts)), parts
+    assert (parts[-1]["finish_reason"], parts[-1]["stop_reason"]) == ("stop", " tok")
+
+
+@MAKES
+def test_equal_request_ids(place: Meeting, make: str) -> None:
+    """Clients may choose ids. Workers of ai-dynamo end all their requests if two of them have the same one."""
+    front = before(place, make)
+    same = "0123456789abcdef0123456789abcdef"
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda i: front.complete(f"{PROMPT} tok{i}", 100, request_id=same), range(5, 9)))
+    assert [(status, answer.get("id")) for status, answer in answers] == [(200, "cmpl-" + same)] * 4, answers
+
+
+@MAKES
+def test_reasoning(place: Meeting, make: str) -> None:
+    """What a worker says between its two marks is reasoning in a chat."""
+    marks = {"start_thinking_token_id": 10, "end_thinking_token_id": 11, "thinking_ratio": 0.5}
+    front = before(place, make, "--reasoning", json.dumps(marks))
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": PROMPT}], "max_tokens": 10, "stream": True}
+    deltas = [c["delta"] for part in stream(front.url + "/v1/chat/completions", chat) for c in part["choices"]]
+    reasoning = "".join(delta.get("reasoning_content") or "" for delta in deltas).split()
+    content = "".join(delta.get("content") or "" for delta in deltas).split()
+    assert (len(reasoning), len(content)) == (3, 5), deltas
+    assert not {"tok10", "tok11"} & {*reasoning, *content}

@@ -2,10 +2,13 @@ package sglang
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/enginetest"
+	"dynosim/gocore/speculation"
 )
 
 // TestBurstVectors compares one request of 1000 tokens with runs of the reference.
@@ -79,5 +82,19 @@ func TestDrawsInRunningOrder(t *testing.T) {
 	// The generator draws 2 3, 3 1, 1, 3, 1: of the second 3 only 1 token is left to emit, and of the last 3 all.
 	if want := []string{"5 [{0 2} {1 3}]", "2 []", "1 []", "3 [{1 3}]", "1 []"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestBurstCoasts compares coasts with passes that are run one by one, in pools that are large or evict all the time.
+func TestBurstCoasts(t *testing.T) {
+	for _, pool := range []string{`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`, `"num_gpu_blocks": 2400, "block_size": 1`} {
+		args := parseArgs(t, `{"engine_type": "sglang", "max_num_seqs": 5, `+pool+`}`)
+		made := func() *Scheduler {
+			return New(args, engine.Setup{Drafts: speculation.New([]float64{0.85, 1, 0.3}, 7)})
+		}
+		enginetest.CheckBursts(t, made(), made())
+		if ends := made().Coast(0, math.Inf(1)); len(ends) > 0 {
+			t.Errorf("an idle engine coasts: %v", ends)
+		}
 	}
 }

@@ -124,8 +124,11 @@ func (s *Scheduler) fillPages() {
 // settleBursts is Settle for an engine that decodes speculatively.
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
-	c.planned = false
 	c.surplus = c.surplus[:0]
+	if !c.planned { // the engine could not tell
+		return
+	}
+	c.planned = false
 	s.drawAgain(passes)
 	if passes == 0 {
 		return

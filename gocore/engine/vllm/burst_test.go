@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engine/enginetest"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/speculation"
 )
@@ -117,5 +118,19 @@ func TestBurstSignals(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestBurstCoasts compares coasts with passes that are run one by one, in pools that are large or evict all the time.
+func TestBurstCoasts(t *testing.T) {
+	for _, pool := range []string{
+		`"num_gpu_blocks": 4096, "block_size": 4`, `"num_gpu_blocks": 200, "block_size": 16`, `"num_gpu_blocks": 1300, "block_size": 2`,
+		`"num_gpu_blocks": 200, "block_size": 16, "enable_prefix_caching": false`,
+	} {
+		args := parseArgs(t, `{"max_num_seqs": 5, `+pool+`}`)
+		made := func() *Scheduler {
+			return New(args, engine.Setup{Drafts: speculation.New([]float64{0.85, 1, 0.3}, 7)})
+		}
+		enginetest.CheckBursts(t, made(), made())
 	}
 }

@@ -179,8 +179,11 @@ func (s *Scheduler) noteUse(aside int) {
 // settleBursts is Settle for an engine that decodes speculatively.
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
-	c.planned = false
 	c.surplus = c.surplus[:0]
+	if !c.planned { // the engine could not tell
+		return
+	}
+	c.planned = false
 	if passes < c.passes {
 		s.drafts.Rewind(c.from)
 		s.beginBursts()

@@ -14,8 +14,11 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// ErrHelp is the error of a command line that asks for --help.
-var ErrHelp = errors.New("help")
+// ErrHelp and ErrVersion are the errors of command lines that ask for --help and --version.
+var (
+	ErrHelp    = errors.New("help")
+	ErrVersion = errors.New("version")
+)
 
 // FromCommandLine makes a description of command-line arguments, which have the options of python -m dynamo.mocker, and of environment
 // variables. @FILE stands for the JSON text in a file.
@@ -26,6 +29,9 @@ func FromCommandLine(args, environment []string) (string, error) {
 		args = args[1:]
 		if name == "--help" || name == "-h" {
 			return "", ErrHelp
+		}
+		if name == "--version" {
+			return "", ErrVersion
 		}
 		opt, on, err := findOption(name)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -74,6 +75,28 @@ func TestEncodedBody(t *testing.T) {
 	}
 	if a := post(t, url+"/v1/completions", `{"prompt":"x","max_tokens":1}`, "Content-Encoding", "identity"); a.status != 200 {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// TestConnectionLimit: files that the process may open leave room for other things than connections.
+func TestConnectionLimit(t *testing.T) {
+	for _, c := range []struct{ wanted, files, want int }{{8192, 1 << 20, 8192}, {8192, 1024, 976}, {8192, 64, 16}, {10, 64, 10}, {10, 1, 1}} {
+		if got := connectionLimit(c.wanted, c.files); got != c.want {
+			t.Errorf("%d connections, %d files: got %d, want %d", c.wanted, c.files, got, c.want)
+		}
+	}
+}
+
+// TestListenErrors: each names the option that is wrong, and what else might do.
+func TestListenErrors(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EADDRINUSE:    "http_port: got 80, want another one",
+		syscall.EACCES:        "http_port: got 80, want one that this user may listen at",
+		syscall.EADDRNOTAVAIL: `http_host: got "10.0.0.1", want an address of this machine`,
+	} {
+		if got := listenError("10.0.0.1:80", err).Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,15 +36,16 @@ const (
 
 // Listener is a server that listens.
 type Listener struct {
-	server *http.Server
-	inner  net.Listener
-	failed chan error
+	server    *http.Server
+	inner     net.Listener
+	failed    chan error
+	answering *atomic.Int64
 }
 
 // Listen opens the socket of a server and begins to answer, over HTTP/1.1 and HTTP/2, the latter without TLS only if clients begin with it
 // (h2c with prior knowledge).
 func (s *Server) Listen(a Address) (*Listener, error) {
-	l := &Listener{failed: make(chan error, 1)}
+	l := &Listener{failed: make(chan error, 1), answering: &s.answering}
 	l.server = &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
@@ -61,7 +64,11 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 	if l.inner, err = net.Listen("tcp", a.Listen); err != nil {
 		return nil, listenError(a.Listen, err)
 	}
-	l.server.ConnState = (&connections{limit: a.MaxConnections, of: map[net.Conn]*list.Element{}}).changed
+	limit := connectionLimit(a.MaxConnections, openFiles())
+	if limit < a.MaxConnections {
+		s.config.Log.Warn("this process may open too few files for max_connections", "max_connections", a.MaxConnections, "connections", limit, "remedy", "ulimit -n")
+	}
+	l.server.ConnState = (&connections{limit: limit, of: map[net.Conn]*list.Element{}}).changed
 	go guard.Func(func() {
 		if a.Certificate != "" {
 			l.failed <- l.server.ServeTLS(l.inner, "", "")
@@ -81,7 +88,26 @@ func listenError(address string, err error) error {
 	if unknown := new(net.DNSError); errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return fmt.Errorf("http_host: got %q, want an address of this machine, such as 127.0.0.1 or 0.0.0.0: %w", host, err)
 	}
-	return fmt.Errorf("http_port: %w", err)
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("http_port: got %s, want one that this user may listen at, such as 8000: %w", port, err)
+	}
+	return fmt.Errorf("http_port: got %s, want one that is free: %w", port, err)
+}
+
+// otherFiles is how many files the process needs beside connections: its own, pipes of tokenizers, and connections that are on their way out.
+const otherFiles = 48
+
+// connectionLimit is how many connections there may be if the process may open so many files. With more, new connections would wait
+// until others end.
+func connectionLimit(wanted, files int) int { return min(wanted, max(files-otherFiles, files/4, 1)) }
+
+// openFiles is how many files the process may open.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return int(limit.Cur)
 }
 
 // Addr is where the server listens.
@@ -90,8 +116,15 @@ func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 // Failed receives the error of a server that has ended by itself.
 func (l *Listener) Failed() <-chan error { return l.failed }
 
-// Close stops listening and waits until all requests are answered or the context ends; then it breaks off those that are left.
+// Close waits until all requests are answered or the context ends, stops listening, and breaks off those that are left. Until then,
+// clients and probes that come hear that the server drains.
 func (l *Listener) Close(ctx context.Context) {
+	for l.answering.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	if l.server.Shutdown(ctx) != nil {
 		_ = l.server.Close()
 	}

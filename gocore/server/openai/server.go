@@ -57,8 +57,10 @@ type Server struct {
 	started  time.Time
 	draining atomic.Bool
 	inFlight atomic.Int64
-	bodies   *semaphore.Weighted
-	tokens   *semaphore.Weighted // of answers
+	// answering is the number of requests for answers among those in flight.
+	answering atomic.Int64
+	bodies    *semaphore.Weighted
+	tokens    *semaphore.Weighted // of answers
 }
 
 // New returns a server whose models run.
@@ -221,6 +223,8 @@ func (s *Server) keyed(h handler) handler {
 // generating bounds the time of requests that make answers, and turns them away while the server drains.
 func (s *Server) generating(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		s.answering.Add(1) // before the status is looked at: Listener.Close relies on it
+		defer s.answering.Add(-1)
 		switch s.status() {
 		case starting:
 			return unavailable("the engines are starting")

@@ -1,3 +1,6 @@
-"""The version of the distribution. Asking the installed metadata for it would take longer than a small run."""
+"""The version of the distribution. Asking the installed metadata for it would take longer than a small run.
 
-VERSION = "0.1.0"
+The build writes the version of the tag into the installed copy of this file; these sources have none.
+"""
+
+VERSION = "0.0.0+unknown"

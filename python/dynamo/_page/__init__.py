@@ -1,7 +1,8 @@
 """What pages for a browser have in common: one file each, for phones, wide windows and paper, light and dark.
 
-A page is a template with the name of a part between ``@@`` and ``@@``, styles, scripts, and data for the scripts. The
-scripts put texts into the page as text only, and the page forbids the browser everything else that could run.
+A page is a frame, ``frame.html``, which is the same for all, and a template of its main part, with the names of further
+parts between ``@@`` and ``@@``; styles, scripts, and data for the scripts. The scripts put texts into the page as text
+only, and the page forbids the browser everything else that could run.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-_SHARED_SCRIPT, _SHARED_STYLE = "elements.js", "page.css"
+_FRAME, _SHARED_SCRIPT, _SHARED_STYLE = "frame.html", "elements.js", "page.css"
 
 
 def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: Any) -> str:
     """The text of a page.
 
     Args:
-        package: The package with the template ``page.html``, the styles ``page.css`` and the scripts.
+        package: The package with the template of the main part, ``page.html``, the styles ``page.css`` and the scripts.
         scripts: Names of the scripts, in their order.
-        parts: What goes into the template, as HTML. POLICY, STYLE, DATA and SCRIPT are added here.
+        parts: What goes into the template and the frame, as HTML. MAIN, POLICY, STYLE, DATA and SCRIPT are added here.
         data: What the scripts work on, JSON values without NaN.
     """
     script = '"use strict";\n' + _file(__name__, _SHARED_SCRIPT) + "".join(_file(package, name) for name in scripts)
@@ -35,7 +36,8 @@ def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: 
         "DATA": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "SCRIPT": script,
     }
-    pieces = _file(package, "page.html").split("@@")
+    template = _file(__name__, _FRAME).replace("@@MAIN@@", _file(package, "page.html"))
+    pieces = template.split("@@")
     return "".join(every[piece] if at % 2 else piece for at, piece in enumerate(pieces))
 
 

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TextIO
 
 from dynamo import _core
 from dynamo._core import spelling, values
+from dynamo._core.version import VERSION
 from dynamo._start import begin
 
 # argparse takes these for options; a number or a text with a blank is a value.
@@ -100,16 +101,10 @@ def _terminal_width(stream: TextIO | None) -> int | None:
 
 
 class _Version(argparse.Action):
-    """Looks up the version when it is asked for: that takes longer than everything else at the start of a command."""
+    """Prints the version and ends the command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            found = version("dynosim")
-        except PackageNotFoundError:
-            found = "(not installed)"
-        print_text(f"{self.const} {found}")
+        print_text(f"{self.const} {VERSION}")
         parser.exit()
 
 

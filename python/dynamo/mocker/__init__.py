@@ -46,9 +46,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Loads the version and the function that runs replays at first use; the latter needs these classes itself."""
     if name == "__version__":
-        from importlib.metadata import version
+        from dynamo._core.version import VERSION
 
-        return version("dynosim")
+        return VERSION
     if name == "run_mocker_trace_replay":
         from dynamo.replay import api
 

@@ -44,12 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         typed = vars(_parser().parse_args(argv))
-        options = _completed(typed)
+        options, sources = _completed(typed)
+        _check_step(options)
         report_path = _report_path(options.pop("report_json", None))
         repeated = options.pop("from_report", None)
         config = _config(options) if repeated is None else _repeated(repeated, options)
         written_by = config if repeated is None else {**config, "from_report": repeated}
-        _check_outputs(report_path.path, written_by, runfile.sources(typed))
+        _check_outputs(report_path.path, written_by, sources)
         words = sys.argv[1:] if argv is None else argv
         return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *words]))
     except SystemExit as stop:  # --help
@@ -61,12 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _completed(typed: Mapping[str, Any]) -> dict[str, Any]:
+def _completed(typed: Mapping[str, Any]) -> runfile.Completed:
     """The options of a command line, with what its files say."""
     try:
         return runfile.complete(typed)
     except (ValueError, FileNotFoundError) as error:
         raise UsageError(error) from None
+
+
+def _check_step(options: Mapping[str, Any]) -> None:
+    """Refuses windows of a series that goes nowhere; Python's functions return it."""
+    if "timeseries_step" in options and not options.keys() & {"timeseries", "html"}:
+        step = values.show(options["timeseries_step"])
+        raise UsageError(f"--timeseries-step: got {step}, want --timeseries FILE or --html FILE with it")
 
 
 def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command: str) -> int:

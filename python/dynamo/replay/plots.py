@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from dynamo._core import values
-from dynamo.replay.page import data
+from dynamo.replay.page import data, wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -44,7 +44,7 @@ class Plots:
     def timeline(self, figure: str = "waiting", workers: bool = True) -> Any:
         """A figure of ``report.timeseries`` over time: for the cluster and, with ``workers``, for each worker.
 
-        Needs a run with ``timeseries_step``; raises KeyError without it.
+        Times of faults are shaded. Needs a run with ``timeseries_step``; raises KeyError without it.
         """
         go = _plotly("timeline")
         series = self._report.timeseries
@@ -57,6 +57,11 @@ class Plots:
                 width = 3 if name == "cluster" else 1
                 line = {"width": width}
                 drawn.add_scatter(x=seconds[rows], y=series[figure][rows], name=name, mode="lines", line=line)
+        if "fault_events" in self._report:
+            end = max(self._report["duration_ms"] / 1000, float(seconds[-1])) if len(seconds) else 0.0
+            for shade in wrong.shades(self._report):
+                until = end if shade["until"] is None else shade["until"]
+                drawn.add_vrect(x0=shade["at"], x1=until, fillcolor="red", opacity=0.13, name=shade["name"])
         drawn.update_layout(xaxis_title="seconds", yaxis_title=figure, hovermode="x unified")
         return drawn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamo._core import objectfile, spelling, values
 from dynamo._shell.options import run_options
@@ -23,33 +23,39 @@ _TRACE, _REPORT = "trace", "report_json"
 _RENAMED = {"report_jsonl": "report_jsonl_path", "max_sim_time_seconds": "max_sim_time_ms"}
 
 
-def complete(options: Mapping[str, Any]) -> dict[str, Any]:
+class Completed(NamedTuple):
+    """Options with the content of their files, and these files, each with what names it."""
+
+    options: dict[str, Any]
+    sources: list[tuple[str, str]]
+
+
+def complete(options: Mapping[str, Any]) -> Completed:
     """The options of a command line with their files read: ``@FILE``, and the run in ``--config``, which they override.
 
     Raises ValueError or FileNotFoundError.
     """
     flags = {name: _expanded(name, value) for name, value in options.items()}
+    sources = [(_flag(name), path) for name, value in options.items() if (path := _source(name, value))]
     path = flags.pop("config", None)
     if path is None:
-        return flags
-    run = _read(path)
+        return Completed(flags, sources)
+    run = _read(path, sources)
     if "max_sim_time_seconds" in flags:
         run.pop("max_sim_time_ms", None)
     if run.get("trace_files") and not flags["trace_files"]:
         del flags["trace_files"]
-    return {**run, **flags}
+    return Completed({**run, **flags}, sources)
 
 
-def sources(options: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The files that ``complete`` reads for these options, each with the option that names it."""
-    found = []
-    for name, value in options.items():
-        takes = run_options()[name].takes
-        if name == "config" or takes == _SCRIPT:
-            found.append((_flag(name), value))
-        elif takes in (*_OBJECTS, _OBJECT_OR_PATH) and value.startswith("@"):
-            found.append((_flag(name), value[1:]))
-    return found
+def _source(name: str, value: Any) -> str | None:
+    """The file whose content stands for an option's value."""
+    takes = run_options()[name].takes
+    if not isinstance(value, str):
+        return None
+    if name == "config" or takes == _SCRIPT:
+        return value
+    return value[1:] if takes in (*_OBJECTS, _OBJECT_OR_PATH) and value.startswith("@") else None
 
 
 def _flag(name: str) -> str:
@@ -67,8 +73,8 @@ def _expanded(name: str, value: Any) -> Any:
     return value
 
 
-def _read(path: str) -> dict[str, Any]:
-    """The run in a file, as options. Keys that are null are left out."""
+def _read(path: str, sources: list[tuple[str, str]]) -> dict[str, Any]:
+    """The run in a file, as options; files that it names are added to ``sources``. Keys that are null are left out."""
     run: dict[str, Any] = {}
     for key, value in objectfile.read("--config", path).items():
         if value is None:
@@ -80,6 +86,8 @@ def _read(path: str) -> dict[str, Any]:
             run[name] = _plain(name, value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"--config: {path}: {error}") from None
+        if name in run_options() and (source := _source(name, value)):
+            sources.append((f"{name} of --config", source))
     run.update(_aic_options(run.pop("aic_perf_config", "{}"), path))
     return run
 

@@ -36,6 +36,14 @@ class Timeseries(Requests):
         preemptions: How often a request lost its KV and had to wait again.
         ttft_p50_ms, ttft_p90_ms, ttft_p99_ms: Of the requests whose first token fell into the window.
         itl_p50_ms, itl_p90_ms, itl_p99_ms: Of the gaps between tokens that ended in the window, to 0.2 %.
+
+    Runs with faults have more. There tokens count when clients get them, and those that were lost only as such:
+        workers_working: The mean number of workers that are not lost, can be reached and do not stand still; of one
+            worker, the part of the time.
+        failures_per_s, migrations_per_s, retries_per_s: Requests that failed for good, went on at another worker, and
+            were begun anew; the cluster only.
+        recomputed_tokens_per_s: Prompt tokens that later attempts admitted in the window had to compute.
+        lost_tokens_per_s: Tokens that clients got and could not use.
     """
 
     _MISSING = "the run has kept no series, give it timeseries_step='1s'"

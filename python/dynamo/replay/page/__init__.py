@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo import _page
 from dynamo._shell.options import run_options
 from dynamo.replay import commandline, summary
-from dynamo.replay.page import balance, data, slowest
+from dynamo.replay.page import balance, data, slowest, wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -31,6 +31,7 @@ def as_html(report: Figures, command: str = "") -> str:
         "HEAD": _headline(provenance),
         "CARDS": _cards(report),
         "SUMMARY": _summary(report),
+        "FAULTS": wrong.section(report),
         "BALANCE": balance.table(report),
         "SLOW_HINT": _slow_hint(parts),
         "SLOW": slowest.tables(report, parts),
@@ -85,6 +86,8 @@ def _cards(report: Figures) -> str:
         good = report["goodput_completed_requests"] / max(1, report["completed_requests"])
         rate = f"{report['goodput_request_throughput_rps']:,.2f} requests/s"
         cards.insert(2, ("Within the service level", _percent(good), rate))
+    if failed := wrong.card(report):
+        cards.insert(2, failed)
     return "".join(
         f'<article><h3>{title}</h3><p class="big">{big}</p><p>{small}</p></article>' for title, big, small in cards
     )

@@ -19,12 +19,18 @@ function scaleOf([low, high], [from, to], logarithmic, count) {
   return { at: number => from + (Math.log10(number) - a) / (b - a) * (to - from), ticks: every.filter(tick => tick >= low && tick <= high) };
 }
 
-// A chart of curves in a box: each has points [x, y], of which y may be missing. The pointer is told of by texts.
-function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell }) {
+// A chart of curves in a box: each has points [x, y], of which y may be missing. The pointer is told of by texts. Shades are
+// stretches [from, to] of x behind the curves.
+function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell, shades = [] }) {
   const width = Math.max(260, box.clientWidth), right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const across = scaleOf(x, [MARGIN.left, right], logarithmic, Math.max(3, width / 110));
   const up = scaleOf(y, [bottom, MARGIN.top], false, 5);
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
+  for (const [from, to] of shades) {
+    const left = across.at(from), length = Math.max(1, across.at(to) - left);
+    chart.append(svg("rect", { class: "shade", x: left, y: MARGIN.top, width: length, height: bottom - MARGIN.top }),
+      svg("path", { class: "shade-edge", d: `M${left} ${MARGIN.top}V${bottom}` }));
+  }
   for (const tick of across.ticks) {
     chart.append(svg("path", { class: "tick", d: `M${across.at(tick)} ${MARGIN.top}V${bottom}` }),
       svg("text", { x: across.at(tick), y: bottom + 16, "text-anchor": tick >= x[1] * 0.97 ? "end" : "middle" }, shown(tick)));

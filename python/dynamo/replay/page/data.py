@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamo._page import short
 from dynamo.replay import explain
+from dynamo.replay.page import wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -39,12 +40,21 @@ _FIGURES = {
     "completions_per_s": "completed requests/s",
     "goodput_per_s": "requests/s within the service level",
 }
+_FIGURES_OF_FAULTS = {
+    "workers_working": "workers that work",
+    "failures_per_s": "failed requests/s",
+    "migrations_per_s": "migrated requests/s",
+    "retries_per_s": "requests/s begun anew",
+    "recomputed_tokens_per_s": "prompt tokens/s computed again",
+    "lost_tokens_per_s": "output tokens/s that clients could not use",
+}
 _STATISTICS = ("mean", "median", "p90", "p99")
 
 
 def of(report: Figures) -> dict[str, Any]:
     """The data of the page."""
     return {
+        **({"faults": wrong.shades(report)} if "fault_events" in report else {}),
         "cdfs": [found for name in _LATENCIES if (found := _distribution(report, name)) is not None],
         "parts": _parts(report.get("attribution")),
         "series": _series(report.timeseries),
@@ -102,7 +112,9 @@ def _series(series: Timeseries) -> dict[str, Any] | None:
     shown = min(rows - 1, MOST_CELLS // min(windows, FEWEST_WINDOWS))
     joined = -(-windows * shown // MOST_CELLS)
     figures = []
-    for name, title in _FIGURES.items():
+    for name, title in (_FIGURES | _FIGURES_OF_FAULTS).items():
+        if name not in series:
+            continue
         column = np.array(series[name], dtype=float).reshape(windows, rows)[:, : shown + 1]
         table = _joined(column, joined, add=name == "preemptions")
         if not np.isnan(table).all():

@@ -12,19 +12,23 @@ function drawSeries() {
     .filter(curve => curve.values.some(value => !isMissing(value)));
   if (found.cluster) curves.push({ values: found.cluster, name: "cluster", kind: "whole", style: "--c: var(--ink)" });
   const points = values => values.map((value, at) => [(at + 0.5) * seconds, value]);
+  const end = count * seconds;
+  const faults = (data.faults || []).map(fault => ({ ...fault, until: isMissing(fault.until) ? end : Math.min(fault.until, end) })).filter(fault => fault.at < end);
   const every = curves.flatMap(curve => curve.values).filter(value => !isMissing(value));
   const high = every.reduce((most, value) => Math.max(most, value), 0) || 1;
   drawCurves(document.getElementById("lines"), curves.map(curve => ({ ...curve, points: points(curve.values) })), {
-    height: 280, x: [0, count * seconds], y: [0, high * 1.05], xName: "seconds", label: `${found.title} over time`,
+    height: 280, x: [0, end], shades: faults.map(fault => [fault.at, fault.until]), y: [0, high * 1.05], xName: "seconds", label: `${found.title} over time`,
     tell: part => {
       const at = Math.min(count - 1, Math.floor(part * count));
       const told = curves.filter(curve => !isMissing(curve.values[at])).map(curve => `${curve.name}: ${shown(curve.values[at])}`);
-      return [`${shown(at * seconds)} s`, ...told.slice(-MOST_LINES - 1)];
+      const wrong = faults.filter(fault => fault.at < (at + 1) * seconds && fault.until >= at * seconds).map(fault => `fault: ${fault.name}`);
+      return [`${shown(at * seconds)} s`, ...told.slice(-MOST_LINES - 1), ...wrong.slice(0, MOST_LINES)];
     },
   });
   const named = curves.length <= MOST_LINES + 1;
   document.getElementById("lines-legend").replaceChildren(
-    ...(named ? curves : curves.slice(-1)).map(curve => html("span", {}, html("span", { class: "swatch", style: curve.style }), curve.name)));
+    ...(named ? curves : curves.slice(-1)).map(curve => html("span", {}, html("span", { class: "swatch", style: curve.style }), curve.name)),
+    ...(faults.length ? [html("span", {}, html("span", { class: "swatch", style: "--c: var(--p11)" }), "shaded: faults, from when they happen until they are over")] : []));
   drawHeat(found, count, seconds);
 }
 
