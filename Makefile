@@ -93,15 +93,16 @@ demo: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(REPLAY_INSTALLED)) ## Replay 
 demo-serve: build ## Start the OpenAI-compatible server, and show a streamed answer and its metrics
 	$(BIN)/python examples/serve/demo.py
 
-image: ## Build its container image, dynosim-serve, with docker, podman or buildah
-	@builder=$$(command -v docker podman buildah | head -n 1); \
-	test -n "$$builder" || { echo "make image: install docker, podman or buildah" >&2; exit 2; }; \
-	"$$builder" build -f examples/serve/deploy/Dockerfile -t dynosim-serve .
-
 # The version as setuptools-scm takes it from the tag.
 VERSION = $(shell $(BIN)/python -m setuptools_scm)
 serve-binary: $(ENVIRONMENT) ## Build the same server as one binary without Python, build/dynosim-serve
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o build/dynosim-serve ./cmd/dynosim-serve
+
+image: $(ENVIRONMENT) ## Build its container image, dynosim-serve, with docker, podman or buildah
+	@builder=$$(command -v docker podman buildah | head -n 1); \
+	test -n "$$builder" || { echo "make image: install docker, podman or buildah" >&2; exit 2; }; \
+	"$$builder" build -f examples/serve/deploy/Dockerfile --build-arg VERSION=$(VERSION) \
+		-t dynosim-serve .
 
 test: test-go test-python ## Run all tests, Go and Python
 

@@ -181,10 +181,14 @@ class Terminal:
         return PORTS.sub(replaced, text)
 
     def _script(self, text: str) -> str:
-        """The commands for the shell: with free ports, and servers in the background."""
+        """The commands for the shell: with free ports, and servers in the background.
+
+        A block that starts servers itself may need the port of the one that is left.
+        """
         text = re.sub(r"--standalone(?!(?:\\\n|.)*--http-port)", "--standalone --http-port 8000", text)
         kind = "frontend" if "--standalone" in text else "workers"
-        return SERVER.sub(lambda found: f"end_server\n{found[0]} &\nserver {kind}", self._with_ports(text))
+        alone = SERVER.sub(lambda found: f"end_server\n{found[0]} &\nserver {kind}", self._with_ports(text))
+        return f"end_server\n{alone}" if re.search(r"&$", text, re.MULTILINE) else alone
 
 
 @contextmanager
