@@ -86,7 +86,7 @@ var catchUpDelays = []time.Duration{50 * time.Millisecond, time.Second, 5 * time
 
 // catchUp asks workers for the events that were sent before the subscription to a channel.
 func (f *Frontend) catchUp(c discovery.Channel) {
-	f.running.Go(guarded(func() {
+	f.running.Go(guard.Func(func() {
 		for _, delay := range catchUpDelays {
 			select {
 			case <-f.life.Done():
