@@ -67,6 +67,8 @@ def test_rules_of_the_command_line(cli: Cli, arguments: list[str], named: str) -
     [
         (["--num-workers", "0"], "num_workers"),
         (["--num-workers", "-3"], "num_workers"),
+        (["--num-workers", "two"], '--num-workers: got "two", want an integer from 0 to 65536'),
+        (["--arrival-interval-ms", "x"], '--arrival-interval-ms: got "x", want a finite number'),
         (["--replay-concurrency", "0"], "replay_concurrency"),
         (["--arrival-speedup-ratio", "nan"], "arrival_speedup_ratio: got nan"),
         (["--arrival-interval-ms", "-1"], "arrival_interval_ms"),

@@ -129,6 +129,38 @@ def test_two_pools() -> None:
     assert found.metrics["prefix_cache_reused_ratio"].a == reports[0]["prefix_cache_reused_ratio"]
 
 
+def test_time_lost_to_faults(tmp_path: Path, cli: Cli) -> None:
+    """The part that only runs with faults have counts from reports, from rows, and with either run alone."""
+
+    def run(name: str, **options: Any) -> Report:
+        return run_synthetic_trace_replay(
+            256,
+            40,
+            60,
+            arrival_interval_ms=20.0,
+            num_workers=3,
+            attribution=True,
+            report_jsonl_path=tmp_path / f"{name}.jsonl",
+            **options,
+        )
+
+    crash = {"kind": "crash", "at_ms": 400, "target": "worker:1", "duration_ms": 100}
+    plain, faulty = run("plain"), run("faulty", faults=[crash], migration_limit=1)
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("plain", "faulty")]
+    for a, b, sign in ((plain, faulty, 1), (files[0], files[1], 1), (files[1], files[0], -1), (plain, files[1], 1)):
+        found = compare(a, b)
+        for latency in LATENCIES:
+            fall = found.waterfalls[latency]["mean"]
+            lost = faulty["attribution"][latency]["split"]["mean"]["lost"]
+            assert fall.parts["lost"] == pytest.approx(sign * lost) != 0
+            assert sum(fall.parts.values()) == pytest.approx(fall.b - fall.a)
+        assert found.joined is not None
+        assert any(mover.parts["lost"] for mover in (*found.joined.slower, *found.joined.faster))
+    done = cli(*files, module="dynamo.replay.diff")
+    assert done.returncode == 0, done.stderr
+    assert "lost to faults" in done.stdout
+
+
 def test_rows_of_which_some_are_missing(runs: Runs, tmp_path: Path) -> None:
     lines = Path(runs.rows[1]).read_text().splitlines(keepends=True)
     random.Random(1).shuffle(lines)

@@ -294,3 +294,20 @@ def test_sweep(tmp_path: Path) -> None:
     calm, faulty = ([p["figures"] for p in points if p["knobs"]["fault_rate"] == rate] for rate in (0, 4))
     assert all(figures["availability"] == 1 for figures in calm)
     assert all(figures["failed_requests"] > 0 for figures in faulty)
+
+
+def test_seeds_of_a_sweep(tmp_path: Path) -> None:
+    """Faults that are drawn differ from seed to seed, so that a sweep of a recorded trace may have several."""
+    trace = Path(__file__).parent.parent / "examples/traces/conversation_400.jsonl.gz"
+    drawn = {"kind": "crash", "mtbf_s": 60, "mttr_s": 5, "target": "worker:*"}
+    spec: dict[str, Any] = {
+        "run": {"trace": str(trace), "faults": [drawn], "max_sim_time_ms": 30_000.0},
+        "search": {"num_workers": [3]},
+        "objectives": [{"maximize": "availability"}],
+        "seeds": 3,
+    }
+    (point,) = dynamo.sweep.run(spec, tmp_path / "sweep").content["points"]
+    assert 0 < point["figures"]["availability"] < 1
+    spec["run"]["faults"] = [CRASH]
+    with pytest.raises(ValueError, match="seeds: got 3, want it left out: nothing is drawn of a recorded trace"):
+        dynamo.sweep.run(spec, tmp_path / "again")

@@ -217,6 +217,13 @@ def test_engines_that_start_slowly(folder: Path) -> None:
         (["--api-key-file", "keys"], 'api_key_file: "keys" is no UTF-8 text, want a key in each line'),
         (["--inject-errors", "{"], "inject_errors: line 1 column 2"),
         (["--models", "@none.json"], "none.json"),
+        (["--models", ""], 'models: got "", want a list of at least one object'),
+        (["--models", '[{"lora_modules": "a,a"}]'], 'lora_modules: got "a", want a name that no other'),
+        (["--model-path", "."], 'model_path: got ".", which has no config.json, want builtin:bytes'),
+        (["--http-port", "many"], 'got "many", want an integer from 0 to 65535'),
+        (["--speedup-ratio", "fast"], 'got "fast", want a finite number >= 0'),
+        (["--request-timeout", "nan"], "want a finite number from 0 to 86400"),
+        (["--num-workers", "4096", "--data-parallel-size", "1024"], "want at most 65536 for all models"),
     ],
 )
 def test_bad_input(folder: Path, request: pytest.FixtureRequest, go: bool, arguments: Sequence[str], says: str) -> None:

@@ -24,7 +24,7 @@ import (
 // Submit implements [backend.Backend]. Failures are those of the call.
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
-	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request)}
+	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
 	m.frontend.running.Go(guard.Func(func() {
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
@@ -57,6 +57,7 @@ type answering struct {
 	prompt     []uint32 // with the tokens of earlier attempts
 	most       int      // tokens that are still wanted
 	got        []uint32 // tokens of the answer
+	endTokens  []uint32 // of the model
 	migrations int
 	failures   int // before any token
 	started    bool
@@ -154,7 +155,7 @@ func (a *answering) request(b *booking) *wire.Request {
 	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-len(a.got)))
 	now := float64(time.Now().UnixMicro()) / 1e3
 	request := &wire.Request{
-		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.model.endTokens,
+		Model: a.model.name, TokenIDs: a.prompt, RequestTimestampMs: &now, EOSTokenIDs: a.endTokens,
 		StopConditions: wire.StopConditions{MaxTokens: &most, StopTokenIDs: r.StopTokens, IgnoreEOS: &r.IgnoreEnd},
 		Routing:        &wire.Routing{LoRAName: r.Adapter},
 	}

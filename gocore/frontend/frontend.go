@@ -85,6 +85,7 @@ type Frontend struct {
 	// What follows belongs to the goroutine that follows the records.
 	models   map[string]*model
 	groups   map[groupKey]*group
+	made     uint64 // groups
 	workers  map[workerKey]*worker
 	refused  map[workerKey]string // why
 	channels map[channelKey]*subscription

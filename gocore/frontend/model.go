@@ -68,7 +68,8 @@ func (f *Frontend) group(c *card.Card, namespace string) *group {
 		config := routing.Config{
 			Mode: f.config.Mode, BlockSize: c.KVCacheBlockSize, Router: f.config.Router, MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens,
 		}
-		seed := uint64(len(f.groups))
+		seed := f.made
+		f.made++
 		if key.split {
 			prefill := config
 			prefill.Router, prefill.Stage, prefill.Rand = config.Router.PrefillStage(), "prefill", f.random(2*seed+1)
@@ -92,8 +93,6 @@ type model struct {
 	frontend *Frontend
 	name     string
 	waiting  atomic.Int64
-	// endTokens are those with which the model ends its texts; known when it is served.
-	endTokens []uint32
 
 	// What follows belongs to the goroutine that follows the records.
 	shown     bool
@@ -103,6 +102,14 @@ type model struct {
 	mu     sync.Mutex
 	groups []*group // that are ready
 	rng    *rand.Rand
+	// endTokens are those with which the model ends its texts; known when it is served.
+	endTokens []uint32
+}
+
+func (m *model) ends() []uint32 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.endTokens
 }
 
 // updateModels serves the models that have workers, and no others.
@@ -114,7 +121,7 @@ func (f *Frontend) updateModels() {
 		m.mu.Unlock()
 		switch {
 		case len(ready) == 0 && m.shown:
-			m.shown, m.adapters = false, nil
+			m.shown, m.adapters, m.tokenizer = false, nil, nil
 			f.config.Served.Remove(name)
 			f.config.Log.Info("a model has no workers any more", "model", name)
 		case len(ready) > 0 && !m.shown:
@@ -163,9 +170,13 @@ func (f *Frontend) show(m *model, c *card.Card) {
 		}
 		return
 	}
-	m.shown, m.endTokens = true, card.EndTokens(t.folder)
+	ends := card.EndTokens(t.folder)
+	m.mu.Lock()
+	m.endTokens = ends
+	m.mu.Unlock()
+	m.shown = true
 	f.config.Served.Add(Model{
-		Name: m.name, Tokenizer: t.opened, EndTokens: m.endTokens, MaxLength: c.LongestSequence(), Backend: m,
+		Name: m.name, Tokenizer: t.opened, EndTokens: ends, MaxLength: c.LongestSequence(), Backend: m,
 	})
 	f.config.Log.Info("a model is served", "model", m.name)
 }
@@ -176,7 +187,7 @@ const retryTokenizer = 10 * time.Second
 // tokenizers are those of all models there have been. They stay open: workers that go usually come back.
 type tokenizers struct {
 	mu    sync.Mutex
-	known map[string]*tokenizer // by folder
+	known map[string]*tokenizer // by checksum of the card and folder
 }
 
 // tokenizer is that of one model. It belongs to the goroutine that follows the records.
@@ -197,7 +208,7 @@ func (f *Frontend) openTokenizer(c *card.Card) *tokenizer {
 	f.running.Go(guard.Func(func() {
 		t.folder, t.err = f.config.Folder(&files)
 		if t.err == nil {
-			t.result, t.err = f.tokenizers.open(t.folder, f.config.Tokenizer)
+			t.result, t.err = f.tokenizers.open(t.folder, files.Checksum(), f.config.Tokenizer)
 		}
 		select {
 		case f.opened <- t:
@@ -218,18 +229,19 @@ func (f *Frontend) tokenizerOpened(t *tokenizer) {
 
 var errClosed = errors.New("the frontend is closed")
 
-func (t *tokenizers) open(folder string, open func(string) (tokens.Tokenizer, error)) (tokens.Tokenizer, error) {
+func (t *tokenizers) open(folder, checksum string, open func(string) (tokens.Tokenizer, error)) (tokens.Tokenizer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil {
 		return nil, errClosed
 	}
-	if known := t.known[folder]; known != nil {
+	key := checksum + " " + folder
+	if known := t.known[key]; known != nil {
 		return known.opened, nil
 	}
 	opened, err := open(folder)
 	if err == nil {
-		t.known[folder] = &tokenizer{folder: folder, opened: opened}
+		t.known[key] = &tokenizer{folder: folder, opened: opened}
 	}
 	return opened, err
 }

@@ -162,8 +162,8 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 	f.dropFeeds(w)
 	w.pool.remove(w)
 	w.group.workers--
-	if w.group.workers == 0 {
-		w.group.checksums = map[card.WorkerType]string{}
+	if w.group.workers == 0 { // those that come next may be of another kind
+		delete(f.groups, w.group.key)
 	}
 	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", w.card.DisplayName)
 }

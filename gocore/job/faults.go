@@ -36,6 +36,7 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 	return &replay.FaultConfig{
 		Script: script, Seed: o.Uint("seed"),
 		DetectionMs: o.Float("detection_ms"), AvoidMs: o.Float("avoid_ms"), MigrationLimit: o.Int("migration_limit"),
+		RetryRefusedMs:  o.Float("retry_refused_ms"),
 		ClientTimeoutMs: orNever(o, "client_timeout_ms"), ClientRetries: o.Int("client_retries"),
 		ClientBackoffMs: o.Float("client_backoff_ms"), HedgeAfterMs: orNever(o, "hedge_after_ms"),
 	}, nil
@@ -66,7 +67,7 @@ func orNever(o *strictjson.Object, name string) float64 {
 // unusedFaultOptions warns of options about faults that change nothing.
 func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
 	if s.faults == nil {
-		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms"} {
+		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms"} {
 			warn(name, "without faults and client_timeout_ms")
 		}
 		if !o.Given("faults") {
@@ -80,6 +81,10 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 	if !has(func(f *faults.Fault) bool { return f.Kind == faults.Crash || f.Kind == faults.Partition }) {
 		warn("detection_ms", "without a crash or a partition")
 		warn("avoid_ms", "without a crash")
+		warn("retry_refused_ms", "without a crash")
+	}
+	if o.Int("migration_limit") == 0 {
+		warn("retry_refused_ms", "without migration_limit")
 	}
 	if !has((*faults.Fault).OfWorkers) {
 		warn("migration_limit", "without a fault of a worker")

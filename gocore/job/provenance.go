@@ -90,7 +90,7 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 		return traceFormat(o) != workload.Dynamo
 	case "benchmark_granularity":
 		return o.Given("planner_config")
-	case "fault_rate", "migration_limit", "detection_ms", "avoid_ms", "client_retries", "client_backoff_ms":
+	case "fault_rate", "migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms":
 		return slices.ContainsFunc(faultOptions, o.Given)
 	case "router_decisions_mode":
 		return o.Given("router_decisions")

@@ -353,8 +353,14 @@ var options = slices.Concat([]option{
 	{
 		Field:   strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		offline: true, group: faultGroup,
-		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: about 4000)",
-		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for about 4,000.",
+		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
+		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
+	},
+	{
+		Field:   strictjson.Field{Name: "retry_refused_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		offline: true, group: faultGroup,
+		help: "requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
+		doc:  "How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
 	},
 	{
 		Field:   strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},

@@ -2,6 +2,7 @@ package job
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
 	"sync"
 )
@@ -20,7 +21,7 @@ var thrift struct {
 	before int
 }
 
-// beThrifty has Go collect garbage more often until end is called.
+// beThrifty has Go collect garbage more often until end is called, and now: what was needed to read a trace is over.
 func beThrifty() (end func()) {
 	thrift.mu.Lock()
 	defer thrift.mu.Unlock()
@@ -28,6 +29,7 @@ func beThrifty() (end func()) {
 		latestBudget.growsBeyond(math.MaxInt64)
 		thrift.before = debug.SetGCPercent(thriftPercent)
 	}
+	runtime.GC()
 	return func() {
 		thrift.mu.Lock()
 		defer thrift.mu.Unlock()

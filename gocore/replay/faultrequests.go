@@ -80,10 +80,10 @@ func (f *faultRun) lose(b breakage) {
 	f.collector.Interrupt(engine.RequestID(a.turn), b.tokens)
 	f.collector.AttemptBreaks(engine.RequestID(a.turn), b.id)
 	if b.event != noFault {
-		if e := &f.events[b.event]; b.migrates {
-			e.Hit++
-		} else {
+		if e := &f.events[b.event]; b.refused {
 			e.Refused++
+		} else {
+			e.Hit++
 		}
 	}
 	f.broken = append(f.broken, b)

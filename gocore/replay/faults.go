@@ -19,7 +19,10 @@ type FaultConfig struct {
 	Seed        uint64
 	DetectionMs float64 // from the loss of a worker until nothing is sent there any more
 	// AvoidMs is how long after its streams have broken nothing is sent to a worker whose loss was not detected yet.
-	AvoidMs         float64
+	AvoidMs float64
+	// RetryRefusedMs is how long after its streams have broken a request that is sent to a lost worker goes to the router again, as
+	// far as MigrationLimit allows. Later it fails at once.
+	RetryRefusedMs  float64
 	MigrationLimit  int     // how often a request may go on elsewhere
 	ClientTimeoutMs float64 // after which a client gives a request up, +Inf for never
 	ClientRetries   int     // how often a client begins anew
@@ -109,6 +112,7 @@ type breakage struct {
 	tokens   int // that the client has
 	cause    string
 	migrates bool // it may go on elsewhere
+	refused  bool // the worker was lost before it was sent there
 	event    int  // number of the fault
 }
 

@@ -46,6 +46,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 			f.DetectionMs = number
 		case "avoid":
 			f.AvoidMs = number
+		case "retry_refused":
+			f.RetryRefusedMs = number
 		case "timeout":
 			f.ClientTimeoutMs = number
 		case "retries":

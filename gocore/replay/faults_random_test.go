@@ -106,6 +106,9 @@ func (p faulty) config(t testing.TB) Config {
 		cfg.Args.StartupSeconds = startup
 	}
 	cfg.Faults = drawnFaults(t, rng, cfg)
+	if p.seed%5 == 2 {
+		cfg.Faults.RetryRefusedMs = []float64{10, 100}[p.seed/5%2]
+	}
 	if p.script != nil {
 		cfg.Faults.Script = slices.Clone(*p.script)
 	}

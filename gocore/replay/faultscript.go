@@ -260,6 +260,9 @@ func (f *faultRun) crash(s *site, i int, ft *faults.Fault, event int, lastsMs fl
 	f.breakOff(s, i, fmt.Sprintf("its worker was lost by a %s", ft.Kind))
 	s.station.discard(i)
 	c.dead = true
+	if len(f.broken) > hit {
+		c.retryUntilMs = f.nowMs + f.cfg.RetryRefusedMs
+	}
 	f.tellWorks(s, i)
 	c.unseen, c.inbox, c.cancels, c.heard = nil, nil, nil, nil
 	f.retime()

@@ -53,7 +53,9 @@ type condition struct {
 	place   int
 	dead    bool
 	noticed bool // nothing is sent there any more
-	event   int  // the fault that has ended or cut off the worker
+	// retryUntilMs is until when requests that are sent there although it is dead go to the router again.
+	retryUntilMs float64
+	event        int // the fault that has ended or cut off the worker
 
 	force []int // numbers of the faults that last, of which none hits it twice at a time
 
@@ -258,7 +260,7 @@ func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
 	case f.attempts[id].over:
 		return false
 	case c.dead:
-		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", event: c.event})
+		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", refused: true, migrates: f.nowMs < c.retryUntilMs, event: c.event})
 		return false
 	case c.cut > 0:
 		f.attempts[id].worker = int32(i)

@@ -63,9 +63,14 @@ func (r *run) independently(setups []engine.Setup) error {
 	if each == nil {
 		each = inOrder
 	}
-	each(len(parts), func(i int) {
-		errs[i] = parts[i].alone(setups[i : i+1])
-	})
+	for first := 0; first < len(parts); first += partsAtOnce {
+		some := min(partsAtOnce, len(parts)-first)
+		each(some, func(i int) {
+			i += first
+			errs[i] = parts[i].alone(setups[i : i+1])
+		})
+		r.collector.TakeGaps(collectors[first : first+some])
+	}
 	for _, part := range parts {
 		r.nowMs = max(r.nowMs, part.nowMs)
 		r.polled += part.polled
@@ -77,6 +82,9 @@ func (r *run) independently(setups []engine.Setup) error {
 	r.Journal.Merge(journals)
 	return joinDeadEnds(errs)
 }
+
+// partsAtOnce is after how many parts their gaps between tokens are joined.
+const partsAtOnce = 8
 
 func inOrder(n int, do func(int)) {
 	for i := range n {

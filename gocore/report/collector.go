@@ -144,6 +144,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 	pass := int32(c.workers[worker].add(p.EndMs))
 	for _, s := range p.Started {
 		c.start(s.ID, run{pass: pass, index: int32(s.Index)})
+		c.beginRun(&c.workers[worker], pass)
 	}
 	for _, b := range p.Bursts {
 		r := c.record(b.ID)
@@ -155,6 +156,7 @@ func (c *Collector) Pass(worker int, p *engine.Pass) {
 		r.close(r.emitted(pass))
 		c.countRuns(id)
 	}
+	c.foldGaps(worker)
 }
 
 // Coast records passes of a worker, ending at endsMs, in which each request of the emitting set emits a token.
@@ -162,6 +164,7 @@ func (c *Collector) Coast(worker int, endsMs []float64) {
 	for _, endMs := range endsMs {
 		c.workers[worker].add(endMs)
 	}
+	c.foldGaps(worker)
 }
 
 // Surplus records what requests emitted in passes of the last Coast beyond one token in each. None of their runs began in it.
@@ -378,6 +381,7 @@ func (c *Collector) countRun(r *record, n placedRun) {
 	}
 	r.lastMs = last
 	line.count(n.run)
+	c.endRun(n)
 }
 
 // gap is the time from one token to a later one; rounding must not make it negative.

@@ -19,6 +19,7 @@ type passing struct {
 	free     []int32            // records
 	totals   totals
 	lastMs   float64 // of the requests that count
+	gaps     gapList // of passes that are over, see timeline.fold
 }
 
 const (
@@ -81,6 +82,13 @@ func (c *Collector) closeRecord(id engine.RequestID) {
 	slot := p.slots[id] - 1
 	r := &c.records[slot]
 	p.totals.add(r, p.sla)
+	if r.state != noRun { // it was rejected after it had emitted tokens
+		for _, n := range c.earlier[id] {
+			c.endRun(n)
+		}
+		delete(c.earlier, id)
+		c.endRun(placedRun{r.run, r.worker})
+	}
 	if r.counts() {
 		p.lastMs = max(p.lastMs, r.lastMs)
 		p.ttftMs[id], p.e2eMs[id] = r.ttftMs(), r.e2eMs()
@@ -109,6 +117,43 @@ func (c *Collector) leave() {
 func (c *Collector) Leave() {
 	if c.passing != nil {
 		c.leave()
+		for i := range c.workers {
+			c.workers[i].foldAll(&c.passing.gaps)
+		}
+	}
+}
+
+// TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never there at
+// once. Merge takes the rest.
+func (c *Collector) TakeGaps(parts []*Collector) {
+	if c.passing == nil {
+		return
+	}
+	for _, part := range parts {
+		c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
+		part.passing.gaps = gapList{}
+		c.passing.gaps.settle()
+	}
+}
+
+// beginRun notes that a run of a request begins with a pass of a worker.
+func (c *Collector) beginRun(line *timeline, pass int32) {
+	if c.passing != nil {
+		line.stretch(pass).open++
+	}
+}
+
+// endRun notes that a run has been counted, or never will be.
+func (c *Collector) endRun(n placedRun) {
+	if c.passing != nil {
+		c.workers[int(n.worker)-c.first].stretch(n.pass).open--
+	}
+}
+
+// foldGaps forgets passes of a worker that no request needs any more.
+func (c *Collector) foldGaps(worker int) {
+	if line := &c.workers[worker]; c.passing != nil && line.passes/stretchPasses > line.folded {
+		line.fold(&c.passing.gaps)
 	}
 }
 

@@ -16,11 +16,12 @@ type Driver struct {
 
 	starts  []int32 // trace mode: sessions not started yet, by start time
 	ready   eventheap.Heap[int32]
-	next    int32 // instead of starts, if turns are passing: the first that has not started,
-	step    int32 // and the distance to the one after it
-	current Turn  // the passing one that was asked for last,
-	asked   int32 // and 1 + its number
-	pending int   // concurrency mode: the first session not active yet
+	next    int32   // instead of starts, if turns are passing: the first that has not started,
+	step    int32   // the distance to the one after it,
+	nextMs  float64 // and the start of next
+	current Turn    // the passing one that was asked for last,
+	asked   int32   // and 1 + its number
+	pending int     // concurrency mode: the first session not active yet
 
 	concurrency bool
 	unreleased  int
@@ -41,6 +42,7 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 		return d
 	}
 	if w.passing != nil {
+		d.skipTo(0)
 		return d
 	}
 	if w.WaitFor != nil {
@@ -64,7 +66,8 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 func (d *Driver) Share(i, n int) *Driver {
 	share := &Driver{w: d.w}
 	if d.w.passing != nil {
-		share.next, share.step = int32(i), int32(n)
+		share.step = int32(n)
+		share.skipTo(int32(i))
 		share.unreleased = (d.w.Len() - i + n - 1) / n
 		return share
 	}
@@ -172,7 +175,7 @@ func (d *Driver) activate(nowMs float64) {
 // nextStart is the session start that comes next in trace mode.
 func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
 	if p := d.w.passing; p != nil && !d.concurrency && int(d.next) < p.len() {
-		return eventheap.Event[int32]{AtMs: p.startMs(d.next), Seq: int64(d.next), Value: d.next}, true
+		return eventheap.Event[int32]{AtMs: d.nextMs, Seq: int64(d.next), Value: d.next}, true
 	}
 	if len(d.starts) == 0 {
 		return eventheap.Event[int32]{}, false
@@ -185,10 +188,17 @@ func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
 // start takes the session that comes next from those that have not started.
 func (d *Driver) start() {
 	if d.w.passing != nil {
-		d.next += d.step
+		d.skipTo(d.next + d.step)
 		return
 	}
 	d.starts = d.starts[1:]
+}
+
+// skipTo makes a passing turn the next one that starts, if there are so many.
+func (d *Driver) skipTo(turn int32) {
+	if d.next = turn; int(turn) < d.w.passing.len() {
+		d.nextMs = d.w.passing.startMs(turn)
+	}
 }
 
 // following is the next turn of a turn's session, 0 if there is none.

@@ -135,11 +135,11 @@ func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
 
 func (s *frontendSpec) parseModel(o *strictjson.Object) (err error) {
 	if path := o.Text("model_path"); path != "" {
-		if s.folder, err = card.FindModel(path, s.cache); err == nil {
+		if s.folder, err = modelFolder(path, s.cache, ""); err == nil {
 			s.folder, err = filepath.Abs(s.folder)
 		}
 		if err != nil {
-			return fmt.Errorf("model_path: %w", err)
+			return err
 		}
 	}
 	if text := o.Text("reasoning"); text != "" {

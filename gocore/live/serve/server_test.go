@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -194,6 +195,20 @@ func TestQueuePolicy(t *testing.T) {
 			if got := m.routerOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
 				t.Errorf("pool %d of %d: policy %v with lcfs among the arguments", pool, pools, got)
 			}
+		}
+	}
+}
+
+// TestModelOfFrontendIsRefused: the same for a frontend, which has no tokenizer of its own.
+func TestModelOfFrontendIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	for path, says := range map[string]string{
+		folder:           "which has no config.json, want a folder with config.json",
+		folder + "/none": "want a folder with config.json and tokenizer.json, or the name of a model",
+	} {
+		_, err := modelFolder(path, "", "")
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("model_path: got %q", path)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
 		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -93,7 +91,7 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		l.tokenizer = tokens.Bytes{}
 		return nil
 	}
-	folder, err := l.spec.folder()
+	folder, err := modelFolder(l.spec.path, l.spec.cache, tokens.BuiltinBytes+", ")
 	if err != nil {
 		return err
 	}
@@ -111,24 +109,6 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}
 	return nil
-}
-
-// folder finds the files of the model.
-func (m *servedModel) folder() (string, error) {
-	want := "want " + tokens.BuiltinBytes + ", a folder with config.json and tokenizer.json, or the name of a model in the Hugging Face cache"
-	folder, err := card.FindModel(m.path, m.cache)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("model_path: got %q, %s %s: %w", m.path, want, m.cache, fs.ErrNotExist)
-	}
-	if err != nil {
-		return "", fmt.Errorf("model_path: %w", err)
-	}
-	for _, file := range []string{"config.json", "tokenizer.json"} {
-		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
-			return "", fmt.Errorf("model_path: got %q, which has no %s, %s", m.path, file, want)
-		}
-	}
-	return folder, nil
 }
 
 // serve starts the models, opens the socket and waits for the end.

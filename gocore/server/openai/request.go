@@ -213,7 +213,7 @@ func (s *sampling) check() error {
 // checkFormat refuses formats that answers cannot be promised to have.
 func (s *sampling) checkFormat(recorded bool) error {
 	if f := s.ResponseFormat; f != nil && f.Type != "text" && f.Type != "" && !recorded {
-		return badRequest("response_format", "got %q, want text: answers are made up; --response-mode recorded answers what a file has", f.Type)
+		return badRequest("response_format", "got %q, want text: answers are made up; with --standalone, --response-mode recorded answers what a file has", f.Type)
 	}
 	return nil
 }

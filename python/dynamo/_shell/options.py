@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from dynamo._shell.tables import table
 
-_PARSERS: Mapping[str, Callable[[str], Any]] = {"uint": int, "float": float}
+_PARSERS: Mapping[str, Callable[[str], int | float]] = {"uint": int, "float": float}
 
 
 class Option(NamedTuple):
@@ -39,6 +40,8 @@ class Option(NamedTuple):
     """The default of an option that has none of its own, in words: it is decided when live workers start."""
     off: bool = False
     """Whether a switch also has a form that turns it off."""
+    want: str = ""
+    """Which values it takes, in words."""
 
 
 @cache
@@ -67,4 +70,18 @@ def _form(option: Option) -> dict[str, Any]:
     """The type by which argparse reads the value of an option."""
     if option.type == "bool":
         return {"action": argparse.BooleanOptionalAction if option.off else "store_true"}
-    return {"type": float if option.metavar == "X" else _PARSERS.get(option.type, str), "metavar": option.metavar}
+    parse = float if option.metavar == "X" else _PARSERS.get(option.type)
+    want = option.want if option.type in _PARSERS else "a number"
+    return {"type": _number(parse, want) if parse else str, "metavar": option.metavar}
+
+
+def _number(parse: Callable[[str], int | float], want: str) -> Callable[[str], int | float]:
+    """What reads a number and says, if it is none, which numbers are wanted."""
+
+    def read(text: str) -> int | float:
+        try:
+            return parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"got {json.dumps(text)}, want {want}") from None
+
+    return read

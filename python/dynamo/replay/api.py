@@ -110,6 +110,7 @@ def run_trace_replay(
     migration_limit: int | None = None,
     detection_ms: float | None = None,
     avoid_ms: float | None = None,
+    retry_refused_ms: float | None = None,
     client_timeout_ms: float | None = None,
     client_retries: int | None = None,
     client_backoff_ms: float | None = None,
@@ -188,7 +189,10 @@ def run_trace_replay(
         detection_ms: Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent
             there. 0 if not given; the records of live workers live 10,000.
         avoid_ms: How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not
-            given. Dynamo's frontend avoids it for about 4,000.
+            given. Dynamo's frontend avoids it for up to 5,000.
+        retry_refused_ms: How long after its streams have broken off requests that are sent to a lost worker go to the
+            router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at
+            once. Dynamo's frontend does this with its KV-aware router.
         client_timeout_ms: Time after which a client gives a request up, in milliseconds; never if not given.
         client_retries: How often a client begins a request anew that has failed or timed out; 0 if not given.
         client_backoff_ms: Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not
@@ -283,6 +287,7 @@ def run_synthetic_trace_replay(
     migration_limit: int | None = None,
     detection_ms: float | None = None,
     avoid_ms: float | None = None,
+    retry_refused_ms: float | None = None,
     client_timeout_ms: float | None = None,
     client_retries: int | None = None,
     client_backoff_ms: float | None = None,
@@ -313,10 +318,10 @@ def run_synthetic_trace_replay(
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
     planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price, faults,
-    fault_rate, migration_limit, detection_ms, avoid_ms, client_timeout_ms, client_retries, client_backoff_ms,
-    hedge_after_ms, replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms,
-    sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, attribution, report_jsonl_path, timeline, timeline_window,
-    timeseries, timeseries_step, html, save_trace and on_progress.
+    fault_rate, migration_limit, detection_ms, avoid_ms, retry_refused_ms, client_timeout_ms, client_retries,
+    client_backoff_ms, hedge_after_ms, replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms,
+    sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, attribution, report_jsonl_path, timeline,
+    timeline_window, timeseries, timeseries_step, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:

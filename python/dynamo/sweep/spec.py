@@ -289,12 +289,20 @@ def _bootstrap(given: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
         raise ValueError("bootstrap: got sessions, want it left out: a synthetic workload is drawn anew for each seed")
     if asked and given.get("seeds") is None:
         raise ValueError("bootstrap: got sessions, want seeds with it: how many traces to draw")
-    if recorded and not asked and given.get("seeds") is not None:
+    if recorded and not asked and given.get("seeds") is not None and not _draws_faults(run.get("faults")):
         raise ValueError(
             f"seeds: got {values.show(given['seeds'])}, want it left out: nothing is drawn of a recorded trace, "
-            "unless bootstrap: sessions is given"
+            "unless bootstrap: sessions or faults that are drawn are given"
         )
     return bool(asked)
+
+
+def _draws_faults(script: object) -> bool:
+    """Whether the faults of a run may depend on its seed; what is in a file is not known here."""
+    if not isinstance(script, list):
+        return script is not None
+    faults = [fault for fault in script if isinstance(fault, Mapping)]
+    return any("mtbf_s" in fault or "mttr_s" in fault or "random" in str(fault.get("target")) for fault in faults)
 
 
 def _load(given: object, run: Mapping[str, Any], search: Sequence[Knob]) -> Load | None:

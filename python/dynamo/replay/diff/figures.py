@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dynamo.replay.explain import LATENCIES, PARTS
+from dynamo.replay.explain import LATENCIES, LOST, PARTS, PARTS_WITH_LOST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,15 +42,17 @@ _NEEDED = (
     "prefill_worker_idx",
 )
 _PART_COLUMNS = tuple(f"{prefix}_{part}_ms" for prefix in PREFIXES.values() for part in PARTS)
+# Only rows of runs with faults have these.
+_LOST_COLUMNS = tuple(f"{prefix}_{LOST}_ms" for prefix in PREFIXES.values())
 # How far from the rank of a percentile requests are that say where it comes from, as in gocore/report.
 _NEAR = 0.005
 
 
 def parse_rows(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
     """Columns from rows as JSON objects, each with its place for messages. Raises ValueError."""
-    numbers = {name: array("d") for name in (*_NEEDED, *_PART_COLUMNS)}
+    numbers = {name: array("d") for name in (*_NEEDED, *_PART_COLUMNS, *_LOST_COLUMNS)}
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
-    explained = True
+    explained = faulty = True
     for place, row in objects:
         for name in _NEEDED:
             numbers[name].append(_number(place, name, row.get(name)))
@@ -60,12 +62,16 @@ def parse_rows(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Rows:
         if explained:
             for name in _PART_COLUMNS:
                 numbers[name].append(_number(place, name, row.get(name)))
+        faulty = faulty and explained and _LOST_COLUMNS[0] in row
+        if faulty:
+            for name in _LOST_COLUMNS:
+                numbers[name].append(_number(place, name, row.get(name)))
         for name in _TEXTS:
             texts[name].append(str(row.get(name) or ""))
     columns = {
         name: np.frombuffer(column, dtype=np.float64)
         for name, column in numbers.items()
-        if explained or name not in _PART_COLUMNS
+        if (explained or name not in _PART_COLUMNS) and (faulty or name not in _LOST_COLUMNS)
     }
     return {**columns, **texts}
 
@@ -92,7 +98,7 @@ def as_float(value: float) -> float:
 def rows_of(requests: Mapping[str, Any]) -> Rows:
     """Columns from those behind a report, in which -1 stands for no number."""
     rows: dict[str, Floats | list[str]] = {}
-    for name in (*_NEEDED, *_PART_COLUMNS):
+    for name in (*_NEEDED, *_PART_COLUMNS, *_LOST_COLUMNS):
         if name in requests:
             column = requests[name]
             rows[name] = np.where(column < 0, np.nan, column) if column.dtype.kind == "i" else column
@@ -167,7 +173,8 @@ def _split(rows: Rows, latency: str) -> Split:
     ordered = np.sort(whole[~np.isnan(whole)])
     if not len(ordered):
         return {}
-    parts = {part: numbers(rows, f"{PREFIXES[latency]}_{part}_ms") for part in PARTS}
+    columns = {part: f"{PREFIXES[latency]}_{part}_ms" for part in PARTS_WITH_LOST}
+    parts = {part: numbers(rows, column) for part, column in columns.items() if column in rows}
     near = math.floor(len(ordered) * _NEAR + 0.5)
     found = {"mean": _share(parts, whole, ~np.isnan(whole), float(ordered.mean()))}
     for name, percent in PERCENTILES.items():

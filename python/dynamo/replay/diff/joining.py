@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynamo.replay.diff.figures import PREFIXES, Rows, numbers
-from dynamo.replay.explain import PARTS
+from dynamo.replay.explain import LOST, PARTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,6 +117,9 @@ def _mover(a: Rows, b: Rows, i: int, j: int, by: str) -> Mover:
     before, after = float(numbers(a, by)[i]), float(numbers(b, by)[j])
     columns = {part: f"{PREFIXES[by]}_{part}_ms" for part in PARTS}
     explained = all(column in a and column in b for column in columns.values())
+    lost = f"{PREFIXES[by]}_{LOST}_ms"
+    if lost in a or lost in b:
+        columns[LOST] = lost
     return Mover(
         trace_row=_integer(numbers(b, "trace_row")[j]),
         session_id=str(b["session_id"][j]),
@@ -128,10 +131,13 @@ def _mover(a: Rows, b: Rows, i: int, j: int, by: str) -> Mover:
         change=after - before,
         worker_a=_integer(numbers(a, "decode_worker_idx")[i]),
         worker_b=_integer(numbers(b, "decode_worker_idx")[j]),
-        parts={part: float(numbers(b, name)[j] - numbers(a, name)[i]) for part, name in columns.items()}
-        if explained
-        else {},
+        parts={part: _of(b, name, j) - _of(a, name, i) for part, name in columns.items()} if explained else {},
     )
+
+
+def _of(rows: Rows, column: str, at: int) -> float:
+    """A part of a latency, 0 where a run has no such part."""
+    return float(numbers(rows, column)[at]) if column in rows else 0.0
 
 
 def _integer(value: float) -> int | None:

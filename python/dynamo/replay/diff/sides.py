@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from dynamo._core import values
 from dynamo.replay.diff import figures
 from dynamo.replay.diff.figures import Rows, Split
-from dynamo.replay.explain import PARTS
+from dynamo.replay.explain import LOST, PARTS
 from dynamo.replay.report import Report
 
 _GZIP = b"\x1f\x8b"
@@ -94,7 +94,10 @@ def _splits(place: str, attribution: Any) -> dict[str, Split]:
     try:
         found: dict[str, Split] = {
             latency: {
-                statistic: {part: _finite(place, shares[part]) for part in ("total", *PARTS)}
+                statistic: {
+                    part: _finite(place, shares[part])
+                    for part in ("total", *PARTS, *((LOST,) if LOST in shares else ()))
+                }
                 for statistic, shares in parts["split"].items()
             }
             for latency, parts in attribution.items()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dynamo.replay import table
 from dynamo.replay.diff.comparison import Change, Comparison
 from dynamo.replay.diff.joining import Joined, Mover
-from dynamo.replay.explain import LATENCIES, PARTS, PARTS_WITH_LOST
+from dynamo.replay.explain import LATENCIES, PARTS_WITH_LOST
 
 _SHOWN = {"mean": "avg", "median": "p50", "p90": "p90", "p99": "p99"}
 _GROUPS = {
@@ -150,7 +150,7 @@ def _mover_row(mover: Mover) -> list[str]:
         _number(mover.b),
         _signed(mover.change),
         worker,
-        ", ".join(f"{PARTS[part]} {_signed(ms)}" for part, ms in largest if ms),
+        ", ".join(f"{PARTS_WITH_LOST[part]} {_signed(ms)}" for part, ms in largest if ms),
     ]
 
 
