@@ -63,7 +63,7 @@ func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, 
 	own, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, guard.Func(func() {
 		if a.complete.Load() {
-			time.AfterFunc(handoffGrace, stopOwn)
+			time.AfterFunc(handoffGrace, guard.Func(stopOwn))
 			return
 		}
 		stopOwn()
