@@ -44,7 +44,8 @@ def build_environment() -> dict[str, str]:
     with templates, which call methods by name, the linker has to keep all methods: 8 MB more.
     """
     flags = f"{os.environ.get('GOFLAGS', '')} -trimpath -buildvcs=false -buildmode=pie -tags=grpcnotrace"
-    return {**os.environ, "GOFLAGS": flags.strip(), "CGO_ENABLED": "1"}
+    # gopy passes on the linker flags of Python. Debian's later ones have -fwrapv and the like, which cgo refuses.
+    return {"CGO_LDFLAGS_ALLOW": "-f.*", **os.environ, "GOFLAGS": flags.strip(), "CGO_ENABLED": "1"}
 
 
 def tools_environment() -> dict[str, str]:

@@ -40,6 +40,12 @@ def test_an_unknown_part(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
         build["extensions"]()
 
 
+def test_linker_flags_of_python_are_let_through(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(build["build_environment"]()["CGO_LDFLAGS_ALLOW"], "-fwrapv")
+    monkeypatch.setenv("CGO_LDFLAGS_ALLOW", "-O2")
+    assert build["build_environment"]()["CGO_LDFLAGS_ALLOW"] == "-O2"
+
+
 def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOARCH", "arm64")
     monkeypatch.setenv("CC", "cross-gcc")
