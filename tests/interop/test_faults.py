@@ -51,7 +51,9 @@ def _simulated(mode: str, killed_s: float, detected_s: float, after_s: float, li
 
     For ``after_s`` round robin leaves the worker out, and requests come back to a KV router.
     """
-    after = {"avoid_ms": 1000 * after_s} if mode == "round-robin" else {"retry_refused_ms": 1000 * after_s}
+    after = (
+        {"avoid_ms": 1000 * after_s} if mode == "round-robin" else {"retry_refused_ms": 1000 * after_s} if limit else {}
+    )
     return run_synthetic_trace_replay(
         PROMPT,
         OUTPUT,
