@@ -8,7 +8,6 @@ The Python of this machine asks for a run path to its own library, which is nowh
 import os
 import sys
 
-
 # Paths of this machine, and a flag of Debian's Pythons that zig does not know; it makes calls faster, and no more.
 _DROPPED = ("-Wl,-rpath", "-L/", "-Wl,-Bsymbolic-functions")
 
