@@ -58,7 +58,7 @@ def test_chat_streams_what_the_worker_says(place: Meeting) -> None:
     assert len(text.split()) == 6
     assert events[-1]["usage"]["completion_tokens"] == 6
     status, answer = front.complete("tok5", 40, stop=["tok1"])
-    assert (status, answer["choices"][0]["finish_reason"], answer["choices"][0]["text"]) == (200, "stop", "")
+    assert (status, answer["choices"][0]["finish_reason"], answer["choices"][0]["text"]) == (200, "stop", " ")
 
 
 @pytest.mark.parametrize("mode", ["round-robin", "random", "kv"])

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,6 +59,7 @@ type answering struct {
 	most       int      // tokens that are still wanted
 	got        []uint32 // tokens of the answer
 	endTokens  []uint32 // of the model
+	complete   atomic.Bool
 	migrations int
 	failures   int // before any token
 	started    bool
@@ -98,7 +100,7 @@ func (a *answering) run(ctx context.Context) {
 			return
 		}
 		if a.most <= 0 { // only the reason of the end is missing
-			a.call.Arrived(nil, "length")
+			a.ended("length")
 			return
 		}
 		if len(a.got) > before {
@@ -216,15 +218,21 @@ func (a *answering) take(b *booking, answer *plane.Answer) error {
 		case wire.FinishError:
 			return &finalError{o.Finish.Error}
 		case wire.FinishLength:
-			a.call.Arrived(nil, "length")
+			a.ended("length")
 			return nil
 		case wire.FinishStop, wire.FinishEOS:
-			a.call.Arrived(nil, "stop")
+			a.ended("stop")
 			return nil
 		default:
 			return fmt.Errorf("the worker has ended the answer: %s", reason)
 		}
 	}
+}
+
+// ended tells that the answer is complete.
+func (a *answering) ended(reason string) {
+	a.complete.Store(true)
+	a.call.Arrived(nil, reason)
 }
 
 // arrived hands on tokens.

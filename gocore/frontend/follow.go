@@ -63,7 +63,7 @@ func (f *Frontend) followChannels(channels []discovery.Channel) {
 func (f *Frontend) subscribe(c discovery.Channel) (*subscription, error) {
 	switch t := c.Transport; t.Kind {
 	case "Zmq":
-		s := zmtp.Subscribe(strings.TrimPrefix(t.Config["endpoint"], "tcp://"), c.Topic, f.config.Log, f.hearFrames)
+		s := zmtp.Subscribe(strings.TrimPrefix(t.Config["endpoint"], "tcp://"), c.Topic, f.config.Log, func() { f.catchUp(c) }, f.hearFrames)
 		return &subscription{t, s.Close}, nil
 	case "Nats":
 		nats, err := f.connectedBus()
@@ -71,11 +71,39 @@ func (f *Frontend) subscribe(c discovery.Channel) (*subscription, error) {
 			return nil, err
 		}
 		stop, err := nats.Subscribe(t.Config["subject_prefix"]+"."+c.Topic, func(data []byte) { f.hear(events.ParseEnvelope(data)) })
+		if err == nil {
+			f.catchUp(c)
+		}
 		return &subscription{t, stop}, err
 	default:
 		f.config.Log.Warn("KV events of a worker cannot be heard", "publisher", discovery.Hex(c.Publisher), "transport", t.Kind)
 		return &subscription{t, func() {}}, nil
 	}
+}
+
+// A publisher may take a moment to note a subscription: then what it sends is still lost.
+var catchUpDelays = []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second}
+
+// catchUp asks workers for the events that were sent before the subscription to a channel.
+func (f *Frontend) catchUp(c discovery.Channel) {
+	f.running.Go(guard.Func(func() {
+		for _, delay := range catchUpDelays {
+			select {
+			case <-f.life.Done():
+				return
+			case <-time.After(delay):
+			}
+			f.feedsMu.RLock()
+			for _, feeds := range f.feeds {
+				for _, feed := range feeds {
+					if e := feed.worker.key; e.Namespace == c.Namespace && e.Component == c.Component {
+						feed.check()
+					}
+				}
+			}
+			f.feedsMu.RUnlock()
+		}
+	}))
 }
 
 // hearFrames takes a message of a ZeroMQ socket.
@@ -145,6 +173,15 @@ func (d *feed) recoverAt(transport map[string]string) {
 	defer d.mu.Unlock()
 	if d.transport == nil {
 		d.transport = transport
+		d.ask()
+	}
+}
+
+// check asks the worker whether events are missing.
+func (d *feed) check() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.transport != nil {
 		d.ask()
 	}
 }
@@ -276,6 +313,7 @@ func (d *feed) take(a *events.Answer) error {
 				d.last = e.Event.ID
 			}
 		}
+	case a.TooNew != nil && a.TooNew.NewestAvailable == d.last: // none is missing
 	case a.TooNew != nil: // its numbers have begun anew
 		d.complete, d.last = false, 0
 		return fmt.Errorf("it has events up to %d only", a.TooNew.NewestAvailable)

@@ -166,6 +166,7 @@ func TestFailures(t *testing.T) {
 // TestOverload: a worker that accepts no more is passed over.
 func TestOverload(t *testing.T) {
 	s := newSite(t)
+	s.limits = plane.Limits{Active: 1, Queued: 2}
 	enough := make(chan struct{})
 	s.worker(func(ctx context.Context, _ string, r *wire.Request, reply plane.Reply) {
 		_ = reply.Accept()

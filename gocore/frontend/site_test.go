@@ -32,6 +32,7 @@ type site struct {
 	t        *testing.T
 	registry *store.Memory
 	frontend *Frontend
+	limits   plane.Limits // of workers that are added
 
 	mu       sync.Mutex
 	models   map[string]Model
@@ -40,7 +41,7 @@ type site struct {
 
 func newSite(t *testing.T, change ...func(*Config)) *site {
 	t.Helper()
-	s := &site{t: t, registry: store.NewMemory(), models: map[string]Model{}, adapters: map[string][]string{}}
+	s := &site{t: t, registry: store.NewMemory(), limits: plane.StandardLimits, models: map[string]Model{}, adapters: map[string][]string{}}
 	caller, err := plane.NewCaller("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func (s *site) worker(h handler, change ...func(*card.Card)) *testWorker {
 	for _, apply := range change {
 		apply(&c)
 	}
-	p := plane.New(plane.Config{Limits: plane.Limits{Active: 1, Queued: 2}, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
+	p := plane.New(plane.Config{Limits: s.limits, MaxMessageSize: plane.StandardMaxMessageSize, Log: silent, Metrics: plane.NewMetrics(prometheus.NewRegistry(), plane.PerWorker)})
 	tcp, err := p.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)

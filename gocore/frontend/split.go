@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,13 +23,13 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	defer first.free()
 	id := newID() // of both requests: the workers recognize each other by it
 	prefill := a.request(first)
 	prefill.StopConditions, prefill.EOSTokenIDs = onlyFirstToken(), nil
 	meeting := first.worker.card.RuntimeConfig.DisaggregatedEndpoint
 	if meeting == nil {
 		params, err := a.compute(ctx, first, id, prefill)
+		first.free()
 		if err != nil {
 			return err
 		}
@@ -38,14 +39,7 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	prefill.BootstrapInfo = info
 	together, stop := context.WithCancel(ctx)
 	defer stop()
-	computed := make(chan error, 1)
-	a.frontend.running.Go(guard.Func(func() {
-		_, err := a.compute(together, first, id, prefill)
-		if err != nil {
-			stop() // the decode worker would wait for a hand-off that does not come
-		}
-		computed <- err
-	}))
+	computed := a.computeBeside(together, stop, first, id, prefill)
 	err = a.decode(together, g, id, func(r *wire.Request) { r.BootstrapInfo = info })
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -56,6 +50,37 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 		return prefillErr
 	}
 	return err
+}
+
+// handoffGrace is how long a prefill worker may take to end its part when the answer is complete.
+const handoffGrace = 10 * time.Second
+
+// computeBeside has a prefill worker compute the prompt in another goroutine, until its error is there. If it fails it calls stop: the
+// decode worker would wait for a hand-off that does not come. When ctx ends, so does the prefill worker's part, but after a complete
+// answer it may end by itself.
+func (a *answering) computeBeside(ctx context.Context, stop func(), b *booking, id string, request *wire.Request) <-chan error {
+	computed := make(chan error, 1)
+	own, stopOwn := context.WithCancel(context.WithoutCancel(ctx))
+	unlink := context.AfterFunc(ctx, guard.Func(func() {
+		if a.complete.Load() {
+			time.AfterFunc(handoffGrace, stopOwn)
+			return
+		}
+		stopOwn()
+	}))
+	ended := context.AfterFunc(a.frontend.life, guard.Func(stopOwn))
+	a.frontend.running.Go(guard.Func(func() {
+		defer stopOwn()
+		defer unlink()
+		defer ended()
+		defer b.free()
+		_, err := a.compute(own, b, id, request)
+		if err != nil {
+			stop()
+		}
+		computed <- err
+	}))
+	return computed
 }
 
 // onlyFirstToken ends an answer after the token that shows that the prompt is computed.

@@ -307,6 +307,7 @@ func (d *disagg) startPasses(s *stage, kind eventKind, end func(int) error) (cha
 		d.faults.stretch(int(kind), i, pass)
 		d.passStarted(kind, i, w.Engine, pass)
 		if !alive || pass.Idle() {
+			d.faults.stalls(int(kind), i, pass)
 			i, ok = s.ready.next(i + 1)
 			continue
 		}

@@ -33,7 +33,11 @@ func timelineOf(t testing.TB, cfg Config) ([]byte, error) {
 // happens leaves the one of a run without faults.
 func TestFaultyTimelines(t *testing.T) {
 	differ := 0
-	for seed := range uint64(*faultyRuns) {
+	for n := range *faultyRuns + 1 {
+		seed := uint64(*faultyFrom + n)
+		if n == *faultyRuns {
+			seed = 625 // a decode worker displaces requests in a pass that makes no progress
+		}
 		fastCfg, slowCfg := faulty{seed: seed}.config(t), faulty{seed: seed, stepwise: true}.config(t)
 		fast, err := timelineOf(t, fastCfg)
 		slow, _ := timelineOf(t, slowCfg)

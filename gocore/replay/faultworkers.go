@@ -238,6 +238,14 @@ func (f *faultRun) passEnds(pool, i int, pass *engine.Pass) error {
 	return nil
 }
 
+// stalls tells the journal of a pass that makes no progress, and whose end is not seen: it may have displaced requests.
+func (f *faultRun) stalls(pool, i int, pass *engine.Pass) {
+	if f != nil && !pass.Idle() {
+		s := f.sites[pool]
+		f.Journal.Ended(s.role, i, s.station.at(i).Engine, pass, pass.EndMs)
+	}
+}
+
 func clonePass(p *engine.Pass) *engine.Pass {
 	kept := *p
 	kept.Admitted, kept.Started, kept.Bursts = slices.Clone(p.Admitted), slices.Clone(p.Started), slices.Clone(p.Bursts)

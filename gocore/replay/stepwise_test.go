@@ -11,6 +11,7 @@ import (
 	"dynosim/gocore/router"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
+	"dynosim/gocore/worker"
 )
 
 // drawnRun is a random run, that of its seed. Each call of config prepares it anew.
@@ -342,5 +343,41 @@ func TestCoasting(t *testing.T) {
 				t.Errorf("%s, %d workers: polled %d times, stepwise %d times", engineArgs, workers, fast, stepwise)
 			}
 		}
+	}
+}
+
+// TestRunsAgain: among random runs with SGLang engines are some in which a worker cannot go on by itself. They begin again in
+// one loop, and requests that were over before are not counted twice.
+func TestRunsAgain(t *testing.T) {
+	again := 0
+	for seed := range uint64(1500) {
+		d := drawnRun{seed: seed, log: &strings.Builder{}}
+		cfg := d.config(t)
+		r, setups := newRun(cfg)
+		if worker.Traits(cfg.Args).Independent || !cfg.independent(setups) || r.independently(setups) != errDepends {
+			continue
+		}
+		again++
+		counted := 0
+		cfg = d.config(t)
+		cfg.Poll = func(_ float64, finished int) error {
+			counted += finished
+			return nil
+		}
+		outcome := mustRun(t, cfg)
+		if ended := outcome.Collector.Finished(); counted > ended {
+			t.Errorf("seed %d: %d requests were counted, %d are over", seed, counted, ended)
+		}
+		together, setups := newRun(d.config(t))
+		want, err := together.through(together.cluster, setups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := text(t, cfg, outcome), text(t, cfg, want); got != want {
+			t.Errorf("seed %d: %s", seed, firstDifference(got, want))
+		}
+	}
+	if again == 0 {
+		t.Error("no run had to begin again")
 	}
 }

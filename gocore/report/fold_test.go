@@ -89,6 +89,7 @@ func TestFold(t *testing.T) {
 			tell:  []*Collector{NewCollector(requests, 1), NewPassingCollector(requests, 1, NoSLA())},
 			emits: map[engine.RequestID]int{}, paused: map[engine.RequestID]int{},
 		}
+		f.tell[1].passing.folds = true
 		for range 6000 {
 			f.pass(requests)
 		}

@@ -60,7 +60,8 @@ func (c *Collector) tokenGaps() []repeated {
 	for i := range c.workers {
 		most += c.workers[i].passes
 	}
-	list.all = slices.Grow(list.all, min(most, 2*mergeFrom)) // grown step by step it would be copied, and memory used for the first time is slow
+	// Grown step by step it would be copied, into memory that is slow as it is used for the first time.
+	list.all = slices.Grow(list.all, min(most, 2*mergeFrom))
 	for _, gap := range c.gaps {
 		list.all = append(list.all, repeated{value: gap, weight: 1, count: 1})
 	}

@@ -19,7 +19,8 @@ type passing struct {
 	free     []int32            // records
 	totals   totals
 	lastMs   float64 // of the requests that count
-	gaps     gapList // of passes that are over, see timeline.fold
+	folds    bool    // passes that are over
+	gaps     gapList // of these, see timeline.fold
 }
 
 const (
@@ -34,11 +35,14 @@ func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 		workers: make([]timeline, workers),
 		earlier: map[engine.RequestID][]placedRun{},
 		passing: &passing{
-			sla: sla, slots: make([]int32, requests),
+			sla: sla, folds: requests >= foldFrom, slots: make([]int32, requests),
 			ttftMs: missing(requests), ttstMs: missing(requests), tpotMs: missing(requests), e2eMs: missing(requests),
 		},
 	}
 }
+
+// foldFrom is from how many requests on passes are folded. Smaller runs do so with all of them at the end, which takes less time.
+const foldFrom = 1 << 18
 
 // missing is a list of n times NaN.
 func missing(n int) []float64 {
@@ -57,7 +61,7 @@ func (c *Collector) passingPart(worker int) *Collector {
 		first:       worker,
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
-		passing:     &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
+		passing:     &passing{sla: p.sla, folds: p.folds, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
 	}
 }
 
@@ -117,7 +121,7 @@ func (c *Collector) leave() {
 func (c *Collector) Leave() {
 	if c.passing != nil {
 		c.leave()
-		for i := range c.workers {
+		for i := 0; i < len(c.workers) && c.passing.folds; i++ {
 			c.workers[i].foldAll(&c.passing.gaps)
 		}
 	}
@@ -126,7 +130,7 @@ func (c *Collector) Leave() {
 // TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never there at
 // once. Merge takes the rest.
 func (c *Collector) TakeGaps(parts []*Collector) {
-	if c.passing == nil {
+	if !c.folds() {
 		return
 	}
 	for _, part := range parts {
@@ -136,23 +140,25 @@ func (c *Collector) TakeGaps(parts []*Collector) {
 	}
 }
 
+func (c *Collector) folds() bool { return c.passing != nil && c.passing.folds }
+
 // beginRun notes that a run of a request begins with a pass of a worker.
 func (c *Collector) beginRun(line *timeline, pass int32) {
-	if c.passing != nil {
+	if c.folds() {
 		line.stretch(pass).open++
 	}
 }
 
 // endRun notes that a run has been counted, or never will be.
 func (c *Collector) endRun(n placedRun) {
-	if c.passing != nil {
+	if c.folds() {
 		c.workers[int(n.worker)-c.first].stretch(n.pass).open--
 	}
 }
 
 // foldGaps forgets passes of a worker that no request needs any more.
 func (c *Collector) foldGaps(worker int) {
-	if line := &c.workers[worker]; c.passing != nil && line.passes/stretchPasses > line.folded {
+	if line := &c.workers[worker]; c.folds() && line.passes/stretchPasses > line.folded {
 		line.fold(&c.passing.gaps)
 	}
 }

@@ -146,10 +146,12 @@ def test_stop_sequences(place: Meeting, make: str) -> None:
     choice = front.complete(PROMPT, 300, stop=[f"k{i}" for i in range(1, 10)])[1]["choices"][0]
     assert choice["finish_reason"] == "stop"
     assert re.fullmatch(r"\s*to", choice["text"]), choice
-    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 300, "stop": [" tok"], "stream": True}
+    stops = [f"{i} tok" for i in range(10)]
+    body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 300, "stop": stops, "stream": True}
     parts = [part["choices"][0] for part in stream(front.url + "/v1/completions", body)]
-    assert re.fullmatch(r"tok\d+", "".join(part["text"] for part in parts)), parts
-    assert (parts[-1]["finish_reason"], parts[-1]["stop_reason"]) == ("stop", " tok")
+    assert re.fullmatch(r" tok\d*", "".join(part["text"] for part in parts)), parts
+    assert parts[-1]["finish_reason"] == "stop"
+    assert parts[-1]["stop_reason"] in stops
 
 
 @MAKES

@@ -12,7 +12,7 @@ import (
 // arrive lets tokens arrive in pieces of random sizes, and checks what is visible meanwhile.
 func arrive(t *testing.T, q *Question, marks *Marks, ids []uint32, finish string, rng *rand.Rand) *Arriving {
 	t.Helper()
-	a := Arrive(q, func() tokens.Decoder { return tokens.Bytes{}.Decoder(true) }, marks)
+	a := Arrive(q, func() tokens.Decoder { return tokens.Bytes{}.Decoder(nil, true) }, marks)
 	var visible []string
 	for len(ids) > 0 {
 		n := 1 + rng.IntN(min(3, len(ids)))

@@ -144,6 +144,44 @@ func TestWhatIsHeldBack(t *testing.T) {
 	}
 }
 
+// TestAfter: a text that goes on after a prompt keeps the blank of its first token. Tokens of the prompt whose text waits for others
+// are passed over, and so are those that say nothing.
+func TestAfter(t *testing.T) {
+	id := func(name string) uint32 { return uint32(slices.Index(parts, name)) }
+	for _, c := range []struct {
+		chain  int
+		prompt []string
+		tokens []string
+		want   string
+	}{
+		{0, nil, []string{"a", "b"}, "a b"},
+		{0, []string{"b"}, []string{"a", "b"}, " a b"},
+		{0, []string{"<s>"}, []string{"a", "b"}, "a b"},
+		{2, []string{"▁", "a"}, []string{"▁", "a"}, " a"},
+		{2, nil, []string{"▁", "a"}, "a"},
+		{3, []string{"a"}, []string{"##a", "b"}, "a b"},
+		{3, []string{"a"}, []string{"b"}, " b"},
+		{4, []string{"a</w>"}, []string{"a</w>", "b"}, "a b"},
+		{6, []string{"a", "<0xE4>"}, []string{"▁", "<0x41>"}, " A"},
+		{6, []string{"<0xE4>", "<0xBD>"}, []string{"▁", "<0x41>"}, "A"},
+		{6, []string{"a", "<s>"}, []string{"▁", "a"}, " a"},
+		{6, []string{"▁"}, []string{"▁", "a"}, " a"},
+		{1, []string{"ä"}, []string{"½", "a"}, "\uFFFDa"},
+	} {
+		var prompt, tokens []uint32
+		for _, name := range c.prompt {
+			prompt = append(prompt, id(name))
+		}
+		for _, name := range c.tokens {
+			tokens = append(tokens, id(name))
+		}
+		d := withDecoder(t, chains[c.chain]).After(prompt, false)
+		if got := d.Push(tokens) + d.Close(); got != c.want {
+			t.Errorf("%s: %q after %q: got %q, want %q", chains[c.chain], c.tokens, c.prompt, got, c.want)
+		}
+	}
+}
+
 // TestStrip has what the library makes of tokens that are long enough for it; it fails on others.
 func TestStrip(t *testing.T) {
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// maxBodies is how many bytes of large bodies are in memory at the same time, from their first byte until their request has become
-// a call. Small bodies are not counted.
+// maxBodies is how many bytes of large bodies are in memory at the same time, until their requests have become calls. Small bodies are
+// not counted.
 const (
 	maxBodies = 256 << 20
 	smallBody = 64 << 10
@@ -64,25 +64,19 @@ func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error
 		w.Header().Set("Connection", "close")
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second)) // the body is not awaited
 		return nil, s.tooLarge()
-	case size < 0:
-		size = s.config.MaxBody
 	}
 	deadline := time.Now().Add(s.config.BodyTimeout)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(deadline)
-	if size > smallBody {
-		ctx, cancel := context.WithDeadline(r.Context(), deadline)
-		defer cancel()
-		if s.bodies.Acquire(ctx, size) != nil {
-			return nil, unavailable("other large requests are being read")
-		}
-		*holdOf(r.Context()) = hold{s.bodies, size}
-	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
+	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	defer cancel()
+	text, err := s.readAll(ctx, http.MaxBytesReader(w, r.Body, s.config.MaxBody), size)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, s.tooLarge()
+	case errors.Is(err, errNoRoom):
+		return nil, errNoRoom
 	case err != nil && !time.Now().Before(deadline):
 		return nil, &problem{status: http.StatusRequestTimeout, kind: "invalid_request_error", message: "the body took too long"}
 	case err != nil:
@@ -90,6 +84,58 @@ func (s *Server) bodyText(w http.ResponseWriter, r *http.Request) ([]byte, error
 	}
 	_ = control.SetReadDeadline(time.Time{}) // an answer may take longer; after an error, the rest of the body may not
 	return text, nil
+}
+
+// errNoRoom is the error of a large body that finds maxBodies taken.
+var errNoRoom error = unavailable("other large requests are being read")
+
+// readAll reads a body, of which size bytes are announced, or -1. A large one takes its share of maxBodies as it comes: one that is only
+// announced keeps no room from others.
+func (s *Server) readAll(ctx context.Context, from io.Reader, size int64) ([]byte, error) {
+	first := int64(smallBody)
+	if size >= 0 {
+		first = min(first, size+1) // room to see the end in
+	}
+	text := make([]byte, 0, first)
+	for {
+		if len(text) == cap(text) {
+			wider := s.width(int64(cap(text)), size)
+			if err := s.take(ctx, wider); err != nil {
+				return nil, err
+			}
+			text = append(make([]byte, 0, wider), text...)
+		}
+		n, err := from.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case err == io.EOF: //nolint:errorlint // readers return this very value
+			return text, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// width is how much room a body gets that has filled so much.
+func (s *Server) width(filled, size int64) int64 {
+	if size >= 0 {
+		return min(2*filled, size+1)
+	}
+	return min(2*filled, s.config.MaxBody+1)
+}
+
+// take widens the share of a request to so many bytes of maxBodies.
+func (s *Server) take(ctx context.Context, size int64) error {
+	h := holdOf(ctx)
+	size = min(size, s.config.MaxBody)
+	if size <= h.size {
+		return nil
+	}
+	if s.bodies.Acquire(ctx, size-h.size) != nil {
+		return errNoRoom
+	}
+	h.of, h.size = s.bodies, size
+	return nil
 }
 
 func (s *Server) tooLarge() error {

@@ -110,3 +110,63 @@ func TestMostAdapters(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 }
+
+// TestBodiesThatDoNotCome: clients that announce large bodies and send little of them take no room from those that send theirs.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	s, url := start(t, "{}", func(c *Config) { c.MaxBody = 64 << 20 })
+	for _, length := range []int64{-1, 64 << 20} {
+		for range maxBodies >> 26 {
+			reader, writer := io.Pipe()
+			defer func() { _ = writer.Close() }()
+			r, _ := http.NewRequest(http.MethodPost, url+"/v1/completions", reader)
+			r.ContentLength = length
+			go func() {
+				if response, err := http.DefaultTransport.RoundTrip(r); err == nil {
+					_ = response.Body.Close()
+				}
+			}()
+			if _, err := io.WriteString(writer, `{"prompt":"`+strings.Repeat("x", 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "all are being read", func() bool { return s.InFlight() == 2*maxBodies>>26 })
+	large := `{"prompt":"` + strings.Repeat("x", 300_000) + `","max_tokens":1}`
+	if a := post(t, url+"/tokenize", large); a.status != 200 {
+		t.Errorf("got %d, %.200s", a.status, a.text)
+	}
+}
+
+// TestBodySizes: bodies arrive whole, whatever their size, and give back what they hold.
+func TestBodySizes(t *testing.T) {
+	s, url := start(t, "{}", func(c *Config) { c.MaxBody = 1 << 20 })
+	for _, size := range []int{1, smallBody - 1, smallBody, smallBody + 1, 2 * smallBody, 3*smallBody + 7, 1 << 20, 1<<20 + 1} {
+		for _, known := range []bool{true, false} {
+			body := `{"prompt":"` + strings.Repeat("x", max(size-len(`{"prompt":""}`), 1)) + `"}`
+			var from io.Reader = strings.NewReader(body)
+			if !known {
+				from = io.MultiReader(from)
+			}
+			response, err := http.Post(url+"/tokenize", "application/json", from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			want, says := 200, fmt.Sprintf(`"count":%d`, len(body)-len(`{"prompt":""}`)+1)
+			if len(body) > 1<<20 {
+				want, says = 413, "larger than 1048576 bytes"
+			}
+			if response.StatusCode != want || !strings.Contains(string(text), says) {
+				t.Errorf("%d bytes, length known %v: got %d, %.100s, want %s", len(body), known, response.StatusCode, text, says)
+			}
+		}
+	}
+	eventually(t, "nothing is held", func() bool {
+		free := s.bodies.TryAcquire(maxBodies)
+		if free {
+			s.bodies.Release(maxBodies)
+		}
+		return free
+	})
+}

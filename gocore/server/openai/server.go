@@ -202,8 +202,9 @@ func (s *Server) keyed(h handler) handler {
 		return h
 	}
 	return func(w http.ResponseWriter, r *http.Request) error {
-		given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !found {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ") // the scheme has no case in HTTP
+		given = strings.TrimSpace(given)
+		if !strings.EqualFold(scheme, "Bearer") {
 			given = r.Header.Get("X-Api-Key")
 		}
 		hash, known := sha256.Sum256([]byte(given)), 0

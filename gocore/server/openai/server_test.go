@@ -445,7 +445,7 @@ func get(t *testing.T, url string) answer {
 func TestKeys(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Keys = []string{"one", "two"} })
 	const body = `{"prompt":"x"}`
-	for header, want := range map[string]int{"Bearer one": 200, "Bearer two": 200, "Bearer three": 401, "one": 401, "": 401} {
+	for header, want := range map[string]int{"Bearer one": 200, "Bearer two": 200, "bearer one": 200, "Bearer  two": 200, "Basic one": 401, "Bearer three": 401, "Bearer": 401, "one": 401, "": 401} {
 		got := post(t, url+"/v1/completions", body, "Authorization", header)
 		if got.status != want || want == 401 && at(got.json(t), "error", "code") != "invalid_api_key" {
 			t.Errorf("%q: got %d %s", header, got.status, got.text)

@@ -100,12 +100,12 @@ func (b Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
 			return "", inputError("tokens: got %d, want numbers below %d", token, bytesSize)
 		}
 	}
-	d := b.Decoder(true)
+	d := b.Decoder(nil, true)
 	return d.Push(tokens) + d.Close(), nil
 }
 
 // Decoder implements [Tokenizer].
-func (Bytes) Decoder(special bool) Decoder { return &bytesDecoder{special: special} }
+func (Bytes) Decoder(_ []uint32, special bool) Decoder { return &bytesDecoder{special: special} }
 
 // bytesDecoder is the decoder of Bytes.
 type bytesDecoder struct {

@@ -168,7 +168,9 @@ func (f *Folder) Text(_ context.Context, tokens []uint32) (string, error) {
 }
 
 // Decoder implements [Tokenizer].
-func (f *Folder) Decoder(special bool) Decoder { return f.vocabulary.Decoder(special) }
+func (f *Folder) Decoder(prompt []uint32, special bool) Decoder {
+	return f.vocabulary.After(prompt, special)
+}
 
 // Answer implements [Tokenizer].
 func (f *Folder) Answer(ctx context.Context, text string) (Spoken, error) {

@@ -25,8 +25,9 @@ type Tokenizer interface {
 	Answer(ctx context.Context, text string) (Spoken, error)
 	// Draw makes up n tokens of text. Equal seeds give equal text.
 	Draw(n int, seed uint64) Spoken
-	// Decoder returns a decoder of one text that arrives. special says whether special tokens are part of the text.
-	Decoder(special bool) Decoder
+	// Decoder returns a decoder of one text that arrives, and that goes on after the tokens of a prompt. special says whether special
+	// tokens are part of the text.
+	Decoder(prompt []uint32, special bool) Decoder
 	// Size is the number of tokens in the vocabulary: every token is below it.
 	Size() int
 	// Close ends helpers.

@@ -15,6 +15,7 @@ import (
 // is lost.
 type Sub struct {
 	address, topic string
+	connected      func()
 	handle         func(frames [][]byte)
 	log            *slog.Logger
 	stop           context.CancelFunc
@@ -29,10 +30,10 @@ const (
 )
 
 // Subscribe hears the messages whose first frame begins with topic. handle is called with the frames of each, by one goroutine,
-// until Close.
-func Subscribe(address, topic string, log *slog.Logger, handle func(frames [][]byte)) *Sub {
+// until Close. connected is called whenever the subscription has been sent, after which little more is lost.
+func Subscribe(address, topic string, log *slog.Logger, connected func(), handle func(frames [][]byte)) *Sub {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Sub{address: address, topic: topic, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
+	s := &Sub{address: address, topic: topic, connected: connected, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
 	go guard.Func(func() {
 		defer close(s.done)
 		s.run(ctx)
@@ -75,6 +76,7 @@ func (s *Sub) listen(ctx context.Context) (connected bool, err error) {
 	if err := s.introduce(conn, in); err != nil {
 		return false, err
 	}
+	s.connected()
 	for {
 		first, err := readFrame(in, maxHeardBytes)
 		if err != nil {
