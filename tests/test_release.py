@@ -107,5 +107,15 @@ def test_the_compiler_of_wheels_drops_paths_of_this_machine(monkeypatch: pytest.
     became: list[str] = []
     zigcc = runpy.run_path(str(PROJECT / "packaging" / "zigcc.py"))
     monkeypatch.setattr("os.execv", lambda _, arguments: became.extend(arguments))
-    zigcc["main"](["-target", "t", "-L/opt/python/lib", "-Wl,-rpath,/opt/python/lib", "-Wl,-z,now", "a.o"])
+    zigcc["main"](
+        [
+            "-target",
+            "t",
+            "-L/opt/python/lib",
+            "-Wl,-rpath,/opt/python/lib",
+            "-Wl,-Bsymbolic-functions",
+            "-Wl,-z,now",
+            "a.o",
+        ]
+    )
     assert became[1:] == ["-m", "ziglang", "cc", "-target", "t", "-Wl,-z,now", "a.o", "-idirafter", "/usr/include"]
