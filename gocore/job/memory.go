@@ -51,12 +51,9 @@ func (b budget) admit(needed float64, what string) error {
 
 // check fails a run that has used up its memory, before the system ends the process because of it.
 func (b budget) check() error {
-	if b.limit == 0 || b.limit == math.MaxInt64 {
-		return nil
-	}
 	used := memory.Used()
 	latestBudget.growsBeyond(used)
-	if used < b.limit && !memory.AddressSpaceShort() {
+	if b.limit == 0 || b.limit == math.MaxInt64 || used < b.limit && !memory.AddressSpaceShort() {
 		return nil
 	}
 	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
