@@ -104,7 +104,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if err = r.scaling.stock.open(m, r.deployment, r.sdk); err != nil {
 		return nil, err
 	}
-	r.saved, err = schedule(s, r.workload, r.deployment.args.BlockSize, m.poll)
+	r.saved, err = r.schedule()
 	return r, err
 }
 

@@ -17,7 +17,12 @@ const (
 	segmentBytes = 4   // of a prompt that shares blocks with others
 	blockBytes   = 40  // a full block in the cache of a worker
 	dividedBytes = 240 // parts of the latencies of a request
+	seriesBytes  = 350 // a window of a series over time for one worker, and its row in the table
 )
+
+// mostSeriesWindows is how many windows a series has at least if the run is too long for its step: package journal makes windows
+// twice as long when there are more than twice as many.
+const mostSeriesWindows = 1 << 17
 
 // maxPromptBlocks bounds what one request can cost to about 700 MB. Prompts are refused that are longer and would run.
 const maxPromptBlocks = 1 << 24
@@ -42,21 +47,23 @@ func newBudget(room memory.Room) budget {
 
 // admit refuses a run that needs more memory than there is.
 func (b budget) admit(needed float64, what string) error {
+	return b.admitOr(needed, what, "fewer or shorter requests")
+}
+
+// admitOr is admit for a need that something else than requests makes smaller.
+func (b budget) admitOr(needed float64, what, want string) error {
 	if b.room.Bytes == memory.Unbounded || needed <= float64(b.room.Usable) {
 		return nil
 	}
-	return fmt.Errorf("memory: %s need at least %s, %s: want fewer or shorter requests, or more memory",
-		what, memory.Text(int64(min(needed, 1<<62))), b.shown())
+	return fmt.Errorf("memory: %s need at least %s, %s: want %s, or more memory",
+		what, memory.Text(int64(min(needed, 1<<62))), b.shown(), want)
 }
 
 // check fails a run that has used up its memory, before the system ends the process because of it.
 func (b budget) check() error {
-	if b.limit == 0 || b.limit == math.MaxInt64 {
-		return nil
-	}
 	used := memory.Used()
 	latestBudget.growsBeyond(used)
-	if used < b.limit && !memory.AddressSpaceShort() {
+	if b.limit == 0 || b.limit == math.MaxInt64 || used < b.limit && !memory.AddressSpaceShort() {
 		return nil
 	}
 	return runError{fmt.Errorf("memory: the run needs more than it may take, %s: want fewer or shorter requests, or more memory", b.shown())}
@@ -125,4 +132,26 @@ func (b budget) admitWorkload(w *workload.Workload, blockSize, poolBlocks int) e
 	}
 	needed := float64(w.Len())*(each+b.extra) + float64(largest)*blockBytes
 	return b.admit(needed, fmt.Sprintf("%d requests of up to %d blocks", w.Len(), largest))
+}
+
+// admitSeries estimates the series over time of a run that lasts at least runMs. Windows whose length the journal chooses are few.
+func (b budget) admitSeries(s journalSpec, runMs float64, workers int) error {
+	if !s.series || s.stepMs == 0 {
+		return nil
+	}
+	windows := math.Ceil(min(runMs/s.stepMs, mostSeriesWindows))
+	rows := windows * float64(1+workers) // one for the whole cluster
+	return b.admitOr(rows*seriesBytes,
+		fmt.Sprintf("%.0f windows of %g ms (timeseries_step) for each of %d workers", windows, s.stepMs, workers),
+		"a longer timeseries_step or fewer workers")
+}
+
+// admitSeries refuses a run whose series over time would fill the memory, as far as can be told before it begins. Each worker
+// gets a request, if there are enough: no router leaves one idle for long.
+func (r *run) admitSeries() error {
+	if r.concurrency > 0 { // how long it lasts depends on the engines
+		return nil
+	}
+	workers := min(r.deployment.workers+r.deployment.prefillWorkers, r.workload.Len())
+	return r.monitor.budget.Load().admitSeries(r.journal, min(r.workload.LastStartMs(), r.maxSimTimeMs), workers)
 }

@@ -92,3 +92,43 @@ func TestDividedLatenciesNeedMemory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestSeriesNeedMemory: windows that are short, and many workers, may need more than there is.
+func TestSeriesNeedMemory(t *testing.T) {
+	b := bounded(t, 2<<30)
+	for _, c := range []struct {
+		series  journalSpec
+		runMs   float64
+		workers int
+		want    string // "" fits
+	}{
+		{journalSpec{series: true, stepMs: 1}, 1e9, 30, "memory: 131072 windows of 1 ms (timeseries_step) for each of 30 workers need at least 1.3 GB, the test leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
+		{journalSpec{series: true, stepMs: 1}, 1e9, 10, ""},
+		{journalSpec{series: true, stepMs: 1000}, 1e6, 1000, ""},
+		{journalSpec{series: true, stepMs: 1000}, 1e7, 1000, "memory: 10000 windows of 1000 ms (timeseries_step) for each of 1000 workers need at least 3.3 GB, the test leaves 2.0 GB, 1.0 GB of it for the run: want a longer timeseries_step or fewer workers, or more memory"},
+		{journalSpec{series: true}, 1e9, 1000, ""}, // the journal chooses the step
+		{journalSpec{timeline: "t"}, 1e9, 1000, ""},
+	} {
+		err := b.admitSeries(c.series, c.runMs, c.workers)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && got != c.want {
+			t.Errorf("%+v for %v ms: got %v, want %q", c.series, c.runMs, err, c.want)
+		}
+	}
+}
+
+// TestLargeSeriesAreRefused: before anything is simulated or written.
+func TestLargeSeriesAreRefused(t *testing.T) {
+	if memory.Free().Bytes > 1<<40 {
+		t.Skip("there is memory for it")
+	}
+	path := filepath.Join(t.TempDir(), "saved.jsonl")
+	config := fmt.Sprintf(`{"kind":"synthetic","input_tokens":8,"output_tokens":2,"request_count":60000,"arrival_interval_ms":10,`+
+		`"num_workers":60000,"timeseries_step":"1ms","save_trace":%q}`, path)
+	_, err := Run(config, new(Monitor))
+	if err == nil || Kind(err) != "usage" || !strings.HasPrefix(err.Error(), "memory: 131072 windows of 1 ms (timeseries_step) for each of 60000 workers need at least") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the trace was saved: %v", err)
+	}
+}

@@ -28,17 +28,23 @@ func (s *savedTrace) finish(outcome *error) {
 	}
 }
 
-// schedule prepares the times of a workload for the mode of the run. If asked to, it first saves the workload with its
-// own times, so that the options that change them can be given again; the file stays a draft until finish.
-func schedule(s *Spec, w *workload.Workload, blockSize int, poll func() error) (*savedTrace, error) {
-	prepare := func() error { return w.Schedule(s.concurrency > 0, s.speedup) }
-	path := s.outputs.trace
+// schedule prepares the times of the workload for the mode of the run, and refuses one that takes too long for its series. If
+// asked to, it first saves the workload with its own times, so that the options that change them can be given again; the file
+// stays a draft until finish.
+func (r *run) schedule() (*savedTrace, error) {
+	prepare := func() error {
+		if err := r.workload.Schedule(r.concurrency > 0, r.speedup); err != nil {
+			return err
+		}
+		return r.admitSeries()
+	}
+	path := r.outputs.trace
 	if path == "" {
 		return nil, prepare()
 	}
 	var saved workload.Saved
-	d, err := draftProduced("save_trace", path, poll, func(file io.Writer) (err error) {
-		if saved, err = w.Save(file, blockSize); err != nil {
+	d, err := draftProduced("save_trace", path, r.monitor.poll, func(file io.Writer) (err error) {
+		if saved, err = r.workload.Save(file, r.deployment.args.BlockSize); err != nil {
 			return err
 		}
 		return prepare()

@@ -1,6 +1,8 @@
 package job
 
 import (
+	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
 	"time"
@@ -69,4 +71,23 @@ func TestHeapOfTheFirstRun(t *testing.T) {
 	if b.get(time.Now()); percent() != 50 {
 		t.Errorf("got %d %%, want the 50 that the user has chosen", percent())
 	}
+}
+
+// TestLargeHeapWithoutLimit: a heap that has become large grows as usual also where no limit of the memory is known.
+func TestLargeHeapWithoutLimit(t *testing.T) {
+	before := debug.SetGCPercent(usualPercent)
+	defer debug.SetGCPercent(before)
+	small := func() bool {
+		latestBudget.mu.Lock()
+		defer latestBudget.mu.Unlock()
+		return latestBudget.small
+	}
+	latestBudget.mu.Lock()
+	latestBudget.letGrow(true)
+	latestBudget.mu.Unlock()
+	heap := make([]byte, 2*firstHeap)
+	if err := (budget{limit: math.MaxInt64}).check(); err != nil || small() {
+		t.Errorf("the heap may still grow faster: %v, error %v", small(), err)
+	}
+	runtime.KeepAlive(heap)
 }

@@ -127,17 +127,15 @@ func (c *Collector) Leave() {
 	}
 }
 
-// TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never there at
+// TakeGaps takes over the gaps between tokens from a part whose run has ended, so that those of all parts are never there at
 // once. Merge takes the rest.
-func (c *Collector) TakeGaps(parts []*Collector) {
+func (c *Collector) TakeGaps(part *Collector) {
 	if !c.folds() {
 		return
 	}
-	for _, part := range parts {
-		c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
-		part.passing.gaps = gapList{}
-		c.passing.gaps.settle()
-	}
+	c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
+	part.passing.gaps = gapList{}
+	c.passing.gaps.settle()
 }
 
 func (c *Collector) folds() bool { return c.passing != nil && c.passing.folds }

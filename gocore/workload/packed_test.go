@@ -146,6 +146,9 @@ func TestPacked(t *testing.T) {
 		if fmt.Sprint(err) != fmt.Sprint(errPlain) {
 			t.Fatalf("seed %d: got error %v, want %v", seed, err, errPlain)
 		}
+		if err == nil && concurrency == 0 && compact.LastStartMs() != plain.LastStartMs() {
+			t.Fatalf("seed %d: the last request comes at %v ms, want %v", seed, compact.LastStartMs(), plain.LastStartMs())
+		}
 		if err == nil {
 			sameReleases(t, seed, NewDriver(compact, concurrency), NewDriver(plain, concurrency))
 		}

@@ -60,6 +60,20 @@ func (w *Workload) checkEnd() error {
 	return nil
 }
 
+// LastStartMs is when the last session starts that waits for no other request, after Schedule in trace mode: the run lasts at
+// least as long.
+func (w *Workload) LastStartMs() (ms float64) {
+	if w.passing != nil {
+		return w.passing.startMs(int32(w.passing.len() - 1))
+	}
+	for i := range w.Sessions {
+		if s := &w.Sessions[i]; w.WaitFor == nil || len(w.WaitFor[s.First]) == 0 {
+			ms = max(ms, s.StartMs)
+		}
+	}
+	return ms
+}
+
 func (w *Workload) normalise() {
 	earliest, any := 0.0, false
 	for i := range w.Sessions {

@@ -120,7 +120,8 @@ func (t *steady) clear(served bool) {
 func (t *steady) enterDay(r *sequence) {
 	s := t.s
 	untilBlock := s.blockSize - (r.tokens()-1)&(s.blockSize-1)
-	wait, left := min(untilBlock, r.maxOutput-r.generated)-1, r.maxOutput-r.generated-1
+	left := r.maxOutput - r.generated - 1 // tokens but the last one
+	wait := min(untilBlock-1, left)
 	plain := left - wait
 	if r.full < min(r.listed, r.key.Shareable) { // it announces a block that others may have, or finds it in the cache
 		plain = 0
