@@ -59,7 +59,7 @@ type Server struct {
 	inFlight atomic.Int64
 	// answering is the number of requests for answers among those in flight.
 	answering atomic.Int64
-	bodies    *semaphore.Weighted
+	bodies    *room
 	tokens    *semaphore.Weighted // of answers
 }
 
