@@ -193,7 +193,7 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 	if *model == "" {
 		models := s.served.all()
 		if len(models) == 0 {
-			return target{}, unavailable("no model is served yet: workers are awaited")
+			return target{}, errNoModel
 		}
 		return models[0].itself(), nil
 	}
