@@ -83,8 +83,8 @@ type question struct {
 	lead   string // text in front of the answer
 }
 
-// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for, nil for none; reasoning says
-// whether answers may begin with reasoning.
+// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for,
+// nil for none; reasoning says whether answers may begin with reasoning.
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
