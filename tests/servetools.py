@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import yaml
 from livetools import Service, get, mocker, until
 
 MODEL = "builtin:bytes"
@@ -15,6 +17,15 @@ FAST = ("--speedup-ratio", "1000")
 # A token takes the better part of a second, so that whatever happens to a long answer happens in the middle of it.
 # Engines give up a request between two passes.
 SLOW = ("--decode-speedup-ratio", "0.01")
+DEPLOY = Path(__file__).parents[1] / "examples" / "serve" / "deploy"
+
+
+def manifests() -> dict[tuple[str, str], dict[str, Any]]:
+    """The manifests of a server, by kind and name."""
+    documents = [d for path in sorted(DEPLOY.glob("*.yaml")) for d in yaml.safe_load_all(path.read_text())]
+    found = {(d["kind"], d["metadata"]["name"]): d for d in documents}
+    assert len(found) == len(documents)
+    return found
 
 
 class Server(Service):

@@ -8,19 +8,16 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 from livetools import Service, get, post
 from manifests import CONTAINERS, COUNT, POD, TEXT, TEXTS, Json, fields, items
-from servetools import Server
+from servetools import DEPLOY, Server, manifests
 
 PROJECT = Path(__file__).parents[1]
-DEPLOY = PROJECT / "examples" / "serve" / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 MOST_BYTES = 60e6
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
@@ -176,14 +173,9 @@ SPECS: dict[str, Json] = {
 }
 
 
-def manifests() -> Iterator[dict[str, Any]]:
-    for path in sorted(DEPLOY.glob("*.yaml")):
-        yield from yaml.safe_load_all(path.read_text())
-
-
 def test_fields_of_manifests() -> None:
     seen = set()
-    for document in manifests():
+    for document in manifests().values():
         kind = f"{document['apiVersion']} {document['kind']}"
         seen.add(kind)
         whole = fields(
@@ -198,7 +190,7 @@ def test_fields_of_manifests() -> None:
 
 
 def test_the_autoscaler_asks_for_the_metric_that_the_adapter_makes() -> None:
-    (scaler,) = (d for d in manifests() if d["kind"] == "HorizontalPodAutoscaler")
+    (scaler,) = (d for d in manifests().values() if d["kind"] == "HorizontalPodAutoscaler")
     rule = re.search(r"^# +rules:\n(?:# .*\n)+", (DEPLOY / "autoscaler.yaml").read_text(), re.MULTILINE)
     assert rule
     (made,) = yaml.safe_load(re.sub("^# ", "", rule[0], flags=re.MULTILINE))["rules"]

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from frontendtools import meeting
 from livetools import get, post
-from servetools import FAST, MODEL, Server, serving
+from servetools import DEPLOY, FAST, MODEL, Server, manifests, serving
 
 RANK = {"model_name", "worker_id", "engine"}
 SGLANG_RANK = {"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
@@ -51,7 +50,6 @@ CONTRACTS = {
         "dynamo_frontend_output_sequence_tokens": ("histogram", {"model"}),
     },
 }
-DEPLOY = Path(__file__).parents[1] / "examples" / "serve" / "deploy"
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +101,6 @@ def test_contract_of_sglang(tmp_path: Path) -> None:
 # The manifests of examples/serve/deploy.
 
 
-def manifests() -> list[dict]:
-    return [d for path in sorted(DEPLOY.glob("*.yaml")) for d in yaml.safe_load_all(path.read_text()) if d]
-
-
 def test_manifests_read_metrics_that_exist(server: Server) -> None:
     """Every name of a metric in the manifests is on the page."""
     text = "".join(path.read_text() for path in DEPLOY.glob("*.yaml"))
@@ -116,7 +110,7 @@ def test_manifests_read_metrics_that_exist(server: Server) -> None:
 
 
 def test_manifests_belong_together() -> None:
-    kinds = {(d["kind"], d["metadata"]["name"]): d for d in manifests()}
+    kinds = manifests()
     deployment = kinds["Deployment", "dynosim"]["spec"]
     template = deployment["template"]
     (container,) = template["spec"]["containers"]
@@ -136,7 +130,7 @@ def test_manifests_belong_together() -> None:
 
 def test_the_frontend_of_the_manifest(tmp_path: Path) -> None:
     """Its arguments are options of a frontend, and its service finds it."""
-    kinds = {(d["kind"], d["metadata"]["name"]): d for d in manifests()}
+    kinds = manifests()
     deployment = kinds["Deployment", "dynosim-frontend"]["spec"]
     (container,) = deployment["template"]["spec"]["containers"]
     assert kinds["Service", "dynosim-frontend"]["spec"]["selector"] == deployment["selector"]["matchLabels"]
@@ -150,7 +144,7 @@ def test_the_frontend_of_the_manifest(tmp_path: Path) -> None:
 
 def test_the_container_starts(tmp_path: Path) -> None:
     """With the arguments of the manifest, but for the address: the probes answer."""
-    (deployment,) = (d for d in manifests() if (d["kind"], d["metadata"]["name"]) == ("Deployment", "dynosim"))
+    deployment = manifests()["Deployment", "dynosim"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     arguments = [a for a in container["args"] if not a.startswith(("--http-host", "--http-port"))]
     with serving(tmp_path, *arguments) as s:

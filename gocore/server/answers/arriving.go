@@ -63,6 +63,9 @@ func (a *Arriving) add(one []uint32) {
 	token, q := one[0], a.question
 	a.Tokens = append(a.Tokens, token)
 	n := len(a.Tokens)
+	if a.Thinking {
+		a.Thought = n // whatever the token is: it may end the reasoning or the answer
+	}
 	switch {
 	case n >= q.Fewest && slices.Contains(q.StopTokens, token):
 		a.end("stop", token)
@@ -78,11 +81,8 @@ func (a *Arriving) add(one []uint32) {
 			a.Ends[n-2] = int32(len(a.Text)) // the mark adds nothing
 		}
 		a.decoder = a.decoders()
-		a.Thinking, a.Thought = false, n
+		a.Thinking = false
 	default:
-		if a.Thinking {
-			a.Thought = n
-		}
 		a.say(a.decoder.Push(one))
 	}
 	a.Ends = append(a.Ends, int32(len(a.Text)))

@@ -85,12 +85,13 @@ func TestArrivingReasoning(t *testing.T) {
 		{"<\xc3>\xa9", "\uFFFD", "\uFFFD", 3, nil},
 		{"<abc>dabcd", "abc", "d", 5, []string{"abc", "c>"}},
 		{"<ab", "ab", "", 3, []string{"bc"}},
+		{"<ab\xc3!", "ab\uFFFD", "", 5, nil}, // a token that ends the answer within the reasoning
 	} {
 		ids := make([]uint32, len(c.said))
 		for i := range ids {
 			ids[i] = uint32(c.said[i])
 		}
-		a := arrive(t, &Question{Most: 100, Reasoning: true, Stop: c.stop}, marks, ids, "stop", rng)
+		a := arrive(t, &Question{Most: 100, Reasoning: true, Stop: c.stop, StopTokens: []uint32{'!'}}, marks, ids, "stop", rng)
 		begins, ends, speech := a.Reasoning()
 		if a.Text[begins:ends] != c.reasoning || a.Text[speech:a.Visible] != c.speech || a.Thought != c.thought {
 			t.Errorf("%q: got %q and %q, %d tokens", c.said, a.Text[begins:ends], a.Text[speech:a.Visible], a.Thought)

@@ -15,8 +15,8 @@
 // by the protocol of package handoff (pair.go). A request that is cancelled while its worker runs a pass leaves the worker
 // at the end of the pass, as in a real engine.
 //
-// Engines and routers know blocks by number. Names gives equal blocks equal numbers, whichever worker has them, and forgets
-// those that are neither cached nor part of a request (package naming).
+// Engines and routers know blocks by number. Package naming gives equal blocks equal numbers, whichever worker has
+// them, and forgets those that are neither cached nor part of a request; names.go says what makes blocks equal.
 //
 // Read cluster.go first, then pool.go, then pair.go.
 package cluster

@@ -102,7 +102,7 @@ func (c *Call) leave() {
 		return
 	}
 	c.deployment.open.Add(-1)
-	if c.admitted.Load() == 0 {
+	if !c.Begun() {
 		c.deployment.waiting.Add(-1)
 	}
 }

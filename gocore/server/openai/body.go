@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // maxBodies is how many bytes of large bodies are in memory at the same time, until their requests have become calls. Small bodies are
@@ -17,27 +15,11 @@ const (
 	smallBody = 64 << 10
 )
 
-func newBodies(largest int64) *semaphore.Weighted {
-	return semaphore.NewWeighted(max(maxBodies, largest))
-}
-
-// hold is the share of maxBodies that a request has.
-type hold struct {
-	of   *semaphore.Weighted
-	size int64
-}
-
-// release gives it back, once.
-func (h *hold) release() {
-	if h.of != nil {
-		h.of.Release(h.size)
-		h.of = nil
-	}
-}
+func newBodies(largest int64) *room { return &room{free: max(maxBodies, largest)} }
 
 type holdKey struct{}
 
-// holdOf is the share of a request.
+// holdOf is what a request has of the room for bodies.
 func holdOf(ctx context.Context) *hold {
 	h, _ := ctx.Value(holdKey{}).(*hold)
 	return h
@@ -131,10 +113,9 @@ func (s *Server) take(ctx context.Context, size int64) error {
 	if size <= h.size {
 		return nil
 	}
-	if s.bodies.Acquire(ctx, size-h.size) != nil {
+	if !s.bodies.take(ctx, h, size-h.size) {
 		return errNoRoom
 	}
-	h.of, h.size = s.bodies, size
 	return nil
 }
 

@@ -70,7 +70,7 @@ type choice struct {
 	arriving *arriving // nil for an answer that is decided
 	sent     int       // tokens
 	seen     int       // of the visible text
-	first    time.Time // when its first token was sent
+	first    time.Time // when its first token was sent, or its end if it has no tokens
 	last     time.Time // and the last one
 	begun    bool      // the client has got a part
 	over     bool      // the client has got all
@@ -83,8 +83,8 @@ type question struct {
 	lead   string // text in front of the answer
 }
 
-// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for, nil for none; reasoning says
-// whether answers may begin with reasoning.
+// newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for,
+// nil for none; reasoning says whether answers may begin with reasoning.
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
@@ -277,10 +277,11 @@ func (g *generation) follow(ctx context.Context, into output) error {
 // take hands on the tokens of a choice up to number known, which may have been sent already if the answer ends only now.
 func (g *generation) take(c *choice, known int, into output) {
 	now := time.Now()
+	if c.sent == 0 {
+		c.first = now
+	}
 	if known > c.sent {
 		g.server.metrics.emitted(g, c, known-c.sent, now)
-	} else if c.sent == 0 { // an answer without tokens
-		c.first = now
 	}
 	into.part(c, c.sent, known)
 	c.sent, c.last = known, now

@@ -95,7 +95,7 @@ func (m *Model) questions(ctx context.Context, body *completionRequest) ([]quest
 		}
 		q := question{tokens: tokens}
 		if body.Echo || m.Answers.Mode != answers.Random {
-			text, err := m.Tokenizer.Text(ctx, tokens)
+			text, err := m.Tokenizer.Text(tokens)
 			if err != nil {
 				return nil, err
 			}
@@ -178,7 +178,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if err := t.model.checkTokens("tokens", body.Tokens); err != nil {
 		return err
 	}
-	text, err := t.model.Tokenizer.Text(r.Context(), body.Tokens)
+	text, err := t.model.Tokenizer.Text(body.Tokens)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Server) readPlain(w http.ResponseWriter, r *http.Request, into any, mod
 	if *model == "" {
 		models := s.served.all()
 		if len(models) == 0 {
-			return target{}, unavailable("no model is served yet: workers are awaited")
+			return target{}, errNoModel
 		}
 		return models[0].itself(), nil
 	}

@@ -48,16 +48,17 @@ type Faults struct {
 
 // ParseFaults reads a JSON object, or a list of them. Equal seeds give equal decisions to requests in equal order.
 func ParseFaults(text string, seed uint64) (*Faults, error) {
-	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
-		if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-			return nil, &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
-		}
+	wrong := &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
+	switch begin := strings.TrimSpace(text); {
+	case strings.HasPrefix(begin, "{"):
 		fault, err := parseFault(text)
 		return newFaults([]Fault{fault}, seed), err
+	case !strings.HasPrefix(begin, "["):
+		return nil, wrong
 	}
 	var objects []jsontext.Value
-	if err := json.Unmarshal([]byte(text), &objects); err != nil {
-		return nil, &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
+	if json.Unmarshal([]byte(text), &objects) != nil {
+		return nil, wrong
 	}
 	list := make([]Fault, len(objects))
 	for i, object := range objects {

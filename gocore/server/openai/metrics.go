@@ -99,9 +99,6 @@ func (m *metrics) enter(g *generation) (leave func()) {
 func (m *metrics) emitted(g *generation, c *choice, n int, now time.Time) {
 	g.target.model.Latencies.Tokens(c.sent, n, g.received, c.last, now)
 	m.frontend.tokens(g, c, n, now)
-	if c.sent == 0 {
-		c.first = now
-	}
 }
 
 // finished counts an answer that is complete.

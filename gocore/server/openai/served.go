@@ -9,7 +9,7 @@ import (
 // served is the models of a server. Those of workers in other processes come and go while it runs.
 type served struct {
 	list atomic.Pointer[[]*Model] // the slice is never changed
-	mu   sync.Mutex               // of those who replace it
+	mu   sync.Mutex               // held while it is replaced
 }
 
 // all are the models that there are now.

@@ -59,7 +59,7 @@ type Server struct {
 	inFlight atomic.Int64
 	// answering is the number of requests for answers among those in flight.
 	answering atomic.Int64
-	bodies    *semaphore.Weighted
+	bodies    *room
 	tokens    *semaphore.Weighted // of answers
 }
 
@@ -232,7 +232,7 @@ func (s *Server) generating(h handler) handler {
 		case draining:
 			return unavailable("the server is shutting down")
 		case waiting:
-			return unavailable("no model is served yet: workers are awaited")
+			return errNoModel
 		}
 		if s.config.Timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)
@@ -246,6 +246,9 @@ func (s *Server) generating(h handler) handler {
 		return err
 	}
 }
+
+// errNoModel is the error of a request that comes before the first worker.
+var errNoModel error = unavailable("no model is served yet: workers are awaited")
 
 // errTooLate is the error of an answer that takes longer than Config.Timeout.
 var errTooLate error = &problem{

@@ -675,13 +675,7 @@ func TestSlowBody(t *testing.T) {
 		}
 		_ = writer.Close()
 	}
-	eventually(t, "nothing is held", func() bool {
-		free := s.bodies.TryAcquire(maxBodies)
-		if free {
-			s.bodies.Release(maxBodies)
-		}
-		return free
-	})
+	eventually(t, "nothing is held", func() bool { return s.bodies.unused() == maxBodies })
 	if got := post(t, url+"/v1/completions", `{"prompt":"`+strings.Repeat("x", 1000)+`"}`); got.status != 200 {
 		t.Errorf("got %d", got.status)
 	}

@@ -94,7 +94,7 @@ func appendMessage(tokens []uint32, role, content string) []uint32 {
 }
 
 // Text implements [Tokenizer]. Bytes that are no UTF-8 become replacement characters.
-func (b Bytes) Text(_ context.Context, tokens []uint32) (string, error) {
+func (b Bytes) Text(tokens []uint32) (string, error) {
 	for _, token := range tokens {
 		if token >= bytesSize {
 			return "", inputError("tokens: got %d, want numbers below %d", token, bytesSize)

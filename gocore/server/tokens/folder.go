@@ -163,7 +163,7 @@ func (f *Folder) Chat(ctx context.Context, c Chat) ([]uint32, error) {
 }
 
 // Text implements [Tokenizer].
-func (f *Folder) Text(_ context.Context, tokens []uint32) (string, error) {
+func (f *Folder) Text(tokens []uint32) (string, error) {
 	return f.vocabulary.Text(tokens, true), nil
 }
 

@@ -20,7 +20,7 @@ type Tokenizer interface {
 	// Chat returns the tokens of a conversation.
 	Chat(ctx context.Context, c Chat) ([]uint32, error)
 	// Text returns the text that tokens stand for.
-	Text(ctx context.Context, tokens []uint32) (string, error)
+	Text(tokens []uint32) (string, error)
 	// Answer returns the tokens of a text that the model is to say.
 	Answer(ctx context.Context, text string) (Spoken, error)
 	// Draw makes up n tokens of text. Equal seeds give equal text.

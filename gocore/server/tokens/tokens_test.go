@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"unicode/utf8"
 )
 
 // scripts are texts in 20 scripts, and what is not text.
@@ -41,7 +41,7 @@ func roundTrip(t *testing.T, tokenizer Tokenizer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := tokenizer.Text(ctx, tokens); err != nil || back != text {
+		if back, err := tokenizer.Text(tokens); err != nil || back != text {
 			t.Errorf("%q: got %q, %v", text, back, err)
 		}
 		spoken, err := tokenizer.Answer(ctx, text)
@@ -72,11 +72,11 @@ func TestBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Bytes{}.Text(context.Background(), tokens)
+	text, err := Bytes{}.Text(tokens)
 	if want := "<|begin_of_text|><|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"; err != nil || text != want {
 		t.Errorf("got %q, %v, want %q", text, err, want)
 	}
-	if _, err := (Bytes{}).Text(context.Background(), []uint32{bytesSize}); err == nil {
+	if _, err := (Bytes{}).Text([]uint32{bytesSize}); err == nil {
 		t.Error("a token out of range became text")
 	}
 }
@@ -144,7 +144,7 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, err := f.Text(ctx, tokens); err != nil || text != "user: Hello\nassistant:" {
+	if text, err := f.Text(tokens); err != nil || text != "user: Hello\nassistant:" {
 		t.Errorf("got %q, %v", text, err)
 	}
 	var all sync.WaitGroup
@@ -155,7 +155,7 @@ func TestFolder(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if back, err := f.Text(ctx, tokens); err != nil || back != text {
+			if back, err := f.Text(tokens); err != nil || back != text {
 				t.Errorf("got %q, %v", back, err)
 			}
 		})
