@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"slices"
-	"sync"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/journal"
@@ -15,6 +14,7 @@ import (
 // Workers that get their requests in turn do not depend on each other if no request waits for another one: it is known beforehand
 // which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That is faster even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
+
 //
 // In a dead end an SGLang engine tries something at every event, those of other workers included. Such engines are run by
 // themselves, too, as hardly any run comes to that: one that does begins again, with all workers in one loop.
@@ -63,13 +63,14 @@ func (r *run) independently(setups []engine.Setup) error {
 	if each == nil {
 		each = inOrder
 	}
-	var joining sync.Mutex // parts end in any order, which makes no difference to the gaps that are joined
-	each(len(parts), func(i int) {
-		errs[i] = parts[i].alone(setups[i : i+1])
-		joining.Lock()
-		defer joining.Unlock()
-		r.collector.TakeGaps(collectors[i])
-	})
+	for first := 0; first < len(parts); first += partsAtOnce {
+		some := min(partsAtOnce, len(parts)-first)
+		each(some, func(i int) {
+			i += first
+			errs[i] = parts[i].alone(setups[i : i+1])
+		})
+		r.collector.TakeGaps(collectors[first : first+some])
+	}
 	for _, part := range parts {
 		r.nowMs = max(r.nowMs, part.nowMs)
 		r.polled += part.polled
@@ -81,6 +82,9 @@ func (r *run) independently(setups []engine.Setup) error {
 	r.Journal.Merge(journals)
 	return joinDeadEnds(errs)
 }
+
+// partsAtOnce is after how many parts their gaps between tokens are joined.
+const partsAtOnce = 8
 
 func inOrder(n int, do func(int)) {
 	for i := range n {

@@ -96,45 +96,15 @@ func TestFold(t *testing.T) {
 		if folded := f.tell[1].workers[0].folded; folded < 5 {
 			t.Fatalf("seed %d: only %d stretches were folded", seed, folded)
 		}
-		sameSummary(t, seed, f.tell[1], f.tell[0])
-	}
-}
-
-// TestFoldedParts: it makes no difference in which order the gaps of parts are joined that forget passes.
-func TestFoldedParts(t *testing.T) {
-	const requests, workers = 1000, 3
-	plain, folding := NewPassingCollector(workers*requests, workers, NoSLA()), NewPassingCollector(workers*requests, workers, NoSLA())
-	folding.passing.folds = true
-	var plainParts, foldingParts []*Collector
-	for i := range workers {
-		plainParts, foldingParts = append(plainParts, plain.Part(i)), append(foldingParts, folding.Part(i))
-		f := &foldRun{
-			rng: rand.New(rand.NewPCG(uint64(i), 1)), tell: []*Collector{plainParts[i], foldingParts[i]}, next: engine.RequestID(i * requests),
-			emits: map[engine.RequestID]int{}, paused: map[engine.RequestID]int{},
+		want := f.tell[0].Summarise(Resources{}, NoSLA())
+		got := f.tell[1].Summarise(Resources{}, NoSLA())
+		for i := range want {
+			if a, b := want[i], got[i]; a != b && !(math.IsNaN(a.Float) && math.IsNaN(b.Float) && a.Key == b.Key) {
+				t.Errorf("seed %d: got %+v, want %+v", seed, b, a)
+			}
 		}
-		for range 3000 {
-			f.pass((i + 1) * requests)
-		}
-		f.each((*Collector).Leave)
-	}
-	for _, i := range []int{2, 0, 1} {
-		folding.TakeGaps(foldingParts[i])
-	}
-	plain.Merge(plainParts)
-	folding.Merge(foldingParts)
-	sameSummary(t, 0, folding, plain)
-}
-
-// sameSummary compares the reports of two collectors.
-func sameSummary(t *testing.T, seed uint64, of, as *Collector) {
-	t.Helper()
-	got, want := of.Summarise(Resources{}, NoSLA()), as.Summarise(Resources{}, NoSLA())
-	if len(got) != len(want) {
-		t.Fatalf("seed %d: got %d values, want %d", seed, len(got), len(want))
-	}
-	for i := range want {
-		if a, b := want[i], got[i]; a != b && !(math.IsNaN(a.Float) && math.IsNaN(b.Float) && a.Key == b.Key) {
-			t.Errorf("seed %d: got %+v, want %+v", seed, b, a)
+		if len(got) != len(want) {
+			t.Errorf("seed %d: got %d values, want %d", seed, len(got), len(want))
 		}
 	}
 }

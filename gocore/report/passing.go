@@ -127,15 +127,17 @@ func (c *Collector) Leave() {
 	}
 }
 
-// TakeGaps takes over the gaps between tokens from a part whose run has ended, so that those of all parts are never there at
+// TakeGaps takes over the gaps between tokens from parts whose runs have ended, so that those of all parts are never there at
 // once. Merge takes the rest.
-func (c *Collector) TakeGaps(part *Collector) {
+func (c *Collector) TakeGaps(parts []*Collector) {
 	if !c.folds() {
 		return
 	}
-	c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
-	part.passing.gaps = gapList{}
-	c.passing.gaps.settle()
+	for _, part := range parts {
+		c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
+		part.passing.gaps = gapList{}
+		c.passing.gaps.settle()
+	}
 }
 
 func (c *Collector) folds() bool { return c.passing != nil && c.passing.folds }
