@@ -145,6 +145,11 @@ func TestFailures(t *testing.T) {
 			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "request rejected"}})
 			_ = reply.Finish()
 		}, "request rejected", false},
+		"failed": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+			_ = reply.Accept()
+			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "the engine is dead"}})
+			_ = reply.Finish()
+		}, "the engine is dead", true},
 		"refused": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) { _ = reply.Refuse("not today") }, "not today", true},
 		"no room": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
 			_ = reply.Accept()
@@ -160,6 +165,31 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got %+v", failure)
 			}
 		})
+	}
+}
+
+// TestFailedWorker: when a worker says that it has failed, before a token or after it, the request goes to another one.
+func TestFailedWorker(t *testing.T) {
+	for said := range 2 {
+		s := newSite(t, withMigration(1))
+		var failed atomic.Bool
+		once := func(ctx context.Context, id string, r *wire.Request, reply plane.Reply) {
+			if !failed.CompareAndSwap(false, true) {
+				counting(ctx, id, r, reply)
+				return
+			}
+			_ = reply.Accept()
+			say(r, reply, said)
+			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "the engine is dead"}})
+			_ = reply.Finish()
+		}
+		s.worker(once)
+		s.worker(once)
+		s.found(2)
+		got, finish, failure := s.end(s.ask([]uint32{10}, 3))
+		if !slices.Equal(got, []uint32{11, 12, 13}) || finish != "length" || failure != nil {
+			t.Errorf("failure after %d tokens: got %v, %q, %v", said, got, finish, failure)
+		}
 	}
 }
 
