@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -100,15 +101,16 @@ func (f *Frontend) look() {
 			f.removeWorker(key, w)
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(r.served), compareWorkers) {
+	maps.DeleteFunc(f.refused, func(key workerKey, _ string) bool { _, there := r.served[key]; return !there })
+	var unknown []workerKey
+	for key := range r.served {
 		if _, known := f.workers[key]; !known {
-			f.addWorker(key, r)
+			unknown = append(unknown, key)
 		}
 	}
-	for key := range f.refused {
-		if _, there := r.served[key]; !there {
-			delete(f.refused, key)
-		}
+	slices.SortFunc(unknown, compareWorkers)
+	for _, key := range unknown {
+		f.addWorker(key, r)
 	}
 	f.followChannels(r.channels)
 	f.findRecovery(r)
@@ -116,11 +118,7 @@ func (f *Frontend) look() {
 }
 
 func compareWorkers(a, b workerKey) int {
-	x, y := fmt.Sprintf("%v %016x", a.Endpoint, a.id), fmt.Sprintf("%v %016x", b.Endpoint, b.id)
-	if x < y {
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(a.Endpoint.String(), b.Endpoint.String()), cmp.Compare(a.id, b.id))
 }
 
 // has reports whether a worker is there as it was.
