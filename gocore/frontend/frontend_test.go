@@ -45,6 +45,28 @@ func TestModelsComeAndGo(t *testing.T) {
 	s.found(1)
 }
 
+// TestAdapterKeepsWorker: a worker stays what it is when it loads an adapter, with what is known of its cache.
+func TestAdapterKeepsWorker(t *testing.T) {
+	s := newSite(t)
+	w := s.worker(counting)
+	s.found(1)
+	known := func() *worker {
+		p := s.served("tiny").(*model).choose().answer
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.workers[w.store.InstanceID()]
+	}
+	before := known()
+	e := discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}
+	if err := w.store.Put(suffixed(w, e, "SQL")); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the adapter", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.adapters["tiny"]) == 1 })
+	if known() != before {
+		t.Error("the worker was taken out and added again")
+	}
+}
+
 // TestCardsThatDiffer: a worker whose card is another one than that of the others is not used.
 func TestCardsThatDiffer(t *testing.T) {
 	s := newSite(t)

@@ -112,10 +112,10 @@ func (m *model) ends() []uint32 {
 	return m.endTokens
 }
 
-// updateModels serves the models that have workers, and no others.
-func (f *Frontend) updateModels() {
+// updateModels serves the models that have workers, with the LoRA adapters of these, and no others.
+func (f *Frontend) updateModels(adapters map[workerKey][]string) {
 	for name, m := range f.models {
-		ready, adapters, sample := f.survey(name)
+		ready, sample := f.survey(name)
 		m.mu.Lock()
 		m.groups = ready
 		m.mu.Unlock()
@@ -127,35 +127,41 @@ func (f *Frontend) updateModels() {
 		case len(ready) > 0 && !m.shown:
 			f.show(m, &sample.card)
 		}
-		if m.shown && !slices.Equal(adapters, m.adapters) {
-			m.adapters = adapters
-			f.config.Served.Adapters(name, adapters)
+		if !m.shown {
+			continue
+		}
+		if now := f.adaptersOf(ready, adapters); !slices.Equal(now, m.adapters) {
+			m.adapters = now
+			f.config.Served.Adapters(name, now)
 		}
 	}
 }
 
-// survey finds the groups of a model that are ready, the adapters of their workers, and one of them.
-func (f *Frontend) survey(name string) (ready []*group, adapters []string, sample *worker) {
+// survey finds the groups of a model that are ready, and one of their workers that make answers.
+func (f *Frontend) survey(name string) (ready []*group, sample *worker) {
 	for key, g := range f.groups {
 		if key.model == name && g.ready() {
 			ready = append(ready, g)
 		}
 	}
 	for _, w := range f.workers {
-		if w.card.DisplayName != name || !slices.Contains(ready, w.group) {
-			continue
-		}
-		for _, a := range w.adapters {
-			if !slices.Contains(adapters, a) {
-				adapters = append(adapters, a)
-			}
-		}
-		if w.pool == w.group.answer {
-			sample = w
+		if slices.Contains(ready, w.group) && w.pool == w.group.answer {
+			return ready, w
 		}
 	}
-	slices.Sort(adapters)
-	return ready, adapters, sample
+	return ready, nil
+}
+
+// adaptersOf are the adapters of the workers of these groups.
+func (f *Frontend) adaptersOf(groups []*group, adapters map[workerKey][]string) []string {
+	var all []string
+	for key, list := range adapters {
+		if w := f.workers[key]; w != nil && slices.Contains(groups, w.group) {
+			all = append(all, list...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // show serves a model as soon as its tokenizer is there.

@@ -76,7 +76,6 @@ type worker struct {
 	transport map[string]string
 	text      string // of its card
 	card      card.Card
-	adapters  []string
 	group     *group
 	pool      *pool
 	gone      chan struct{} // closed when its record has gone
@@ -114,7 +113,7 @@ func (f *Frontend) look() {
 	}
 	f.followChannels(r.channels)
 	f.findRecovery(r)
-	f.updateModels()
+	f.updateModels(r.adapters)
 }
 
 func compareWorkers(a, b workerKey) int {
@@ -124,7 +123,7 @@ func compareWorkers(a, b workerKey) int {
 // has reports whether a worker is there as it was.
 func (r *roster) has(w *worker) bool {
 	i, running := r.instances[w.key]
-	return running && maps.Equal(i.Transport, w.transport) && string(r.served[w.key].Card) == w.text && slices.Equal(r.adapters[w.key], w.adapters)
+	return running && maps.Equal(i.Transport, w.transport) && string(r.served[w.key].Card) == w.text
 }
 
 // addWorker adds a worker that serves a model, if it fits those that are there.
@@ -138,7 +137,7 @@ func (f *Frontend) addWorker(key workerKey, r *roster) {
 	if err == nil && !reachable(i.Transport) {
 		err = fmt.Errorf("its transport %v is none of tcp, nats_tcp and http", i.Transport)
 	}
-	w := &worker{key: key, transport: i.Transport, text: string(s.Card), card: c, adapters: r.adapters[key], gone: make(chan struct{})}
+	w := &worker{key: key, transport: i.Transport, text: string(s.Card), card: c, gone: make(chan struct{})}
 	if err == nil {
 		err = f.join(w)
 	}
