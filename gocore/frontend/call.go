@@ -22,8 +22,10 @@ import (
 // Submit implements [backend.Backend]. Failures are those of the call.
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
+	m.calls.Add(1)
 	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
 	m.frontend.running.Go(guard.Func(func() {
+		defer m.calls.Add(-1)
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()

@@ -104,7 +104,7 @@ func Start(c Config) *Frontend {
 		refused: map[workerKey]string{}, subscribed: map[source]func(){}, unheard: map[source]string{},
 		feeds: map[uint64][]*feed{},
 	}
-	f.tokenizers.known = map[string]*tokenizer{}
+	f.tokenizers.known = map[string]*kept{}
 	go guard.Func(f.run)()
 	return f
 }
