@@ -2,12 +2,10 @@ package frontend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,7 +14,6 @@ import (
 
 	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
-	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 	"dynosim/gocore/server/backend"
 	"dynosim/gocore/server/deployment"
@@ -25,8 +22,10 @@ import (
 // Submit implements [backend.Backend]. Failures are those of the call.
 func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
+	m.calls.Add(1)
 	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
 	m.frontend.running.Go(guard.Func(func() {
+		defer m.calls.Add(-1)
 		defer a.begun()
 		ctx, cancel := context.WithCancel(c.Context())
 		defer cancel()
@@ -173,58 +172,26 @@ func (a *answering) request(b *booking) *wire.Request {
 
 // ask sends a request to the worker of a booking and hands its answer to the call.
 func (a *answering) ask(ctx context.Context, b *booking, id string, request *wire.Request) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return err
-	}
-	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
-	if err == nil {
-		stop := context.AfterFunc(ctx, guard.Func(func() {
-			_ = answer.Stop()
-			answer.Close()
-		}))
-		err = a.take(b, answer)
-		stop()
-		answer.Close()
-	}
-	var final *finalError
-	if err != nil && ctx.Err() == nil && !errors.As(err, &final) {
-		b.failed(errors.Is(err, plane.ErrOverloaded))
-		err = fmt.Errorf("worker %s: %w", discovery.Hex(b.worker.key.id), err)
-	}
-	return err
+	return a.exchange(ctx, b, id, request, func(answer *plane.Answer) error { return a.take(b, answer) })
 }
 
 // take hands an answer to the call as it comes.
 func (a *answering) take(b *booking, answer *plane.Answer) error {
 	for {
-		chunk, err := answer.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return io.ErrUnexpectedEOF // it ends without a reason
-		case err != nil:
+		o, err := nextOutput(answer)
+		if err != nil {
 			return err
-		case chunk.Error != "":
-			return problem(chunk.Error, chunk.Code)
-		case chunk.Output == nil:
-			continue
 		}
-		o := chunk.Output
 		if len(o.TokenIDs) > 0 {
 			a.arrived(b, o.TokenIDs)
 		}
-		switch reason := o.Finish.Reason; reason {
-		case "":
-		case wire.FinishError:
-			return &finalError{o.Finish.Error}
-		case wire.FinishLength:
-			a.ended("length")
+		reason, err := ending(o.Finish, b.begun)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			a.ended(reason)
 			return nil
-		case wire.FinishStop, wire.FinishEOS:
-			a.ended("stop")
-			return nil
-		default:
-			return fmt.Errorf("the worker has ended the answer: %s", reason)
 		}
 	}
 }
@@ -248,18 +215,3 @@ func (a *answering) arrived(b *booking, tokens []uint32) {
 	a.got = append(a.got, tokens...)
 	a.most -= len(tokens)
 }
-
-// problem is the error that a worker has put into an answer. Code 0 says nothing about its kind.
-func problem(text string, code int) error {
-	switch {
-	case code >= 400 && code < 500:
-		return &finalError{text}
-	case code == http.StatusServiceUnavailable || code == overloadedCode:
-		return fmt.Errorf("%w: %s", plane.ErrOverloaded, text)
-	default:
-		return errors.New(text)
-	}
-}
-
-// overloadedCode is the HTTP status with which Dynamo turns away what is too much.
-const overloadedCode = 529

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,16 +20,22 @@ import (
 	"dynosim/gocore/protocol/discovery"
 )
 
-// channelKey identifies an event channel.
-type channelKey struct {
-	namespace, component string
-	publisher            uint64
+// source is where KV events are published. Over NATS the workers of a component share one.
+type source struct {
+	namespace, component, kind string
+	address                    string // of a ZeroMQ socket, or a NATS subject
 }
 
-// subscription is to the KV events of one channel.
-type subscription struct {
-	transport discovery.Transport
-	close     func()
+// sourceOf is where the events of a channel are published.
+func sourceOf(c discovery.Channel) source {
+	s := source{namespace: c.Namespace, component: c.Component, kind: c.Transport.Kind}
+	switch s.kind {
+	case "Zmq":
+		s.address = strings.TrimPrefix(c.Transport.Config["endpoint"], "tcp://")
+	case "Nats":
+		s.address = c.Transport.Config["subject_prefix"] + "." + c.Topic
+	}
+	return s
 }
 
 // followChannels subscribes to the KV events of all workers that are there, and to no others.
@@ -35,57 +43,61 @@ func (f *Frontend) followChannels(channels []discovery.Channel) {
 	if f.config.Mode != routing.KV {
 		return
 	}
-	there := map[channelKey]discovery.Channel{}
+	there := map[source]bool{}
 	for _, c := range channels {
 		if c.Topic == events.KVTopic {
-			there[channelKey{c.Namespace, c.Component, c.Publisher}] = c
+			there[sourceOf(c)] = true
 		}
 	}
-	for key, s := range f.channels {
-		if c, stays := there[key]; !stays || fmt.Sprint(c.Transport) != fmt.Sprint(s.transport) {
-			s.close()
-			delete(f.channels, key)
+	for s, unsubscribe := range f.subscribed {
+		if !there[s] {
+			unsubscribe()
+			delete(f.subscribed, s)
 		}
 	}
-	for key, c := range there {
-		if _, known := f.channels[key]; known {
+	maps.DeleteFunc(f.unheard, func(s source, _ string) bool { return !there[s] })
+	for s := range there {
+		if _, known := f.subscribed[s]; known {
 			continue
 		}
-		s, err := f.subscribe(c)
-		if err != nil {
-			f.config.Log.Warn("KV events of a worker cannot be heard", "publisher", discovery.Hex(key.publisher), "cause", err)
-			continue // tried again with the next look
+		unsubscribe, err := f.subscribe(s)
+		if err != nil { // tried again with the next look
+			if f.unheard[s] != err.Error() {
+				f.config.Log.Warn("KV events cannot be heard", "component", s.namespace+"."+s.component, "cause", err)
+			}
+			f.unheard[s] = err.Error()
+			continue
 		}
-		f.channels[key] = s
+		delete(f.unheard, s)
+		f.subscribed[s] = unsubscribe
 	}
 }
 
-func (f *Frontend) subscribe(c discovery.Channel) (*subscription, error) {
-	switch t := c.Transport; t.Kind {
+// subscribe returns a function that ends the subscription.
+func (f *Frontend) subscribe(s source) (unsubscribe func(), err error) {
+	switch s.kind {
 	case "Zmq":
-		s := zmtp.Subscribe(strings.TrimPrefix(t.Config["endpoint"], "tcp://"), c.Topic, f.config.Log, func() { f.catchUp(c) }, f.hearFrames)
-		return &subscription{t, s.Close}, nil
+		return zmtp.Subscribe(s.address, events.KVTopic, f.config.Log, func() { f.catchUp(s) }, f.hearFrames).Close, nil
 	case "Nats":
 		nats, err := f.connectedBus()
 		if err != nil {
 			return nil, err
 		}
-		stop, err := nats.Subscribe(t.Config["subject_prefix"]+"."+c.Topic, func(data []byte) { f.hear(events.ParseEnvelope(data)) })
+		unsubscribe, err = nats.Subscribe(s.address, func(data []byte) { f.hear(events.ParseEnvelope(data)) })
 		if err == nil {
-			f.catchUp(c)
+			f.catchUp(s)
 		}
-		return &subscription{t, stop}, err
+		return unsubscribe, err
 	default:
-		f.config.Log.Warn("KV events of a worker cannot be heard", "publisher", discovery.Hex(c.Publisher), "transport", t.Kind)
-		return &subscription{t, func() {}}, nil
+		return nil, fmt.Errorf("their transport %s is none of Zmq and Nats", s.kind)
 	}
 }
 
 // A publisher may take a moment to note a subscription: then what it sends is still lost.
 var catchUpDelays = []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second}
 
-// catchUp asks workers for the events that were sent before the subscription to a channel.
-func (f *Frontend) catchUp(c discovery.Channel) {
+// catchUp asks the workers of a component for the events that were sent before a subscription.
+func (f *Frontend) catchUp(s source) {
 	f.running.Go(guard.Func(func() {
 		for _, delay := range catchUpDelays {
 			select {
@@ -96,7 +108,7 @@ func (f *Frontend) catchUp(c discovery.Channel) {
 			f.feedsMu.RLock()
 			for _, feeds := range f.feeds {
 				for _, feed := range feeds {
-					if e := feed.worker.key; e.Namespace == c.Namespace && e.Component == c.Component {
+					if e := feed.worker.key; e.Namespace == s.namespace && e.Component == s.component {
 						feed.check()
 					}
 				}
@@ -164,7 +176,10 @@ func (f *Frontend) openFeeds(w *worker) {
 func (f *Frontend) dropFeeds(w *worker) {
 	f.feedsMu.Lock()
 	defer f.feedsMu.Unlock()
-	delete(f.feeds, w.key.id)
+	left := slices.DeleteFunc(f.feeds[w.key.id], func(d *feed) bool { return d.worker == w }) // another endpoint may have the same id
+	if f.feeds[w.key.id] = left; len(left) == 0 {
+		delete(f.feeds, w.key.id)
+	}
 }
 
 // recoverAt tells where the worker answers questions, and asks for everything that it has cached.

@@ -132,3 +132,27 @@ func TestMissedEvents(t *testing.T) {
 	})
 	s.until("the last event", func() bool { feed.mu.Lock(); defer feed.mu.Unlock(); return feed.last == 3 })
 }
+
+// TestSharedSource: workers that publish at one place are heard once, as long as one of them is there.
+func TestSharedSource(t *testing.T) {
+	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]func(){}, unheard: map[source]string{}}
+	socket := discovery.ZMQ("tcp://127.0.0.1:1")
+	channel := func(publisher uint64, topic string, at discovery.Transport) discovery.Channel {
+		return discovery.Channel{Namespace: "n", Component: "backend", Topic: topic, Publisher: publisher, Transport: at}
+	}
+	first, second := channel(1, events.KVTopic, socket), channel(2, events.KVTopic, socket)
+	broker := channel(3, events.KVTopic, discovery.Transport{Kind: "ZmqBroker"})
+	for _, step := range []struct {
+		channels      []discovery.Channel
+		heard, failed int
+	}{
+		{[]discovery.Channel{first, second, broker, channel(4, "kv_metrics", discovery.ZMQ("tcp://127.0.0.1:2"))}, 1, 1},
+		{[]discovery.Channel{second, broker}, 1, 1},
+		{nil, 0, 0},
+	} {
+		f.followChannels(step.channels)
+		if len(f.subscribed) != step.heard || len(f.unheard) != step.failed {
+			t.Errorf("%v: got %d subscriptions and %v", step.channels, len(f.subscribed), f.unheard)
+		}
+	}
+}

@@ -83,12 +83,13 @@ type Frontend struct {
 	opened     chan *tokenizer // that can be used now, or not
 
 	// What follows belongs to the goroutine that follows the records.
-	models   map[string]*model
-	groups   map[groupKey]*group
-	made     uint64 // groups
-	workers  map[workerKey]*worker
-	refused  map[workerKey]string // why
-	channels map[channelKey]*subscription
+	models     map[string]*model
+	groups     map[groupKey]*group
+	made       uint64 // groups
+	workers    map[workerKey]*worker
+	refused    map[workerKey]string // why
+	subscribed map[source]func()    // that end the subscriptions
+	unheard    map[source]string    // why there is no subscription
 
 	feedsMu sync.RWMutex
 	feeds   map[uint64][]*feed // of the ranks of a worker
@@ -100,9 +101,10 @@ func Start(c Config) *Frontend {
 	f := &Frontend{
 		config: c, client: newClient(), started: time.Now(), life: life, stop: stop, done: make(chan struct{}),
 		opened: make(chan *tokenizer), models: map[string]*model{}, groups: map[groupKey]*group{}, workers: map[workerKey]*worker{},
-		refused: map[workerKey]string{}, channels: map[channelKey]*subscription{}, feeds: map[uint64][]*feed{},
+		refused: map[workerKey]string{}, subscribed: map[source]func(){}, unheard: map[source]string{},
+		feeds: map[uint64][]*feed{},
 	}
-	f.tokenizers.known = map[string]*tokenizer{}
+	f.tokenizers.known = map[string]*kept{}
 	go guard.Func(f.run)()
 	return f
 }
@@ -111,8 +113,8 @@ func Start(c Config) *Frontend {
 func (f *Frontend) Close() {
 	f.stop()
 	<-f.done
-	for _, s := range f.channels {
-		s.close()
+	for _, unsubscribe := range f.subscribed {
+		unsubscribe()
 	}
 	f.running.Wait()
 	f.client.CloseIdleConnections()

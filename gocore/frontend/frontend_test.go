@@ -3,6 +3,7 @@ package frontend
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
+	"dynosim/gocore/server/tokens"
 )
 
 // TestModelsComeAndGo: a model is there from its first worker's record to the end of the last one, with the adapters of the records.
@@ -43,6 +45,84 @@ func TestModelsComeAndGo(t *testing.T) {
 	}
 	s.worker(counting)
 	s.found(1)
+}
+
+// TestAdapterKeepsWorker: a worker stays what it is when it loads an adapter, with what is known of its cache.
+func TestAdapterKeepsWorker(t *testing.T) {
+	s := newSite(t)
+	w := s.worker(counting)
+	s.found(1)
+	known := func() *worker {
+		p := s.served("tiny").(*model).choose().answer
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.workers[w.store.InstanceID()]
+	}
+	before := known()
+	e := discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}
+	if err := w.store.Put(suffixed(w, e, "SQL")); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the adapter", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.adapters["tiny"]) == 1 })
+	if known() != before {
+		t.Error("the worker was taken out and added again")
+	}
+}
+
+// TestForgottenModels: a model without workers leaves nothing behind once its calls have ended.
+func TestForgottenModels(t *testing.T) {
+	f := &Frontend{groups: map[groupKey]*group{{model: "b"}: {}}, models: map[string]*model{"a": {}, "b": {}, "c": {}}}
+	f.models["c"].calls.Add(1)
+	f.forgetModels()
+	if len(f.models) != 2 || f.models["a"] != nil {
+		t.Errorf("got %v, want b and c", slices.Collect(maps.Keys(f.models)))
+	}
+}
+
+// closing is a tokenizer that notes that it is closed.
+type closing struct {
+	tokens.Bytes
+	closed int
+}
+
+func (c *closing) Close() { c.closed++ }
+
+// TestIdleTokenizers: a tokenizer is closed some time after the last model that uses it has gone, unless one comes back before.
+func TestIdleTokenizers(t *testing.T) {
+	tk := tokenizers{known: map[string]*kept{}}
+	opened := 0
+	open := func() tokens.Tokenizer {
+		got, err := tk.open("/folder", "checksum", func(string) (tokens.Tokenizer, error) { opened++; return &closing{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first, now := open(), time.Now()
+	used, unused := map[tokens.Tokenizer]bool{first: true}, map[tokens.Tokenizer]bool{}
+	for i, step := range []struct {
+		used    map[tokens.Tokenizer]bool
+		minutes time.Duration
+		again   bool // a model asks for it
+		closed  int
+	}{
+		{used, 0, false, 0}, {used, 60, false, 0}, {unused, 60, false, 0}, {unused, 69, true, 0},
+		{unused, 71, false, 0}, {used, 72, false, 0}, {unused, 90, false, 0}, {unused, 100, false, 1}, {unused, 200, false, 0},
+	} {
+		if list := tk.unneeded(step.used, now.Add(step.minutes*time.Minute)); len(list) != step.closed {
+			t.Errorf("step %d: got %d to close, want %d", i, len(list), step.closed)
+		}
+		if step.again && open() != first {
+			t.Errorf("step %d: got another tokenizer", i)
+		}
+	}
+	if open() == first || opened != 2 {
+		t.Errorf("%d were opened, want a second one after the first was taken out", opened)
+	}
+	tk.close()
+	if n := first.(*closing).closed; n != 0 {
+		t.Errorf("the first one was closed %d times: that is left to the caller of unneeded", n)
+	}
 }
 
 // TestCardsThatDiffer: a worker whose card is another one than that of the others is not used.
@@ -145,6 +225,11 @@ func TestFailures(t *testing.T) {
 			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "request rejected"}})
 			_ = reply.Finish()
 		}, "request rejected", false},
+		"failed": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+			_ = reply.Accept()
+			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "the engine is dead"}})
+			_ = reply.Finish()
+		}, "the engine is dead", true},
 		"refused": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) { _ = reply.Refuse("not today") }, "not today", true},
 		"no room": {func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
 			_ = reply.Accept()
@@ -160,6 +245,31 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got %+v", failure)
 			}
 		})
+	}
+}
+
+// TestFailedWorker: when a worker says that it has failed, before a token or after it, the request goes to another one.
+func TestFailedWorker(t *testing.T) {
+	for said := range 2 {
+		s := newSite(t, withMigration(1))
+		var failed atomic.Bool
+		once := func(ctx context.Context, id string, r *wire.Request, reply plane.Reply) {
+			if !failed.CompareAndSwap(false, true) {
+				counting(ctx, id, r, reply)
+				return
+			}
+			_ = reply.Accept()
+			say(r, reply, said)
+			reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishError, Error: "the engine is dead"}})
+			_ = reply.Finish()
+		}
+		s.worker(once)
+		s.worker(once)
+		s.found(2)
+		got, finish, failure := s.end(s.ask([]uint32{10}, 3))
+		if !slices.Equal(got, []uint32{11, 12, 13}) || finish != "length" || failure != nil {
+			t.Errorf("failure after %d tokens: got %v, %q, %v", said, got, finish, failure)
+		}
 	}
 }
 

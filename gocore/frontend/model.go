@@ -92,7 +92,8 @@ func needsPrefill(c *card.Card) bool {
 type model struct {
 	frontend *Frontend
 	name     string
-	waiting  atomic.Int64
+	waiting  atomic.Int64 // calls that no worker has begun
+	calls    atomic.Int64 // that are open
 
 	// What follows belongs to the goroutine that follows the records.
 	shown     bool
@@ -112,10 +113,10 @@ func (m *model) ends() []uint32 {
 	return m.endTokens
 }
 
-// updateModels serves the models that have workers, and no others.
-func (f *Frontend) updateModels() {
+// updateModels serves the models that have workers, with the LoRA adapters of these, and no others.
+func (f *Frontend) updateModels(adapters map[workerKey][]string) {
 	for name, m := range f.models {
-		ready, adapters, sample := f.survey(name)
+		ready, sample := f.survey(name)
 		m.mu.Lock()
 		m.groups = ready
 		m.mu.Unlock()
@@ -127,35 +128,66 @@ func (f *Frontend) updateModels() {
 		case len(ready) > 0 && !m.shown:
 			f.show(m, &sample.card)
 		}
-		if m.shown && !slices.Equal(adapters, m.adapters) {
-			m.adapters = adapters
-			f.config.Served.Adapters(name, adapters)
+		if !m.shown {
+			continue
 		}
+		if now := f.adaptersOf(ready, adapters); !slices.Equal(now, m.adapters) {
+			m.adapters = now
+			f.config.Served.Adapters(name, now)
+		}
+	}
+	f.forgetModels()
+}
+
+// forgetModels forgets models without workers and calls, and closes tokenizers that no model has used for long.
+func (f *Frontend) forgetModels() {
+	used := map[tokens.Tokenizer]bool{}
+	for name, m := range f.models {
+		if !f.hasWorkers(name) && m.calls.Load() == 0 {
+			delete(f.models, name)
+		} else if m.tokenizer != nil && m.tokenizer.opened != nil {
+			used[m.tokenizer.opened] = true
+		}
+	}
+	for _, t := range f.tokenizers.unneeded(used, time.Now()) {
+		f.running.Go(guard.Func(t.Close)) // it waits for a process
 	}
 }
 
-// survey finds the groups of a model that are ready, the adapters of their workers, and one of them.
-func (f *Frontend) survey(name string) (ready []*group, adapters []string, sample *worker) {
+func (f *Frontend) hasWorkers(model string) bool {
+	for key := range f.groups {
+		if key.model == model {
+			return true
+		}
+	}
+	return false
+}
+
+// survey finds the groups of a model that are ready, and one of their workers that make answers.
+func (f *Frontend) survey(name string) (ready []*group, sample *worker) {
 	for key, g := range f.groups {
 		if key.model == name && g.ready() {
 			ready = append(ready, g)
 		}
 	}
 	for _, w := range f.workers {
-		if w.card.DisplayName != name || !slices.Contains(ready, w.group) {
-			continue
-		}
-		for _, a := range w.adapters {
-			if !slices.Contains(adapters, a) {
-				adapters = append(adapters, a)
-			}
-		}
-		if w.pool == w.group.answer {
-			sample = w
+		if slices.Contains(ready, w.group) && w.pool == w.group.answer {
+			return ready, w
 		}
 	}
-	slices.Sort(adapters)
-	return ready, adapters, sample
+	return ready, nil
+}
+
+// adaptersOf are the adapters of the workers of these groups.
+func (f *Frontend) adaptersOf(groups []*group, adapters map[workerKey][]string) []string {
+	var all []string
+	for key, list := range adapters {
+		if w := f.workers[key]; w != nil && slices.Contains(groups, w.group) {
+			all = append(all, list...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // show serves a model as soon as its tokenizer is there.
@@ -184,10 +216,16 @@ func (f *Frontend) show(m *model, c *card.Card) {
 // retryTokenizer is how long a tokenizer that could not be opened is left alone.
 const retryTokenizer = 10 * time.Second
 
-// tokenizers are those of all models there have been. They stay open: workers that go usually come back.
+// tokenizers are those of all models. They stay open for a while when their models go: workers that go usually come back.
 type tokenizers struct {
 	mu    sync.Mutex
-	known map[string]*tokenizer // by checksum of the card and folder
+	known map[string]*kept // by checksum of the card and folder
+}
+
+// kept is a tokenizer that is open.
+type kept struct {
+	tokenizer tokens.Tokenizer
+	idle      time.Time // since when no model uses it, zero if one does
 }
 
 // tokenizer is that of one model. It belongs to the goroutine that follows the records.
@@ -237,20 +275,44 @@ func (t *tokenizers) open(folder, checksum string, open func(string) (tokens.Tok
 	}
 	key := checksum + " " + folder
 	if known := t.known[key]; known != nil {
-		return known.opened, nil
+		known.idle = time.Time{}
+		return known.tokenizer, nil
 	}
 	opened, err := open(folder)
 	if err == nil {
-		t.known[key] = &tokenizer{folder: folder, opened: opened}
+		t.known[key] = &kept{tokenizer: opened}
 	}
 	return opened, err
+}
+
+// keepIdle is how long a tokenizer stays open that no model uses. Requests of the model that has gone ask it at their beginning only.
+const keepIdle = 10 * time.Minute
+
+// unneeded takes out the tokenizers that are to be closed, given those that models use.
+func (t *tokenizers) unneeded(used map[tokens.Tokenizer]bool, now time.Time) (list []tokens.Tokenizer) {
+	if !t.mu.TryLock() {
+		return nil // one is being opened, which takes a while
+	}
+	defer t.mu.Unlock()
+	for key, k := range t.known {
+		switch {
+		case used[k.tokenizer]:
+			k.idle = time.Time{}
+		case k.idle.IsZero():
+			k.idle = now
+		case now.Sub(k.idle) >= keepIdle:
+			delete(t.known, key)
+			list = append(list, k.tokenizer)
+		}
+	}
+	return list
 }
 
 func (t *tokenizers) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, known := range t.known {
-		known.opened.Close()
+		known.tokenizer.Close()
 	}
 	t.known = nil
 }

@@ -90,10 +90,11 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 	id, chosen, err := p.routing.Submit(prompt, priority, p.frontend.nowMs())
 	p.waiting[id] = ch
 	p.note(chosen, nil)
-	p.mu.Unlock()
-	if err != nil {
+	if _, waits := p.waiting[id]; waits && err != nil {
+		delete(p.waiting, id)
 		close(ch)
 	}
+	p.mu.Unlock()
 	var c routing.Choice
 	known := false
 	select {

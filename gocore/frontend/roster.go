@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -75,7 +76,6 @@ type worker struct {
 	transport map[string]string
 	text      string // of its card
 	card      card.Card
-	adapters  []string
 	group     *group
 	pool      *pool
 	gone      chan struct{} // closed when its record has gone
@@ -100,33 +100,30 @@ func (f *Frontend) look() {
 			f.removeWorker(key, w)
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(r.served), compareWorkers) {
+	maps.DeleteFunc(f.refused, func(key workerKey, _ string) bool { _, there := r.served[key]; return !there })
+	var unknown []workerKey
+	for key := range r.served {
 		if _, known := f.workers[key]; !known {
-			f.addWorker(key, r)
+			unknown = append(unknown, key)
 		}
 	}
-	for key := range f.refused {
-		if _, there := r.served[key]; !there {
-			delete(f.refused, key)
-		}
+	slices.SortFunc(unknown, compareWorkers)
+	for _, key := range unknown {
+		f.addWorker(key, r)
 	}
 	f.followChannels(r.channels)
 	f.findRecovery(r)
-	f.updateModels()
+	f.updateModels(r.adapters)
 }
 
 func compareWorkers(a, b workerKey) int {
-	x, y := fmt.Sprintf("%v %016x", a.Endpoint, a.id), fmt.Sprintf("%v %016x", b.Endpoint, b.id)
-	if x < y {
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(a.Endpoint.String(), b.Endpoint.String()), cmp.Compare(a.id, b.id))
 }
 
 // has reports whether a worker is there as it was.
 func (r *roster) has(w *worker) bool {
 	i, running := r.instances[w.key]
-	return running && maps.Equal(i.Transport, w.transport) && string(r.served[w.key].Card) == w.text && slices.Equal(r.adapters[w.key], w.adapters)
+	return running && maps.Equal(i.Transport, w.transport) && string(r.served[w.key].Card) == w.text
 }
 
 // addWorker adds a worker that serves a model, if it fits those that are there.
@@ -140,7 +137,7 @@ func (f *Frontend) addWorker(key workerKey, r *roster) {
 	if err == nil && !reachable(i.Transport) {
 		err = fmt.Errorf("its transport %v is none of tcp, nats_tcp and http", i.Transport)
 	}
-	w := &worker{key: key, transport: i.Transport, text: string(s.Card), card: c, adapters: r.adapters[key], gone: make(chan struct{})}
+	w := &worker{key: key, transport: i.Transport, text: string(s.Card), card: c, gone: make(chan struct{})}
 	if err == nil {
 		err = f.join(w)
 	}

@@ -2,10 +2,8 @@ package frontend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
@@ -113,23 +111,12 @@ func (a *answering) decode(ctx context.Context, g *group, id string, complete fu
 
 // compute has a prefill worker compute the prompt, and returns what the decode worker has to know. It ends with the hand-off.
 func (a *answering) compute(ctx context.Context, b *booking, id string, request *wire.Request) (params string, err error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return "", err
-	}
-	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
-	if err == nil {
-		stop := context.AfterFunc(ctx, guard.Func(func() {
-			_ = answer.Stop()
-			answer.Close()
-		}))
+	err = a.exchange(ctx, b, id, request, func(answer *plane.Answer) (err error) {
 		params, err = computed(b, answer)
-		stop()
-		answer.Close()
-	}
+		return err
+	})
 	var final *finalError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &final) {
-		b.failed(errors.Is(err, plane.ErrOverloaded))
 		err = fmt.Errorf("prefill %w", err)
 	}
 	return params, err
@@ -138,28 +125,21 @@ func (a *answering) compute(ctx context.Context, b *booking, id string, request 
 // computed reads the answer of a prefill worker.
 func computed(b *booking, answer *plane.Answer) (params string, err error) {
 	for {
-		chunk, err := answer.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return "", io.ErrUnexpectedEOF
-		case err != nil:
+		o, err := nextOutput(answer)
+		if err != nil {
 			return "", err
-		case chunk.Error != "":
-			return "", problem(chunk.Error, chunk.Code)
-		case chunk.Output == nil:
-			continue
 		}
-		if o := chunk.Output; o.DisaggregatedParams != "" {
+		if o.DisaggregatedParams != "" {
 			params = o.DisaggregatedParams
 		}
-		if len(chunk.Output.TokenIDs) > 0 {
+		if len(o.TokenIDs) > 0 {
 			b.tokensCame()
 		}
-		switch chunk.Output.Finish.Reason {
-		case "":
-		case wire.FinishError:
-			return "", &finalError{chunk.Output.Finish.Error}
-		default:
+		reason, err := ending(o.Finish, b.begun)
+		if err != nil {
+			return "", err
+		}
+		if reason != "" {
 			return params, nil
 		}
 	}

@@ -33,9 +33,10 @@ type Config struct {
 // Pool is the workers that may serve the same requests. It is not safe for concurrent use. Times must not go back.
 type Pool struct {
 	config  Config
-	workers []*worker // in the order in which they came
-	turn    int       // place of the worker whose turn it is
-	slots   []slot    // by the id that the router has for them
+	workers []*worker    // in the order in which they came
+	turn    int          // place of the worker whose turn it is
+	slots   map[int]slot // by the id that the router has for them
+	made    int          // slots; the ids of those that have gone are not used again
 	kv      *router.KV
 	blocks  *blocks
 	active  []int // ids of the slots that get requests
@@ -56,7 +57,7 @@ type worker struct {
 type slot struct {
 	worker *worker
 	rank   int
-	cache  *cached // nil once the worker has gone
+	cache  *cached
 }
 
 // request is one that has not ended.
@@ -78,7 +79,7 @@ type Choice struct {
 
 // New returns a pool without workers.
 func New(c Config) *Pool {
-	p := &Pool{config: c, open: map[int32]*request{}}
+	p := &Pool{config: c, slots: map[int]slot{}, open: map[int32]*request{}}
 	if c.Mode == KV {
 		batch := c.MaxNumBatchedTokens
 		if batch == 0 {
@@ -102,8 +103,9 @@ func (p *Pool) Add(id uint64, firstRank, ranks int, nowMs float64) ([]Choice, er
 		return nil, nil
 	}
 	for rank := range ranks {
-		w.slots = append(w.slots, len(p.slots))
-		p.slots = append(p.slots, slot{worker: w, rank: firstRank + rank, cache: p.blocks.newCache()})
+		w.slots = append(w.slots, p.made)
+		p.slots[p.made] = slot{worker: w, rank: firstRank + rank, cache: p.blocks.newCache()}
+		p.made++
 	}
 	return p.refresh(nowMs)
 }
@@ -117,7 +119,7 @@ func (p *Pool) Remove(id uint64, nowMs float64) ([]Choice, error) {
 	for _, s := range p.workers[i].slots {
 		p.kv.Forget(s)
 		p.blocks.drop(p.slots[s].cache)
-		p.slots[s].cache = nil
+		delete(p.slots, s)
 	}
 	p.workers = slices.Delete(p.workers, i, i+1)
 	if p.turn > i {
@@ -232,7 +234,7 @@ func (p *Pool) simple(nowMs float64) *worker {
 func (p *Pool) choices(admitted []router.Admission) []Choice {
 	var all []Choice
 	for _, a := range admitted {
-		s := &p.slots[a.Worker]
+		s := p.slots[a.Worker]
 		if r := p.open[a.ID]; r != nil {
 			r.chosen = true
 		}

@@ -217,3 +217,23 @@ func TestRanks(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
+
+// TestForgets: workers that have gone leave nothing behind.
+func TestForgets(t *testing.T) {
+	p := newPool(t, KV, 1)
+	for id := uint64(2); id < 50; id++ {
+		if _, err := p.Add(id, 0, 2, 0); err != nil {
+			t.Fatal(err)
+		}
+		p.Apply(id, 1, stored(prompt(0, 80), 1))
+		if _, err := p.Remove(id, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.slots) != 1 || len(p.workers) != 1 || p.blocks.names.Len() != 0 {
+		t.Errorf("got %d ranks, %d workers and %d blocks, want what belongs to worker 1", len(p.slots), len(p.workers), p.blocks.names.Len())
+	}
+	if c := submit(t, p, prompt(0, 80), 0); c.Worker != 1 || c.CachedBlocks != 0 {
+		t.Errorf("got %+v", c)
+	}
+}

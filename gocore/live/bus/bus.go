@@ -128,7 +128,9 @@ func (c *Conn) Serve(subject string, s Service, handle func(payload []byte, ackn
 func (c *Conn) Subscribe(subject string, handle func(data []byte)) (stop func(), err error) {
 	s, err := c.nats.Subscribe(subject, func(m *nats.Msg) { guard.Func(func() { handle(m.Data) })() })
 	if err == nil {
-		err = c.nats.FlushTimeout(connectTimeout)
+		if err = c.nats.FlushTimeout(connectTimeout); err != nil {
+			_ = s.Unsubscribe() // it would come back with the server
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("NATS subject %s: %w", subject, err)

@@ -18,8 +18,6 @@ type openStore = func(context.Context) (discovery.Store, error)
 type backend interface {
 	// stores returns two functions: open opens a store for each worker, one after the other; end closes what the stores share.
 	stores(log *slog.Logger) (open openStore, end func())
-	// watch opens the records of all workers, for a frontend.
-	watch(ctx context.Context, log *slog.Logger) (*watched, error)
 }
 
 // parseDiscovery finds out where records of the workers are to be kept.

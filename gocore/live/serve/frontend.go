@@ -26,11 +26,10 @@ import (
 // frontendSpec describes a process with --frontend: a server before live workers.
 type frontendSpec struct {
 	serverSpec
-	backend   backend
+	workers   watcher
 	answers   addresses // where workers connect to
 	mode      routing.Mode
 	router    router.Config
-	seed      uint64
 	migration int
 	standard  int
 	marks     *answers.Marks
@@ -57,7 +56,7 @@ func parseFrontend(text string) (*frontendSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := given.Text("router_mode"); !slices.Contains([]string{"round-robin", "random", "kv"}, mode) {
+	if _, built := routingModes[given.Text("router_mode")]; !built {
 		return nil, &strictjson.FieldError{Field: "router_mode", Got: given.Shown("router_mode"), Want: "round-robin, random or kv: workers that come and go need one of these"}
 	}
 	text, env, err := withDefaults(text)
@@ -69,7 +68,7 @@ func parseFrontend(text string) (*frontendSpec, error) {
 		return nil, err
 	}
 	s := &frontendSpec{
-		mode: routingModes[o.Text("router_mode")], seed: o.Uint("seed"), migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
+		mode: routingModes[o.Text("router_mode")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
 		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
 	}
@@ -92,20 +91,11 @@ func parseFrontend(text string) (*frontendSpec, error) {
 
 // parseWorkers finds out where workers are found, and where they connect to.
 func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error {
-	name := o.Text("discovery_backend")
-	if name == "mem" {
-		return &strictjson.FieldError{Field: "discovery_backend", Got: `"mem"`, Want: "file, etcd or kubernetes: no other process is found with mem"}
-	}
-	var err error
-	var warnings []string
-	if name == "kubernetes" {
-		s.backend, warnings, err = parseKubernetesReader(env)
-	} else {
-		s.backend, warnings, err = parseDiscovery(name, env)
-	}
+	workers, warnings, err := parseWatcher(o.Text("discovery_backend"), env)
 	if err != nil {
 		return err
 	}
+	s.workers = workers
 	s.warnings = append(s.warnings, warnings...)
 	spec, err := parseAddresses(o, env, live.RequestsOverTCP)
 	if err != nil {
@@ -124,7 +114,7 @@ func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error
 }
 
 func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
-	m := servedModel{routing: findMode(o.Text("router_mode")), seed: s.seed}
+	m := servedModel{routing: findMode(o.Text("router_mode")), seed: o.Uint("seed")}
 	if err := m.parseRouter(o); err != nil {
 		return err
 	}
@@ -164,7 +154,7 @@ func runFrontend(text string, stop *Stop) error {
 	for _, w := range spec.warnings {
 		log.Warn(w)
 	}
-	found, err := spec.backend.watch(stop.drain, log)
+	found, err := spec.workers.watch(stop.drain, log)
 	if err != nil {
 		if stop.drain.Err() != nil {
 			return nil

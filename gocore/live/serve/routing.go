@@ -56,7 +56,7 @@ func findMode(name string) router.Mode {
 	return registered(name)
 }
 
-// configured lists the names of modes that look at their configuration, for messages.
+// configuredModes lists the names of modes that look at their configuration, for messages.
 func configuredModes() string {
 	names := slices.DeleteFunc(routerModes(), func(name string) bool { return !findMode(name).Configured })
 	return strings.Join(names, " or ")

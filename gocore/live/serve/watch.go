@@ -2,14 +2,15 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"dynosim/gocore/frontend"
 	"dynosim/gocore/live/store"
 	"dynosim/gocore/live/store/etcd"
 	"dynosim/gocore/live/store/kubernetes"
+	"dynosim/gocore/strictjson"
 )
 
 // watched is the records of all workers.
@@ -26,8 +27,22 @@ const (
 	lookAtServer = time.Second
 )
 
-func (memoryBackend) watch(context.Context, *slog.Logger) (*watched, error) {
-	return nil, errors.New("discovery_backend mem: no other process is found")
+// watcher is where a frontend finds the records of all workers.
+type watcher interface {
+	watch(ctx context.Context, log *slog.Logger) (*watched, error)
+}
+
+// parseWatcher finds out where that is.
+func parseWatcher(name string, env environment) (watcher, []string, error) {
+	if name == "kubernetes" { // a worker must know its pod, a frontend need not
+		config, warnings, err := kubernetes.ReaderFromEnvironment(env.get, kubernetes.PodInfo)
+		return kubernetesReader{config}, warnings, err
+	}
+	b, warnings, err := parseDiscovery(name, env)
+	if w, finds := b.(watcher); finds {
+		return w, warnings, err
+	}
+	return nil, nil, &strictjson.FieldError{Field: "discovery_backend", Got: strconv.Quote(name), Want: "file, etcd or kubernetes: no other process is found with " + name}
 }
 
 func (b fileBackend) watch(context.Context, *slog.Logger) (*watched, error) {
@@ -46,23 +61,10 @@ func (b etcdBackend) watch(ctx context.Context, log *slog.Logger) (*watched, err
 	return &watched{records: reader, interval: lookAtServer, changed: reader.Changed(), close: reader.Close}, nil
 }
 
-// kubernetesReader is the backend of a frontend, which needs no identity of a pod.
-type kubernetesReader struct {
-	kubernetesBackend
-	reader kubernetes.ReaderConfig
-}
-
-func parseKubernetesReader(env environment) (backend, []string, error) {
-	config, warnings, err := kubernetes.ReaderFromEnvironment(env.get, kubernetes.PodInfo)
-	return kubernetesReader{reader: config}, warnings, err
-}
-
-func (b kubernetesBackend) watch(context.Context, *slog.Logger) (*watched, error) {
-	return nil, errors.New("discovery_backend kubernetes: this is a worker")
-}
+type kubernetesReader struct{ config kubernetes.ReaderConfig }
 
 func (b kubernetesReader) watch(ctx context.Context, _ *slog.Logger) (*watched, error) {
-	reader, err := kubernetes.OpenReader(ctx, b.reader)
+	reader, err := kubernetes.OpenReader(ctx, b.config)
 	if err != nil {
 		return nil, err
 	}

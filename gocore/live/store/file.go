@@ -37,6 +37,7 @@ type File struct {
 	mu     sync.Mutex
 	own    map[string][]byte // by path
 	used   map[discovery.Bucket]bool
+	read   map[discovery.Bucket]map[string]document // by the name of the file, as List has last read them
 	closed bool
 	stop   chan struct{}
 	done   chan struct{}
@@ -51,7 +52,8 @@ func openFile(root string, ttl time.Duration) (*File, error) {
 	}
 	f := &File{
 		id: discovery.RandomID(), root: root, ttl: ttl, touch: ttl / 3,
-		own: map[string][]byte{}, used: map[discovery.Bucket]bool{}, stop: make(chan struct{}), done: make(chan struct{}),
+		own: map[string][]byte{}, used: map[discovery.Bucket]bool{}, read: map[discovery.Bucket]map[string]document{},
+		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go guard.Func(f.keepAlive)()
 	return f, nil
@@ -96,25 +98,53 @@ func (f *File) Delete(bucket discovery.Bucket, key string) error {
 	return remove(path)
 }
 
-// List implements [discovery.Store].
+// List implements [discovery.Store]. It reads only files that have changed since the last time: frontends look often.
 func (f *File) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	entries, err := os.ReadDir(f.folder(bucket))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	f.mu.Lock()
+	before := f.read[bucket]
+	f.mu.Unlock()
 	var all []discovery.Record
+	now := make(map[string]document, len(entries))
 	for _, e := range entries {
-		path := filepath.Join(f.folder(bucket), e.Name())
 		key, err := url.PathUnescape(e.Name())
-		if strings.HasPrefix(e.Name(), temporary) || err != nil || f.expired(path) {
+		if strings.HasPrefix(e.Name(), temporary) || err != nil {
 			continue
 		}
-		if document, err := os.ReadFile(path); err == nil { // an error: it was removed meanwhile
-			all = append(all, discovery.Record{Bucket: bucket, Key: key, Document: document})
+		path := filepath.Join(f.folder(bucket), e.Name())
+		info, err := os.Stat(path)
+		if err != nil || f.isOld(info) {
+			continue
 		}
+		d := before[e.Name()]
+		if !d.isThat(info) {
+			d.info = info
+			if d.content, err = os.ReadFile(path); err != nil { // it was removed meanwhile
+				continue
+			}
+		}
+		now[e.Name()] = d
+		all = append(all, discovery.Record{Bucket: bucket, Key: key, Document: d.content})
 	}
+	f.mu.Lock()
+	f.read[bucket] = now
+	f.mu.Unlock()
 	slices.SortFunc(all, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
 	return all, nil
+}
+
+// document is a file as it was read.
+type document struct {
+	info    fs.FileInfo // from just before; nil for no file
+	content []byte      // is never changed
+}
+
+// isThat reports whether a file has not changed since.
+func (d *document) isThat(info fs.FileInfo) bool {
+	return d.info != nil && os.SameFile(d.info, info) && d.info.ModTime().Equal(info.ModTime()) && d.info.Size() == info.Size()
 }
 
 // Close implements [discovery.Store].
@@ -223,8 +253,10 @@ func (f *File) sweep() {
 
 func (f *File) expired(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && time.Since(info.ModTime()) > f.ttl
+	return err == nil && f.isOld(info)
 }
+
+func (f *File) isOld(info fs.FileInfo) bool { return time.Since(info.ModTime()) > f.ttl }
 
 func (f *File) folder(b discovery.Bucket) string {
 	return filepath.Join(f.root, filepath.FromSlash(string(b)))

@@ -126,3 +126,40 @@ func TestFileLiveness(t *testing.T) {
 		t.Errorf("got %v, want the two records only", entries)
 	}
 }
+
+// TestFileChanges: a file is read again when it has changed, and only then.
+func TestFileChanges(t *testing.T) {
+	f, err := OpenFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	path, written := f.path(discovery.Models, "k"), time.Now().Add(-time.Second)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		content string
+		at      time.Time
+		want    string
+	}{
+		{"one", written, "one"},
+		{"two", written, "one"}, // nothing shows that it is another
+		{"two", written.Add(time.Millisecond), "two"},
+		{"three", written.Add(time.Millisecond), "three"},
+	} {
+		if err := errors.Join(os.WriteFile(path, []byte(step.content), 0o644), os.Chtimes(path, step.at, step.at)); err != nil {
+			t.Fatal(err)
+		}
+		list, err := f.List(discovery.Models)
+		if err != nil || len(list) != 1 || string(list[0].Document) != step.want {
+			t.Errorf("after %q: got %v, %v, want %q", step.content, list, err, step.want)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := f.List(discovery.Models); err != nil || len(list) != 0 || len(f.read[discovery.Models]) != 0 {
+		t.Errorf("after the end: got %v, %v, and %d documents are kept", list, err, len(f.read[discovery.Models]))
+	}
+}

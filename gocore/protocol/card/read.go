@@ -5,9 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+)
+
+// Limits of what a card may say, so that a broken one does no harm: a router has room for each rank.
+const (
+	maxRanks = 1024
+	maxRank  = math.MaxInt32 // requests name a rank by 32 bits
 )
 
 // Parse reads the card of a worker. Members that are missing have the values that frontends take for them.
@@ -16,13 +23,18 @@ func Parse(text json.RawMessage) (Card, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Card{}, fmt.Errorf("card: %w", err)
 	}
+	r := &c.RuntimeConfig
 	switch {
 	case c.DisplayName == "":
 		return Card{}, errors.New("card: display_name: missing")
 	case c.KVCacheBlockSize < 1:
 		return Card{}, fmt.Errorf("card: kv_cache_block_size: got %d, want at least 1", c.KVCacheBlockSize)
-	case c.RuntimeConfig.DataParallelSize < 1:
-		return Card{}, fmt.Errorf("card: data_parallel_size: got %d, want at least 1", c.RuntimeConfig.DataParallelSize)
+	case r.DataParallelSize < 1 || r.DataParallelSize > maxRanks:
+		return Card{}, fmt.Errorf("card: data_parallel_size: got %d, want 1 to %d", r.DataParallelSize, maxRanks)
+	case r.DataParallelStartRank < 0 || r.DataParallelStartRank > maxRank-maxRanks:
+		return Card{}, fmt.Errorf("card: data_parallel_start_rank: got %d, want 0 to %d", r.DataParallelStartRank, maxRank-maxRanks)
+	case r.MaxNumBatchedTokens < 0:
+		return Card{}, fmt.Errorf("card: max_num_batched_tokens: got %d, want at least 0", r.MaxNumBatchedTokens)
 	}
 	if c.WorkerType == "" {
 		c.WorkerType = Aggregated

@@ -57,9 +57,6 @@ type Bootstrap struct {
 // HandoffID is text in JSON, and sixteen bytes in MessagePack.
 type HandoffID struct{ uuid.UUID }
 
-// MarshalJSON writes an id.
-func (u HandoffID) MarshalJSON() ([]byte, error) { return json.Marshal(u.UUID.String()) }
-
 // UnmarshalJSON reads an id. The conversion from MessagePack to JSON has made base64 of bytes.
 func (u *HandoffID) UnmarshalJSON(data []byte) error {
 	var text string

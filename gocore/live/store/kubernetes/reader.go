@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -98,21 +97,8 @@ func (r *Reader) refresh(ctx context.Context) error {
 		return fmt.Errorf("kubernetes: %w", explain(err))
 	}
 	ready := readyNames(sources.Items)
-	records := map[discovery.Bucket][]discovery.Record{}
-	for _, item := range resources.Items {
-		if !ready[item.GetName()] {
-			continue
-		}
-		for bucket, documents := range decode(item.Object) {
-			for key, document := range documents {
-				records[bucket] = append(records[bucket], discovery.Record{Bucket: bucket, Key: key, Document: document})
-			}
-		}
-	}
-	for _, list := range records {
-		slices.SortFunc(list, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
-	}
-	r.records, r.read = records, time.Now()
+	items := slices.DeleteFunc(resources.Items, func(u unstructured.Unstructured) bool { return !ready[u.GetName()] })
+	r.records, r.read = recordsOf(items), time.Now()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"dynosim/gocore/protocol/discovery"
 )
@@ -87,14 +88,23 @@ func (s *store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %s: %w", bucket, explain(err))
 	}
-	var all []discovery.Record
-	for _, item := range found.Items {
-		for key, document := range decode(item.Object)[bucket] {
-			all = append(all, discovery.Record{Bucket: bucket, Key: key, Document: document})
+	return recordsOf(found.Items)[bucket], nil
+}
+
+// recordsOf are the records in resources, in the order of their keys.
+func recordsOf(resources []unstructured.Unstructured) map[discovery.Bucket][]discovery.Record {
+	records := map[discovery.Bucket][]discovery.Record{}
+	for _, r := range resources {
+		for bucket, documents := range decode(r.Object) {
+			for key, document := range documents {
+				records[bucket] = append(records[bucket], discovery.Record{Bucket: bucket, Key: key, Document: document})
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
-	return all, nil
+	for _, list := range records {
+		slices.SortFunc(list, func(a, b discovery.Record) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	return records
 }
 
 // Close implements [discovery.Store]. The last one deletes the resource. No error keeps a worker from ending: the records are
