@@ -262,8 +262,8 @@ $(DOCS_VENV)/.installed: docs/site/requirements.txt
 docs: $(DOCS_VENV)/.installed ## Build the documentation site into build/site; a warning fails it
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
-picture: build $(TOOLS) ## Make the picture of README anew: a sweep and its page in chromium
-	$(BIN)/python docs/site/picture.py docs/sweep-page.png
+picture: build $(TOOLS) ## Make the pictures of pages in README and docs/ anew, in chromium
+	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/faults-page.png
 
 metrics-page: build ## Write docs/reference/metrics.md from the metrics of running workers
 	$(BIN)/python docs/site/metrics.py --write docs/reference/metrics.md

@@ -146,6 +146,8 @@ class VersionedModules(build_py):
 
     def run(self) -> None:
         super().run()
+        if self.editable_mode:  # there is no copy: sources are used where they are, without a version
+            return
         path = Path(self.build_lib, "dynamo", "_core", "version.py")
         path.write_text(
             re.sub(r"(?m)^VERSION = .*$", f'VERSION = "{self.distribution.get_version()}"', path.read_text())

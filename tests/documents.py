@@ -16,18 +16,18 @@ starts or the page does. Ports are replaced by free ones, and the AIC SDK, where
 from __future__ import annotations
 
 import os
-import random
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from livetools import free_port
 
 PROJECT = Path(__file__).parent.parent
 PATIENCE_S = 600  # for what never comes
@@ -76,15 +76,6 @@ def blocks(page: str) -> list[Block]:
         content = textwrap.dedent(match["text"])
         found.append(Block(page, line, match["language"], match["title"] or "", content, match["excuse"] or ""))
     return found
-
-
-def free_port() -> int:
-    """A port below those that the system gives to connections, which could take it before its server does."""
-    while True:
-        port = random.randrange(15_000, 32_000)
-        with socket.socket() as s, suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
 
 
 class Printed(NamedTuple):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -85,6 +87,15 @@ def until(what: Callable[[], _Value | None], patience_s: float = PATIENCE_S) -> 
             return value
         assert time.monotonic() < deadline, "it did not come in time"
         time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port below those that the system gives to connections, which could take it before its server does."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 class Service:

@@ -46,6 +46,15 @@ def test_linker_flags_of_python_are_let_through(build: dict[str, Any], monkeypat
     assert build["build_environment"]()["CGO_LDFLAGS_ALLOW"] == "-O2"
 
 
+def test_an_editable_installation_leaves_the_sources_as_they_are(build: dict[str, Any], tmp_path: Path) -> None:
+    """It has no copy of version.py to write to."""
+    command = build["VersionedModules"](setuptools.Distribution())
+    command.ensure_finalized()
+    command.build_lib, command.editable_mode = str(tmp_path), True
+    command.run()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tools_are_built_for_this_machine(build: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOARCH", "arm64")
     monkeypatch.setenv("CC", "cross-gcc")

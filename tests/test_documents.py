@@ -32,7 +32,7 @@ PROGRAM = re.compile(
 OUTPUT = re.compile(
     r" (?:-o|--output-file|--html|--timeline|--timeseries|--save-trace|--report-jsonl?|--\w+-log) (\S+)"
 )
-WITH_COMMANDS = [page for page in PAGES if any(b.language in documents.RUN for b in documents.blocks(page))]
+WITH_COMMANDS = sorted({block.page for block in BLOCKS if block.language in documents.RUN})
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS)

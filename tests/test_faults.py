@@ -308,6 +308,12 @@ def test_seeds_of_a_sweep(tmp_path: Path) -> None:
     }
     (point,) = dynamo.sweep.run(spec, tmp_path / "sweep").content["points"]
     assert 0 < point["figures"]["availability"] < 1
+    script = tmp_path / "drawn.jsonl"
+    script.write_text(json.dumps(spec["run"].pop("faults")[0]))
+    spec["search"]["faults"] = [str(script)]
+    (point,) = dynamo.sweep.run(spec, tmp_path / "searched").content["points"]
+    assert 0 < point["figures"]["availability"] < 1
+    del spec["search"]["faults"]
     spec["run"]["faults"] = [CRASH]
     with pytest.raises(ValueError, match="seeds: got 3, want it left out: nothing is drawn of a recorded trace"):
         dynamo.sweep.run(spec, tmp_path / "again")

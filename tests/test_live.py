@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from livetools import Service, get, make_model, mocker, post, records, stream, until
+from livetools import Service, free_port, get, make_model, mocker, post, records, stream, until
 
 PROMPT = list(range(3, 43))
 
@@ -58,15 +57,6 @@ class Workers(Service):
         values = [float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(name)]
         assert values, name
         return sum(values)
-
-
-def free_port() -> int:
-    """A port below those that the system gives to connections, which could take it before its worker does."""
-    while True:
-        port = random.randrange(15_000, 32_000)
-        with socket.socket() as s, suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
 
 
 @contextmanager

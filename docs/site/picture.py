@@ -1,35 +1,67 @@
-"""Makes the picture of README: the page of examples/sweeps/design_question.yaml, as chromium shows it.
+"""Makes the pictures of pages in README and docs/, as chromium shows them.
 
-python docs/site/picture.py docs/sweep-page.png
+python docs/site/picture.py docs/sweep-page.png docs/faults-page.png
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FOLDER = "build/design"
 
 
-def main(picture: str) -> None:
-    """Runs the sweep, or what is left of it, and writes the first screen of its page."""
+class Picture(NamedTuple):
+    """What a picture shows."""
+
+    module: str
+    arguments: str
+    page: str
+    """What the command writes."""
+    part: str
+    """The part of the page by its CSS selector; "" for the first screen."""
+
+
+PICTURES = {
+    "sweep-page.png": Picture(
+        "dynamo.sweep",
+        "run examples/sweeps/design_question.yaml -o build/design",
+        "build/design/report.html",
+        "",
+    ),
+    "faults-page.png": Picture(
+        "dynamo.replay",
+        "examples/traces/conversation_400.jsonl.gz --num-workers 4 --router-mode kv_router"
+        """ --extra-engine-args '{"startup_time": 60}' --faults examples/faults/crash.jsonl --migration-limit 3"""
+        " --html build/faults.html --report-json build/faults.json",
+        "build/faults.html",
+        "#series-section",
+    ),
+}
+
+
+def main(*paths: str) -> None:
+    """Runs the commands, or what is left of a sweep, and writes the pictures."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         sys.exit(f"error: want a browser on PATH: {', '.join(BROWSERS)}")
-    sweep = [sys.executable, "-m", "dynamo.sweep", "run", "examples/sweeps/design_question.yaml", "-o", FOLDER]
-    subprocess.run(sweep, cwd=ROOT, check=True)
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = opened.new_page(viewport={"width": 1000, "height": 1146}, color_scheme="light")
-        page.goto((ROOT / FOLDER / "report.html").as_uri())
-        page.wait_for_selector("svg")
-        page.screenshot(path=picture)
+        for path in paths:
+            picture = PICTURES[Path(path).name]
+            command = [sys.executable, "-m", picture.module, *shlex.split(picture.arguments)]
+            subprocess.run(command, cwd=ROOT, check=True)
+            page.goto((ROOT / picture.page).as_uri())
+            page.wait_for_selector("svg")
+            (page.locator(picture.part) if picture.part else page).screenshot(path=path)
         opened.close()
 
 

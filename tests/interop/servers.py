@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from livetools import Service, post, records, until
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+from livetools import Service, free_port, post, records, until
 
 
 class Server:

@@ -13,6 +13,15 @@ from dynamo._core import objectfile, values, yamltext
 # A script of faults, or the path of a JSONL or YAML file with one.
 Faults: TypeAlias = Sequence[Mapping[str, Any]] | str | os.PathLike[str]
 
+COUNTS = {
+    "lost_attempts": "lost",
+    "refused_attempts": "refused",
+    "migrated": "migrated",
+    "retried": "retried",
+    "failed": "failed",
+}
+"""What a fault did to requests: keys of reports, and their names in tables."""
+
 # A report may have many faults: the first ones are printed, and the number of the others.
 _SHOWN = 20
 
@@ -64,17 +73,7 @@ def format_faults(report: Mapping[str, Any]) -> str:
 
 def _event(event: Mapping[str, Any]) -> str:
     where = f" of {_workers(event)}" if event["workers"] else ""
-    counts = [
-        f"{event[key]} {name}"
-        for key, name in (
-            ("lost_attempts", "lost"),
-            ("refused_attempts", "refused"),
-            ("migrated", "migrated"),
-            ("retried", "retried"),
-            ("failed", "failed"),
-        )
-        if event[key]
-    ]
+    counts = [f"{event[key]} {name}" for key, name in COUNTS.items() if event[key]]
     effect = f"; requests: {', '.join(counts)}" if counts else ""
     return f"  t={event['at_ms'] / 1000:.1f}s {event['kind']}{where}{effect}; {_goodput(event)}"
 

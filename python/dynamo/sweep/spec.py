@@ -110,7 +110,7 @@ def _parse(given: dict[str, Any]) -> Spec:
     load = _load(given.get("load"), run, search)
     price = _positive(given, "gpu_hour_price")
     seeds = _seeds(given.get("seeds"), run)
-    bootstrap = _bootstrap(given, run)
+    bootstrap = _bootstrap(given, run, search)
     spec = Spec(
         given=given,
         run=run,
@@ -280,7 +280,7 @@ def _seeds(given: object, run: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _bootstrap(given: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
+def _bootstrap(given: Mapping[str, Any], run: Mapping[str, Any], search: Sequence[Knob]) -> bool:
     asked = given.get("bootstrap")
     if asked not in (None, "sessions", False):
         raise ValueError(f"bootstrap: got {values.show(asked)}, want sessions")
@@ -289,7 +289,7 @@ def _bootstrap(given: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
         raise ValueError("bootstrap: got sessions, want it left out: a synthetic workload is drawn anew for each seed")
     if asked and given.get("seeds") is None:
         raise ValueError("bootstrap: got sessions, want seeds with it: how many traces to draw")
-    if recorded and not asked and given.get("seeds") is not None and not _draws_faults(run.get("faults")):
+    if recorded and not asked and given.get("seeds") is not None and not _draws_faults(run, search):
         raise ValueError(
             f"seeds: got {values.show(given['seeds'])}, want it left out: nothing is drawn of a recorded trace, "
             "unless bootstrap: sessions or faults that are drawn are given"
@@ -297,8 +297,14 @@ def _bootstrap(given: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
     return bool(asked)
 
 
-def _draws_faults(script: object) -> bool:
-    """Whether the faults of a run may depend on its seed; what is in a file is not known here."""
+def _draws_faults(run: Mapping[str, Any], search: Sequence[Knob]) -> bool:
+    """Whether the faults of any run may depend on its seed."""
+    settings = [run, *(knob.sets(value) for knob in search for value in knob.values)]
+    return any(_is_drawn(each.get("faults")) for each in settings)
+
+
+def _is_drawn(script: object) -> bool:
+    """Whether a script of faults may depend on the seed; what is in a file is not known here."""
     if not isinstance(script, list):
         return script is not None
     faults = [fault for fault in script if isinstance(fault, Mapping)]

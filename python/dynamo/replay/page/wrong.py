@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamo._page import short
+from dynamo.replay import faults
 from dynamo.replay.page import slowest
 
 if TYPE_CHECKING:
@@ -17,11 +18,10 @@ MOST_ROWS = 40
 MOST_SHADES = 400
 """Faults that the charts show."""
 
-_COUNTS = ("lost_attempts", "refused_attempts", "migrated", "retried", "failed")
 _RATES = ("goodput_before_rps", "goodput_during_rps", "goodput_after_rps")
 _HEADS = {
     "text": ("at", "fault", "workers", "over after"),
-    "number": ("lost", "refused", "migrated", "retried", "failed", "before", "during", "after", "back after"),
+    "number": (*faults.COUNTS.values(), "before", "during", "after", "back after"),
 }
 
 
@@ -65,7 +65,7 @@ def _row(event: Mapping[str, Any]) -> str:
     recovery = event["recovery_ms"]
     back = "–" if recovery is None else slowest.time(recovery) if recovery else "never below"
     rates = ("–" if event[key] is None else f"{event[key]:.2f}" for key in _RATES)
-    numbers = (*(f"{event[key]:,}" for key in _COUNTS), *rates, back)
+    numbers = (*(f"{event[key]:,}" for key in faults.COUNTS), *rates, back)
     cells = "".join(f"<td class=text>{html.escape(text)}</td>" for text in texts)
     return f"<tr>{cells}{''.join(f'<td>{number}</td>' for number in numbers)}</tr>"
 
