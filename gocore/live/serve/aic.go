@@ -80,6 +80,9 @@ func (ask Ask) before(stop *Stop) Ask {
 		})()
 		select {
 		case o := <-over:
+			if o.err != nil && stop.drain.Err() != nil { // the question may have failed because of the same stop
+				return "", errStopped
+			}
 			return o.answer, o.err
 		case <-stop.drain.Done():
 			return "", errStopped
