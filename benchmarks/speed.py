@@ -295,12 +295,15 @@ class Comparison:
 
     def show(self) -> dict[str, dict[str, float]]:
         """Prints the table and returns the ratios of the least of all runs."""
+        asked = {name: each for name, each in workloads(self.options).items() if re.search(self.options.only, name)}
+        if not asked:
+            raise SystemExit(
+                f"-k (make: ONLY): got {self.options.only!r}, want a part of {', '.join(workloads(self.options))}"
+            )
         print(f"{'workload':24} {'ours: simulation':>19} {'process':>10} {'memory':>9}", end="")
         print(f"   {'reference':>12} {'':>10} {'':>9}   ratios" if self.options.reference else "")
         ratios, rows = {}, {}
-        for name, (_, _, title) in workloads(self.options).items():
-            if not re.search(self.options.only, name):
-                continue
+        for name, (_, _, title) in asked.items():
             ours, theirs = self.measure(name)
             line = f"{name:24} {shown(median(ours)):>40}"
             if theirs:
