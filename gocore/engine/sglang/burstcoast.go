@@ -15,8 +15,7 @@ var _ engine.BurstCoaster = (*Scheduler)(nil)
 type burstCoast struct {
 	allowed bool
 	batch   speculation.Batch
-	planned bool // it has drawn, and was not settled yet
-	from    speculation.Mark
+	drawn   speculation.Ahead // bursts that were not settled yet
 	passes  []burstPass
 	filled  []int32 // by place in the batch: the last pass in which a page became full, from 1 on; 0 for none
 	surplus []engine.Surplus
@@ -31,14 +30,6 @@ func (s *Scheduler) CoastWithBursts() { s.bursts.allowed = true }
 // Surplus implements [engine.BurstCoaster].
 func (s *Scheduler) Surplus() []engine.Surplus { return s.bursts.surplus }
 
-// abandon takes back what a coast has drawn that is not going to be settled.
-func (c *burstCoast) abandon(drafts *speculation.Drafts) {
-	if c.planned {
-		drafts.Rewind(c.from)
-		c.planned = false
-	}
-}
-
 // coastBursts is Coast for an engine that decodes speculatively. It ends before a pass in which a request has its last
 // token, or in which there might be too few slots for the largest bursts.
 func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
@@ -49,8 +40,8 @@ func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
 	}
 	growth := count * (s.roundUp(s.drafts.MaxBurst()) + s.pageSize) // last pages may have up to a page left
 	total, tokens, hostMs := s.pool.Total(), s.load.tokens, s.clock.HostMs(count)
-	s.bursts.abandon(s.drafts)
-	s.bursts.from, s.bursts.planned = s.drafts.Mark(), true
+	s.bursts.drawn.Abandon(s.drafts)
+	s.bursts.drawn.Begin(s.drafts)
 	left := s.beginBursts()
 	for atMs := nowMs; atMs < untilMs && len(ends) < mostCoasted && left > 1 && available >= growth; {
 		seconds := s.clock.DecodeSeconds(count, tokens, min(tokens, total), total)
@@ -125,10 +116,9 @@ func (s *Scheduler) fillPages() {
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
 	c.surplus = c.surplus[:0]
-	if !c.planned { // the engine could not tell
+	if !c.drawn.Keep() { // the engine could not tell
 		return
 	}
-	c.planned = false
 	s.drawAgain(passes)
 	if passes == 0 {
 		return
@@ -154,7 +144,7 @@ func (s *Scheduler) drawAgain(passes int) {
 	if passes == len(c.passes) {
 		return
 	}
-	s.drafts.Rewind(c.from)
+	c.drawn.Again(s.drafts)
 	left, tokens := s.beginBursts(), 0
 	for range passes {
 		left = s.burstPass(left, &tokens)

@@ -127,7 +127,7 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 // RunPass implements [engine.Engine]. If one pass has no effect, the next one will have none either: while the ratio alone
 // can still help, passes without effect are repeated here.
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
-	s.bursts.abandon(s.drafts)
+	s.bursts.drawn.Abandon(s.drafts)
 	s.pass(nowMs)
 	for s.out.Idle() && s.ratioMayHelp() {
 		s.pass(nowMs)

@@ -19,8 +19,7 @@ const mostCoasted = 64
 type burstCoast struct {
 	allowed bool
 	batch   speculation.Batch
-	planned bool // it has drawn, and was not settled yet
-	from    speculation.Mark
+	drawn   speculation.Ahead // bursts that were not settled yet
 	passes  int
 	room    int // of the request that opens a block next
 	free    int // blocks without content, at least
@@ -46,11 +45,11 @@ func (s *Scheduler) Surplus() []engine.Surplus { return s.bursts.surplus }
 // token, or in which there might be too few blocks for the largest bursts.
 func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
 	c, ends := &s.bursts, s.coastEnds[:0]
-	c.abandon(s.drafts)
+	c.drawn.Abandon(s.drafts)
 	if !s.merelyBursts() {
 		return nil
 	}
-	c.from, c.planned = s.drafts.Mark(), true
+	c.drawn.Begin(s.drafts)
 	count, capacity := len(s.running), s.pool.Capacity()
 	hostMs, decodeMs, active := s.clock.HostMs(count), 0.0, -1
 	left, context := s.beginBursts()
@@ -180,12 +179,11 @@ func (s *Scheduler) noteUse(aside int) {
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
 	c.surplus = c.surplus[:0]
-	if !c.planned { // the engine could not tell
+	if !c.drawn.Keep() { // the engine could not tell
 		return
 	}
-	c.planned = false
 	if passes < c.passes {
-		s.drafts.Rewind(c.from)
+		c.drawn.Again(s.drafts)
 		s.beginBursts()
 		for range passes {
 			s.burstPass()
@@ -223,13 +221,5 @@ func (s *Scheduler) usePool() {
 	}
 	if s.observed { // of blocks that only one request can have
 		s.pool.TakeEvents()
-	}
-}
-
-// abandon takes back what a coast has drawn that is not going to be settled.
-func (c *burstCoast) abandon(drafts *speculation.Drafts) {
-	if c.planned {
-		drafts.Rewind(c.from)
-		c.planned = false
 	}
 }

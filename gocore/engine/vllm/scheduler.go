@@ -146,7 +146,7 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
 
 // RunPass implements [engine.Engine].
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
-	s.bursts.abandon(s.drafts)
+	s.bursts.drawn.Abandon(s.drafts)
 	s.begin(nowMs)
 	if s.stall.stuck {
 		s.out.EndMs = nowMs
