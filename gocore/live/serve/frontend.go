@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/frontend"
 	"dynosim/gocore/frontend/routing"
@@ -172,8 +169,7 @@ func runFrontend(text string, stop *Stop) error {
 
 // serve opens the socket, follows the workers and waits for the end.
 func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Logger, stop *Stop) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry := newRegistry()
 	config := s.http(log, registry)
 	config.Discovers = true
 	server := openai.New(config)

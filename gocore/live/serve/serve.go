@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"dynosim/gocore/live"
 	"dynosim/gocore/live/guard"
@@ -105,8 +104,7 @@ func run(text string, stop *Stop, ask Ask) error {
 
 // serve opens the sockets of the process, launches its workers and waits for the end.
 func (s *Spec) serve(in *inputs, log *slog.Logger, stop *Stop) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry := newRegistry()
 	config := s.config(in, log, registry)
 	openStore, closeStores := s.planes.discovery.stores(log)
 	defer closeStores()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -113,8 +112,7 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 
 // serve starts the models, opens the socket and waits for the end.
 func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry := newRegistry()
 	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
 	config := s.http(log, registry)
 	config.Startup = l.startup()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"dynosim/gocore/live"
@@ -112,4 +113,11 @@ func answerHealth(w http.ResponseWriter, startReady bool, s live.Status, up time
 		"endpoints": map[string]string{"generate": word},
 		"workers":   map[string]int{"launched": s.Workers, "serving": s.Serving},
 	})
+}
+
+// newRegistry is for the metrics of this process, with those of every process.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	return registry
 }
