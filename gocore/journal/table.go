@@ -73,11 +73,14 @@ type figure struct {
 
 // figures are those of a run.
 func figures(faulty bool) []figure {
-	if !faulty {
-		return usual
+	if faulty {
+		return withFaults
 	}
-	return slices.Concat(usual, ofFaults)
+	return usual
 }
+
+// withFaults are those of runs with faults.
+var withFaults = slices.Concat(usual, ofFaults)
 
 // ofFaults are those that only runs with faults have.
 var ofFaults = []figure{
