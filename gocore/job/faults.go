@@ -64,10 +64,13 @@ func orNever(o *strictjson.Object, name string) float64 {
 	return o.Float(name)
 }
 
+// faultDetails are options that say what happens to requests when something goes wrong.
+var faultDetails = []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms"}
+
 // unusedFaultOptions warns of options about faults that change nothing.
 func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
 	if s.faults == nil {
-		for _, name := range []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms"} {
+		for _, name := range faultDetails {
 			warn(name, "without faults and client_timeout_ms")
 		}
 		if !o.Given("faults") {

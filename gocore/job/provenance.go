@@ -79,6 +79,9 @@ func plain(raw json.RawMessage) any {
 // defaultApplies reports whether a run without the option uses its default. It does not where another option or the trace
 // gives the value.
 func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
+	if known.Name == "fault_rate" || slices.Contains(faultDetails, known.Name) {
+		return slices.ContainsFunc(faultOptions, o.Given)
+	}
 	switch known.Name {
 	case "num_workers":
 		return !d.disaggregated
@@ -90,8 +93,6 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 		return traceFormat(o) != workload.Dynamo
 	case "benchmark_granularity":
 		return o.Given("planner_config")
-	case "fault_rate", "migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms":
-		return slices.ContainsFunc(faultOptions, o.Given)
 	case "router_decisions_mode":
 		return o.Given("router_decisions")
 	}
