@@ -39,7 +39,7 @@ func TestIDs(t *testing.T) {
 	for range 2 {
 		wake := make(chan struct{}, 1)
 		c := backend.NewCall(backend.Request{
-			ID: "cmpl-0123456789abcdef0123456789abcdef", Model: "tiny", Prompt: []uint32{1}, Most: 9, Limited: true,
+			ID: "cmpl-0123456789abcdef0123456789abcdef", Prompt: []uint32{1}, Most: 9, Limited: true,
 		}, wake)
 		if err := s.served("tiny").Submit(c); err != nil {
 			t.Fatal(err)

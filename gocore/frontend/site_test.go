@@ -184,7 +184,7 @@ func (s *site) found(n int) {
 func (s *site) ask(prompt []uint32, most int) (*backend.Call, <-chan struct{}) {
 	s.t.Helper()
 	wake := make(chan struct{}, 1)
-	c := backend.NewCall(backend.Request{ID: "cmpl-x", Model: "tiny", Prompt: prompt, Most: most, Limited: true}, wake)
+	c := backend.NewCall(backend.Request{ID: "cmpl-x", Prompt: prompt, Most: most, Limited: true}, wake)
 	if err := s.served("tiny").Submit(c); err != nil {
 		s.t.Fatal(err)
 	}

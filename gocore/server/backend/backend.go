@@ -26,7 +26,6 @@ type Backend interface {
 // Request is what one answer is asked for.
 type Request struct {
 	ID      string // that the client knows, with the number of the choice if there are several
-	Model   string // as the client calls it: the model or an adapter
 	Adapter string // "" for the model itself
 	Prompt  []uint32
 	// Most is the number of tokens that the answer may have; Limited says whether the client has named it.
@@ -35,11 +34,7 @@ type Request struct {
 	Fewest     int // tokens before an end counts
 	StopTokens []uint32
 	IgnoreEnd  bool
-	// Seed, Temperature and TopP are nil if the client has left them out.
-	Seed              *int64
-	Temperature, TopP *float64
-	Priority          int64
-	CacheSalt         string
+	Priority   int64
 }
 
 // Call is one answer on its way. The backend writes it from one goroutine, the goroutine of the client reads it.

@@ -45,8 +45,8 @@ func (g *generation) ask(c *choice, r *sampling, q *question, a *answers.Questio
 	special := r.SkipSpecialTokens != nil && !*r.SkipSpecialTokens
 	answer := answers.Arrive(a, func() tokens.Decoder { return m.Tokenizer.Decoder(q.tokens, special) }, m.Marks)
 	call := backend.NewCall(backend.Request{
-		Model: g.modelName(), Adapter: g.target.adapter.name, Prompt: q.tokens, Most: a.Most, Limited: a.Limited, Fewest: a.Fewest,
-		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Seed: r.Seed, Temperature: r.Temperature, TopP: r.TopP, Priority: r.Priority, CacheSalt: r.CacheSalt,
+		Adapter: g.target.adapter.name, Prompt: q.tokens, Most: a.Most, Limited: a.Limited, Fewest: a.Fewest,
+		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Priority: r.Priority,
 	}, g.wake)
 	c.call, c.arriving = call, &arriving{call: call, answer: answer}
 	return nil
