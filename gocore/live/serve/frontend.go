@@ -178,7 +178,7 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Log
 		Mode: s.mode, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
-			return tokens.OpenFolder(s.python, folder, s.helpers, log)
+			return tokens.OpenFolder(s.python, folder, s.helpers, false, log)
 		},
 		Served: &servedModels{server: server, marks: s.marks, models: map[string]*openai.Model{}}, Log: log,
 	})

@@ -103,7 +103,7 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 	if l.context, err = card.MaxContextLength(folder); err != nil {
 		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
 	}
-	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, log)
+	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, true, log)
 	if err != nil {
 		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}

@@ -46,13 +46,14 @@ const (
 	maxBatch = 64
 )
 
-// OpenFolder starts helpers for a folder, with this Python.
-func OpenFolder(python, folder string, helpers int, log *slog.Logger) (*Folder, error) {
+// OpenFolder starts helpers for a folder, with this Python. Only with draws may Draw be called: looking for tokens that make up
+// texts takes long in a large vocabulary.
+func OpenFolder(python, folder string, helpers int, draws bool, log *slog.Logger) (*Folder, error) {
 	vocabulary, err := detokenize.Open(filepath.Join(folder, "tokenizer.json"))
 	if err != nil {
 		return nil, err
 	}
-	first, described, err := startHelper(python, folder, true)
+	first, described, err := startHelper(python, folder, draws)
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func openFolder(t *testing.T, folder string) *Folder {
 	if interpreter == "" {
 		t.Skip("no Python with tokenizers and jinja2")
 	}
-	f, err := OpenFolder(interpreter, folder, 2, slog.New(slog.DiscardHandler))
+	f, err := OpenFolder(interpreter, folder, 2, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,11 +239,11 @@ func TestNoFolder(t *testing.T) {
 	if interpreter == "" {
 		t.Skip("no Python with tokenizers and jinja2")
 	}
-	if f, err := OpenFolder(interpreter, t.TempDir(), 1, slog.New(slog.DiscardHandler)); err == nil {
+	if f, err := OpenFolder(interpreter, t.TempDir(), 1, true, slog.New(slog.DiscardHandler)); err == nil {
 		f.Close()
 		t.Error("an empty folder has a tokenizer")
 	}
-	if f, err := OpenFolder("/nonexistent/python", tiny, 1, slog.New(slog.DiscardHandler)); err == nil {
+	if f, err := OpenFolder("/nonexistent/python", tiny, 1, true, slog.New(slog.DiscardHandler)); err == nil {
 		f.Close()
 		t.Error("a missing interpreter runs")
 	}
