@@ -184,9 +184,9 @@ func (d *Deployment) simulated(at time.Duration) float64 { return ms(at) - d.pau
 // ms is a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// onTheClock is a simulated time as a duration since the start.
+// onTheClock is a simulated time as a duration since the start. It is rounded, so that ms and back gives the same nanosecond.
 func (d *Deployment) onTheClock(atMs float64) time.Duration {
-	return time.Duration((atMs + d.pausedMs) * 1e6)
+	return time.Duration(math.Round((atMs + d.pausedMs) * 1e6))
 }
 
 // forget drops a call that is over.

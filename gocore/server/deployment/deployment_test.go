@@ -148,3 +148,13 @@ func TestPause(t *testing.T) {
 		t.Errorf("got %v ms, want %v", d.pausedMs, want)
 	}
 }
+
+// TestClockAndBack: the time of a moment in milliseconds is that moment to the nanosecond, so no request is admitted before it came.
+func TestClockAndBack(t *testing.T) {
+	var d Deployment
+	for at := range time.Duration(1_000_000) {
+		if got := d.onTheClock(ms(at)); got != at {
+			t.Fatalf("got %d ns for %d ns", got, at)
+		}
+	}
+}
