@@ -108,7 +108,7 @@ test: test-go test-python ## Run all tests, Go and Python
 
 test-go:
 	go test -shuffle=on $(GO_PACKAGES)
-	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/live/... ./gocore/replay/online/... ./gocore/server/...
+	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/guard/... ./gocore/live/... ./gocore/replay/online/... ./gocore/serve/... ./gocore/server/...
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
@@ -207,13 +207,13 @@ build/reference/.installed:
 	build/reference/bin/pip install --quiet --disable-pip-version-check 'ai-dynamo==1.3.1' 'ai-dynamo-runtime==1.3.1'
 	@touch $@
 
-# VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of
-# tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do.
+# VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 or 0.33 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of
+# tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do. GROUPS=1 draws hybrid KV caches of vLLM only.
 TRUTH_CASES ?= 2000
 truth: ## Compare with the engines' own schedulers on random workloads, pass by pass
 	@test -n "$(VLLM)$(SGLANG)" || { echo "make truth: give VLLM=PYTHON or SGLANG=PYTHON, environments with the engines; see docs/agreement.md" >&2; exit 2; }
 	go build -o build/passes ./gocore/truth/passes
-	$(if $(VLLM),$(PYTHON) tests/truth/truth.py --engine vllm --python $(VLLM) --passes build/passes -n $(TRUTH_CASES))
+	$(if $(VLLM),$(PYTHON) tests/truth/truth.py --engine vllm $(if $(GROUPS),--kind groups) --python $(VLLM) --passes build/passes -n $(TRUTH_CASES))
 	$(if $(SGLANG),$(PYTHON) tests/truth/truth.py --engine sglang --python $(SGLANG) --passes build/passes -n $(TRUTH_CASES))
 
 truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=PYTHON for those of public traces)

@@ -29,6 +29,15 @@ def _engine(**arguments: int | str) -> list[str]:
     return ["--extra-engine-args", json.dumps(arguments)]
 
 
+def _roles(**arguments: int | str) -> list[str]:
+    """The engine arguments of prefill and of decode workers."""
+    return [
+        word
+        for role in ("prefill", "decode")
+        for word in (f"--{role}-engine-args", json.dumps({"worker_type": role, **arguments}))
+    ]
+
+
 def _synthetic(input_tokens: int, output_tokens: int, requests: int, interval_ms: float) -> list[str]:
     return [
         *["--input-tokens", str(input_tokens), "--output-tokens", str(output_tokens)],
@@ -64,14 +73,15 @@ CORNERS: Mapping[str, Corner] = {
         "12,031 conversations, two prefill and four decode workers",
         [
             *["{conversation_trace}", *_MOONCAKE, *_ROUTED, "--num-prefill-workers", "2", "--num-decode-workers", "4"],
-            *[
-                word
-                for role in ("prefill", "decode")
-                for word in (
-                    f"--{role}-engine-args",
-                    json.dumps({"worker_type": role, "block_size": 64, "kv_bytes_per_token": 131072}),
-                )
-            ],
+            *_roles(block_size=64, kv_bytes_per_token=131072),
+        ],
+    ),
+    "2p-16x128": Corner(
+        "5,000 requests of 1,000 + 2,000 tokens, 16 prefill and 128 decode workers",
+        [
+            *_synthetic(1000, 2000, 5_000, 1),
+            *["--router-mode", "round_robin", "--num-prefill-workers", "16", "--num-decode-workers", "128"],
+            *_roles(block_size=64, kv_bytes_per_token=131072),
         ],
     ),
     "router-queue-5k": Corner(

@@ -16,7 +16,6 @@ import (
 	"weak"
 
 	"dynosim/bindings/border"
-	"dynosim/gocore/report"
 )
 
 const tiny = `{"kind":"synthetic","input_tokens":20,"output_tokens":3,"request_count":5}`
@@ -118,13 +117,18 @@ func TestFewRows(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"rows":1,`) {
 		t.Fatalf("got %s, %v", text, err)
 	}
-	floats, ints, texts := report.ColumnNames(false, false)
-	for _, name := range slices.Concat(floats, ints) {
+	var result struct {
+		Columns struct{ Float, Int, Text []string }
+	}
+	if err := json.Unmarshal([]byte(text), &result); err != nil || len(result.Columns.Float) == 0 {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	for _, name := range slices.Concat(result.Columns.Float, result.Columns.Int) {
 		if data, err := Column(id, name); err != nil || len(data) != 8 {
 			t.Errorf("%s: got %d bytes, %v", name, len(data), err)
 		}
 	}
-	for _, name := range texts {
+	for _, name := range result.Columns.Text {
 		if text, err := Strings(id, name); err != nil || strings.Count(text, separator) != 1 {
 			t.Errorf("%s: got %q, %v", name, text, err)
 		}

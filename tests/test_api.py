@@ -219,7 +219,7 @@ def test_numpy_scalars_and_fractions_are_numbers() -> None:
         ({"arrival_interval_ms": 10**400}, "arrival_interval_ms: got 1000"),
         ({"sla_e2e_ms": -1.0}, "sla_e2e_ms: got -1"),
         ({"model_name": ""}, "model_name"),
-        ({"router_mode": "random"}, "router_mode"),
+        ({"router_mode": "fastest"}, "router_mode"),
         ({"num_workers": 10**5000}, "num_workers: got an integer of 16610 bits"),
         ({"arrival_interval_ms": 10**5000}, "arrival_interval_ms: got an integer of 16610 bits"),
         ({"model_name": "\udcff"}, "model_name: .*UTF-8"),
@@ -276,11 +276,24 @@ def test_a_file_name_that_is_not_utf_8() -> None:
         run_trace_replay(os.fsdecode(b"\xff.jsonl"))
 
 
-def test_rejected_requests_are_a_warning() -> None:
+def test_rejected_requests_are_a_warning(folder: Path) -> None:
+    rows = [{"timestamp": 0, "input_length": n, "output_length": 3, "hash_ids": [n]} for n in (1000, 20)]
+    trace = write_trace(folder / "t.jsonl", rows)
     with pytest.warns(UserWarning, match="rejected"):
-        report = run_synthetic_trace_replay(1000, 3, 2, extra_engine_args={"num_gpu_blocks": 2})
-    assert report["rejected_requests"] == 2
-    assert report.requests["terminal_status"] == ["rejected", "rejected"]
+        report = run_trace_replay(trace, trace_block_size=1024, extra_engine_args={"num_gpu_blocks": 2})
+    assert report["rejected_requests"] == 1
+    assert report.requests["terminal_status"] == ["rejected", "completed"]
+
+
+def test_a_run_that_rejects_everything_fails(tmp_path: Path) -> None:
+    """As the command does; what it was to write is there."""
+    rows = tmp_path / "rows.jsonl"
+    with (
+        pytest.warns(UserWarning, match="rejected"),
+        pytest.raises(RuntimeError, match=r"^every request was rejected \(2 of 2\)$"),
+    ):
+        run_synthetic_trace_replay(1000, 3, 2, extra_engine_args={"num_gpu_blocks": 2}, report_jsonl_path=rows)
+    assert len(rows.read_text().splitlines()) == 2
 
 
 def test_a_warning_points_at_the_caller() -> None:

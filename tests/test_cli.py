@@ -73,7 +73,7 @@ def test_rules_of_the_command_line(cli: Cli, arguments: list[str], named: str) -
         (["--arrival-speedup-ratio", "nan"], "arrival_speedup_ratio: got nan"),
         (["--arrival-interval-ms", "-1"], "arrival_interval_ms"),
         (["--max-sim-time-seconds", "inf"], "max_sim_time_seconds: got inf"),
-        (["--router-mode", "random"], "router_mode"),
+        (["--router-mode", "fastest"], "router_mode"),
         (["--replay-mode", "dreaming"], "replay_mode"),
         (["--sla-ttft-ms", "-1"], "sla_ttft_ms"),
         (["--model-name", ""], "model_name"),

@@ -120,7 +120,7 @@ def test_synthetic_sessions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (SPLIT_CLI[2:], "router_mode: got nothing, want one of round_robin, kv_router with prefill_engine_args"),
+        (SPLIT_CLI[2:], "router_mode: got nothing, want one of round_robin, kv_router, "),
         (SPLIT_CLI[:4], "decode_engine_args: got nothing, want engine arguments, as prefill_engine_args are given"),
         ([*SPLIT_CLI[:2], *SPLIT_CLI[4:]], "prefill_engine_args: got nothing"),
         ([*SPLIT_CLI, "--extra-engine-args", "{}"], "extra_engine_args: got"),

@@ -79,8 +79,8 @@ def test_all_workers_are_used(place: Meeting, mode: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda i: front.complete(f"tok{i}", 3)[0], range(5, 65)))
     assert answers == [200] * 60
-    assert front.metric("dynamo_frontend_requests_total") == 60
-    assert front.metric("dynamo_frontend_output_tokens_total") == 180
+    front.until_metric("dynamo_frontend_requests_total", 60)
+    front.until_metric("dynamo_frontend_output_tokens_total", 180)
 
 
 def test_kv_routing_follows_events(place: Meeting) -> None:
@@ -159,7 +159,7 @@ def test_client_that_goes_away_stops_the_worker(place: Meeting) -> None:
     request = urllib.request.Request(front.url + "/v1/completions", data=body)
     with urllib.request.urlopen(request) as response:
         response.readline()
-        assert running() == 1
+        until(lambda: running() == 1)
     until(lambda: running() == 0)
     until(lambda: front.metric("dynosim_requests_in_flight") == 0)
 

@@ -58,6 +58,10 @@ class Workers(Service):
         assert values, name
         return sum(values)
 
+    def until_metric(self, name: str, value: float) -> None:
+        """Waits for a value: metrics follow the end of a pass or an answer, which a client may have heard of before."""
+        until(lambda: name in get(self.status + "/metrics")[1] and self.metric(name) == value)
+
 
 @contextmanager
 def workers(folder: Path, *arguments: str, **environment: str) -> Iterator[Workers]:
@@ -105,9 +109,9 @@ def test_answers_and_errors(tmp_path: Path, model: str) -> None:
         assert post(url + "x", generate())[0] == 404
         assert get(url)[0] == 405
         assert get(w.status + "/live")[0] == 200
-        assert w.metric("dynamo_component_requests_total") == 8
-        assert w.metric("vllm:e2e_request_latency_seconds_count") == 2
-        assert w.metric("vllm:inter_token_latency_seconds_count") == 3 + 15
+        w.until_metric("dynamo_component_requests_total", 8)
+        w.until_metric("vllm:e2e_request_latency_seconds_count", 2)
+        w.until_metric("vllm:inter_token_latency_seconds_count", 3 + 15)
         w.stop()
         assert w.wait() == 0
         assert records(w.root) == records(w.root, "mdc") == records(w.root, "event_channels") == []
@@ -146,7 +150,7 @@ def test_disconnect_frees_the_engine(tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model) as w:
         lines = stream(w.url(), generate(5000))
         next(lines)
-        assert w.metric("vllm:num_requests_running") == 1
+        w.until_metric("vllm:num_requests_running", 1)
         lines.close()  # type: ignore[attr-defined]
         until(lambda: w.metric("vllm:num_requests_running") + w.metric("vllm:kv_cache_usage_perc") == 0)
 
@@ -203,23 +207,27 @@ def test_overload(tmp_path: Path, model: str) -> None:
         for t in threads:
             t.join()
         assert sorted(statuses) == [200] * 2 + [503] * 5
-        assert w.metric("dynamo_rejection_request_total") == 5
+        w.until_metric("dynamo_rejection_request_total", 5)
 
 
 def test_many_workers_and_ranks(tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model, "--num-workers", "2", "--data-parallel-size", "2") as w:
-        assert len(records(w.root)) == 2 * (1 + 2)
+        assert len(records(w.root)) == 2 * (1 + 2 * 2)  # each rank answers routers of 1.3 and of 1.6
         assert len(records(w.root, "mdc")) == 2
-        topics = sorted(r["topic"] for r in records(w.root, "event_channels"))
-        assert topics == ["forward-pass-metrics"] * 2 + ["kv-events"] * 4 + ["kv_metrics"] * 2
+        for scoped in (False, True):  # 1.6 looks for channels of endpoints
+            topics = sorted(r["topic"] for r in records(w.root, "event_channels") if ("scope" in r) == scoped)
+            assert topics == ["forward-pass-metrics"] * 2 + ["kv-events"] * 4 + ["kv_metrics"] * 2
+        sources = [r["metadata"] for r in records(w.root, "event_sources")]
+        assert sorted(s["worker"]["dp_rank"] for s in sources) == [0, 0, 1, 1]
         cards = [r["card_json"] for r in records(w.root, "mdc")]
         assert cards[0] == cards[1]
         assert cards[0]["display_name"] == model
         for rank in range(2):
             answer(post(w.url(), generate(routing={"dp_rank": rank}))[1])
         query = {"worker_id": records(w.root)[0]["instance_id"], "dp_rank": 1}
+        empty = {"TreeDump": {"events": [], "last_event_id": 0, "reset_scope": "all"}}
         status, text = post(w.url("worker_kv_indexer_query_dp1"), query)
-        assert (status, json.loads(text.splitlines()[0])) == (200, {"TreeDump": {"events": [], "last_event_id": 0}})
+        assert (status, json.loads(text.splitlines()[0])) == (200, empty)
         with w.log_path.open() as log:
             assert sum("msg=serving" in line for line in log) == 2
 
@@ -257,10 +265,10 @@ def test_sglang(tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model, *sglang, DYN_MOCKER_KV_CACHE_TRACE="1") as w:
         assert w.log.count("DYN_MOCKER_KV_CACHE_TRACE has no effect with engine_type sglang") == 1
         assert len(answer(post(w.url(), generate())[1])[0]) == 4
-        assert w.metric("sglang:num_requests_total") == 1
-        assert w.metric("sglang:cache_hit_rate") == 0
+        w.until_metric("sglang:num_requests_total", 1)
+        w.until_metric("sglang:cache_hit_rate", 0)
         answer(post(w.url(), generate())[1])
-        assert w.metric("sglang:cache_hit_rate") == 32 / 80  # two pages of the second prompt
+        w.until_metric("sglang:cache_hit_rate", 32 / 80)  # two pages of the second prompt
 
 
 WORKER = {"dynamo_namespace", "dynamo_component", "worker_id"}
@@ -320,13 +328,14 @@ def test_metrics_have_their_names(tmp_path: Path, model: str, engine: str) -> No
     port = str(free_port())
     with workers(tmp_path, "--model-path", model, "--zmq-kv-events-ports", port, "--block-size", "16", *arguments) as w:
         answer(post(w.url(), generate(20))[1])
+        w.until_metric("dynamo_work_handler_time_to_first_response_seconds_count", 1)
+        w.until_metric(f"{engine}:e2e_request_latency_seconds_count", 1)
         found = labels_of(get(w.status + "/metrics")[1])
         wanted = {**METRICS, **engine_metrics}
         assert {name: found.get(name) for name in wanted} == wanted
-        assert w.metric("dynamo_work_handler_time_to_first_response_seconds_count") == 1
-        assert w.metric("dynamo_component_kv_publisher_engines_dropped_events_total") == 0
-        stored = w.metric('dynamo_component_kv_publisher_zmq_events_total{dynamo_component="backend",')
-        assert stored > 0
+        w.until_metric("dynamo_component_kv_publisher_engines_dropped_events_total", 0)
+        stored = 'dynamo_component_kv_publisher_zmq_events_total{dynamo_component="backend",'
+        until(lambda: w.metric(stored) > 0)
         kinds = re.findall(r'error_type="(\w+)"', get(w.status + "/metrics")[1])
         assert set(kinds) == {
             "deserialization",
@@ -357,7 +366,7 @@ SMALL_POOL = ("--block-size", "16", "--num-gpu-blocks-override", "8")
 def test_preemptions_are_counted(tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model, *SMALL_POOL) as w:
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
-        assert w.metric("vllm:num_preemptions_total") > 0
+        until(lambda: w.metric("vllm:num_preemptions_total") > 0)
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
@@ -365,7 +374,7 @@ def test_vllm_by_its_own_scheduler(tmp_path: Path, model: str, asynchronous: boo
     arguments = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 8, "async_scheduling": asynchronous}
     with workers(tmp_path, "--model-path", model, "--extra-engine-args", json.dumps(arguments)) as w:
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
-        assert w.metric("vllm:num_preemptions_total") > 0
+        until(lambda: w.metric("vllm:num_preemptions_total") > 0)
         too_long = post(w.url(), generate(1000))[1]
         assert "the pool has 8" in json.loads(too_long.splitlines()[0])["error"]["message"]
 
@@ -383,7 +392,7 @@ def test_sglang_by_its_own_scheduler(tmp_path: Path, model: str, overlapped: boo
     }
     with workers(tmp_path, "--model-path", model, "--extra-engine-args", json.dumps(arguments)) as w:
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
-        assert w.metric("sglang:num_requests_total") == 3
+        w.until_metric("sglang:num_requests_total", 3)
         too_long = post(w.url(), generate(1000))[1]
         assert "the pool has 10" in json.loads(too_long.splitlines()[0])["error"]["message"]
         shortened = post(w.url(), generate(96))[1]
@@ -394,7 +403,7 @@ def test_trtllm(tmp_path: Path, model: str) -> None:
     """Nothing is preempted, and an answer that the pool cannot hold ends with the pool."""
     with workers(tmp_path, "--model-path", model, "--engine-type", "trtllm", *SMALL_POOL) as w:
         assert [len(tokens) for tokens in answers_at_once(w.url(), 3, 60)] == [60] * 3
-        assert w.metric("trtllm:num_preemptions_total") == 0
+        w.until_metric("trtllm:num_preemptions_total", 0)
         tokens, finish = answer(post(w.url(), generate(1000))[1])
         assert (len(tokens), finish) == (8 * 16 - len(PROMPT), "length")
         too_long = post(w.url(), {"token_ids": [7] * 128, "stop_conditions": {"max_tokens": 5}})[1]

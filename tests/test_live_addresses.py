@@ -62,21 +62,21 @@ def test_discovery_on_one_host_keeps_to_loopback(tmp_path: Path, model: str) -> 
     with prefill_workers(tmp_path, model) as w:
         found = ready(w)
         status = int(w.status.rpartition(":")[2])
-        # request plane, three topics, events, replays, hand-offs
+        # request plane, three topics, KV events for 1.6, events, replays, hand-offs
         assert found.pop(status) == EVERYWHERE
-        assert sorted(found.values()) == ["127.0.0.1"] * 7
+        assert sorted(found.values()) == ["127.0.0.1"] * 8
         assert told(w) == {"127.0.0.1"}
 
 
 def test_an_option_for_all(tmp_path: Path, model: str) -> None:
     with prefill_workers(tmp_path, model, "--listen-host", "127.0.0.2", host="127.0.0.2") as w:
-        assert sorted(ready(w).values()) == ["127.0.0.2"] * 8
+        assert sorted(ready(w).values()) == ["127.0.0.2"] * 9
         assert told(w) == {"127.0.0.2"}
 
 
 def test_a_variable_for_all(tmp_path: Path, model: str) -> None:
     with prefill_workers(tmp_path, model, DYN_LISTEN_HOST="0.0.0.0", DYN_TCP_RPC_HOST="192.0.2.7") as w:
-        assert sorted(ready(w).values()) == [EVERYWHERE] * 8
+        assert sorted(ready(w).values()) == [EVERYWHERE] * 9
         assert "192.0.2.7" in told(w)
         assert not told(w) & {"127.0.0.1", "0.0.0.0"}
 

@@ -66,16 +66,18 @@ def test_passes_last_as_long_as_the_sdk_says(fake: Path, tmp_path: Path, model: 
         assert f"aic: {model}, h200_sxm, vllm 0.1, tp 1, attention dp 2; 916 KV blocks for each rank" in w.log
         assert records(w.root, "mdc")[0]["card_json"]["runtime_config"]["total_kv_blocks"] == 916
 
-        def latencies() -> list[float]:
+        def latencies(answers: int) -> list[float]:
+            for name in ("time_to_first_token", "e2e_request_latency"):
+                w.until_metric(f"vllm:{name}_seconds_count", answers)
             names = ("vllm:time_to_first_token_seconds_sum", "vllm:e2e_request_latency_seconds_sum")
             return [w.metric(name) for name in names]
 
         taken = []
         for start in range(3, 33):  # on a busy machine tokens may be sent late
-            before = latencies()
+            before = latencies(start - 3)
             body = {**generate(21), "token_ids": list(range(start, start + 10_000))}
             assert len(answer(post(w.url(), body)[1])[0]) == 21
-            first, last = (after - then for after, then in zip(latencies(), before, strict=True))
+            first, last = (after - then for after, then in zip(latencies(start - 2), before, strict=True))
             assert first > 0.1
             assert last > 0.1 + 20 * 0.003
             if first < 0.15 and last < 0.24:
@@ -94,6 +96,7 @@ def test_batches_are_those_of_a_rank(fake: Path, tmp_path: Path, model: str) -> 
             t.start()
         for t in threads:
             t.join()
+        w.until_metric("vllm:inter_token_latency_seconds_count", 8 * 100)
         mean = w.metric("vllm:inter_token_latency_seconds_sum") / w.metric("vllm:inter_token_latency_seconds_count")
         assert 0.009 < mean < 0.012
 

@@ -136,7 +136,7 @@ def test_records(tmp_path: Path, model: str) -> None:
         topics = {r["topic"] for r in records(workers.decode.root, "event_channels")}
         assert topics == {"kv_metrics", "forward-pass-metrics"}
         assert len(records(workers.decode.root)) == 1
-        assert len(records(workers.prefill.root)) == 2  # one for routers that have missed events
+        assert len(records(workers.prefill.root)) == 3  # two for routers that have missed events
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from dynamo.mocker import (
     AicFields,
     AicPerfConfig,
     EngineFields,
+    HostCacheArgs,
+    HostCacheFields,
     KvRouterConfig,
     MockEngineArgs,
     ReasoningConfig,
@@ -276,7 +279,7 @@ DICTS: list[tuple[type, str, str | None, tuple[str, ...]]] = [
     (RouterFields, "router_config", None, ()),
     (AicFields, "aic_perf_config", None, ()),
 ]
-PLAIN = {"uint": int, "float": float, "bool": bool, "string": str}
+PLAIN = {"uint": int, "float": float, "bool": bool, "string": str, "objects": Sequence[Mapping[str, Any]]}
 
 
 def members(hint: Any) -> set[Any]:
@@ -307,7 +310,13 @@ def wanted(field: Field) -> set[Any]:
     if field.type == "enum":
         return set(field.choices or ())
     if field.type == "object":
-        return {{"reasoning": ReasoningFields, "sglang": SglangFields, "trtllm": TrtllmFields}[field.name]}
+        objects = {
+            "reasoning": ReasoningFields,
+            "sglang": SglangFields,
+            "trtllm": TrtllmFields,
+            "host_cache": HostCacheFields,
+        }
+        return {objects[field.name]}
     # A field whose None is the default may be left without it in the dict: nullable is about what is accepted.
     return {PLAIN[field.type]}
 
@@ -318,6 +327,7 @@ def test_every_field_is_described() -> None:
         (SglangArgs, "engine_args", "sglang"),
         (ReasoningConfig, "engine_args", "reasoning"),
         (TrtllmArgs, "engine_args", "trtllm"),
+        (HostCacheArgs, "engine_args", "host_cache"),
         (KvRouterConfig, "router_config", None),
         (AicPerfConfig, "aic_perf_config", None),
     ):

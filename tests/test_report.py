@@ -76,12 +76,6 @@ def test_statistics_over_nothing_in_a_run_of_single_tokens(cli: Cli) -> None:
     assert (report["count_itl_ms"], report["count_ttft_ms"]) == (0, 2)
 
 
-def test_python_gets_none_and_a_warning() -> None:
-    with pytest.warns(UserWarning, match="2 of 2 requests can never run"):
-        report = run_synthetic_trace_replay(1000, 3, 2, extra_engine_args={"num_gpu_blocks": 2})
-    assert report["mean_ttft_ms"] is None
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_rows_and_counts_of_a_run_with_a_limit_agree(folder: Path, workers: int) -> None:
     """The published example: eight requests, 10 ms apart, of five tokens each. Its counts are the reference's."""

@@ -73,10 +73,8 @@ def test_answers(folder: Path) -> None:
         assert "".join(part["choices"][0]["delta"].get("content", "") for part in parts) == text
         assert [model["id"] for model in json.loads(get(f"{server.url}/v1/models")[1])["data"]] == ["builtin:bytes"]
         assert get(f"{server.url}/health")[0] == get(f"{server.url}/live")[0] == 200
-        assert (
-            'vllm:generation_tokens_total{engine="0",model_name="builtin:bytes",worker_id="0"} 40'
-            in get(f"{server.url}/metrics")[1]
-        )
+        counted = 'vllm:generation_tokens_total{engine="0",model_name="builtin:bytes",worker_id="0"} 40'
+        until(lambda: counted in get(f"{server.url}/metrics")[1])
 
 
 def test_seed_decides(folder: Path) -> None:

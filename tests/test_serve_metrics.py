@@ -83,9 +83,9 @@ def test_values_of_the_contract(server: Server) -> None:
     assert set(server.samples("vllm:request_success_total")) == {
         f'finished_reason="{reason}",model_name="{MODEL}"' for reason in ("length", "stop")
     }
-    assert server.metric("vllm:generation_tokens_total") == 3 + 16 + 3
-    assert server.metric("vllm:time_to_first_token_seconds_count") == 3
-    assert server.metric("dynamo_frontend_output_tokens_total") == 22
+    server.until_metric("vllm:generation_tokens_total", 3 + 16 + 3)
+    server.until_metric("vllm:time_to_first_token_seconds_count", 3)
+    server.until_metric("dynamo_frontend_output_tokens_total", 22)
 
 
 def test_contract_of_sglang(tmp_path: Path) -> None:

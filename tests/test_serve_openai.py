@@ -12,6 +12,7 @@ from typing import Any
 
 import openai
 import pytest
+from livetools import until
 from openai import AsyncOpenAI, DefaultHttpxClient, OpenAI
 from servetools import FAST, MODEL, SLOW, Server, serving
 
@@ -494,7 +495,7 @@ def test_the_client_tries_again(tmp_path: Path) -> None:
     with inject(tmp_path, {"share": 0.5, "status": 503}) as s:
         with client_of(s, max_retries=30) as c:
             assert all(chat(c).choices for _ in range(5))
-        assert s.metric("dynosim_http_errors_total") > 0
+        until(lambda: s.metric("dynosim_http_errors_total") > 0)
 
 
 def test_a_broken_stream(tmp_path: Path) -> None:
@@ -537,7 +538,7 @@ def test_closing_a_stream_frees_its_blocks(slow: Server) -> None:
     with client_of(slow) as c:
         stream = chat(c, stream=True, max_tokens=2000)
         assert next(iter(stream)).choices
-        assert slow.metric("vllm:kv_cache_usage_perc") > 0
+        until(lambda: slow.metric("vllm:kv_cache_usage_perc") > 0)
         stream.close()
         slow.until_idle()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Cli, refused, row, write_trace
 
-from dynamo.mocker import MockEngineArgs, SglangArgs
+from dynamo.mocker import HostCacheArgs, MockEngineArgs, SglangArgs
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
 
@@ -25,6 +25,23 @@ def test_prefix_hits_of_single_tokens(folder: Path) -> None:
     report = run_trace_replay(trace, extra_engine_args=args, trace_block_size=1)
     assert report.requests["reused_input_tokens"].tolist() == [0, 8, 10]
     assert report.requests["first_token_ms"].tolist() == pytest.approx([27.536896, 128.412704, 210.8836])
+
+
+def test_host_tier(folder: Path, cli: Cli) -> None:
+    """A prompt whose cache had to leave the GPU is loaded back; the report counts what was copied."""
+    rows = [row(0, 64, 2, range(1, 5)), row(100, 96, 2, range(11, 17)), row(300, 72, 3, range(1, 6))]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    own = {"engine_type": "sglang", "scheduler": "sglang", "block_size": 16, "num_gpu_blocks": 9}
+    tier = HostCacheArgs(num_blocks=32, load_ms_per_block=20, store_ms_per_block=1)
+    report = run_trace_replay(trace, extra_engine_args=MockEngineArgs(**own, host_cache=tier), trace_block_size=16)
+    assert report.requests["reused_input_tokens"].tolist() == [0, 0, 64]
+    assert report.requests["first_token_ms"].tolist()[2] == pytest.approx(380)
+    assert (report["host_stored_blocks"], report["host_loaded_blocks"], report["host_load_ms"]) == (10, 4, 80)
+    without = run_trace_replay(trace, extra_engine_args=own, trace_block_size=16)
+    assert without.requests["reused_input_tokens"].tolist() == [0, 0, 0]
+    assert not [name for name in without if name.startswith("host_")]
+    given = json.dumps({**own, "host_cache": {"num_blocks": 0}})
+    refused(cli("dynamo.replay", trace, "--extra-engine-args", given), "host_cache.num_blocks: got 0")
 
 
 def test_policies_order_the_queue(folder: Path) -> None:

@@ -154,6 +154,9 @@ sys.meta_path.insert(0, Finder)
         ("dynamo.mocker", "dynamo._shell.aic"),
         ("dynamo.mocker", "dynamo._shell.engine"),
         ("dynamo.mocker", "dynamo.mocker.main"),
+        ("dynamo.sweep", "dynamo.sweep.main"),
+        ("dynamo.validate", "dynamo._core"),
+        ("dynamo.calibrate", "dynamo._alone"),
     ],
 )
 def test_ctrl_c_while_a_command_is_imported(folder: Path, module: str, imported: str) -> None:
@@ -168,6 +171,26 @@ def test_ctrl_c_while_a_command_is_imported(folder: Path, module: str, imported:
         timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+# The same in processes that others have started: they are no concern of the terminal's.
+CHILD_SITE = SITE.replace("if name ==", 'if "--multiprocessing-fork" in sys.orig_argv and name ==')
+SPREAD = """
+from dynamo.validate.processes import spread
+
+if __name__ == "__main__":
+    print(sorted(done for _, done in spread(abs, [-1, -2, -3], 2, "test")))
+"""
+
+
+def test_ctrl_c_while_a_process_is_started_by_another(folder: Path) -> None:
+    (folder / "sitecustomize.py").write_text(CHILD_SITE)
+    (folder / "spread.py").write_text(SPREAD)
+    environment = {**os.environ, "PYTHONPATH": str(folder), "INTERRUPT_AT": "dynamo.validate.processes"}
+    done = subprocess.run(
+        [sys.executable, "spread.py"], env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[1, 2, 3]\n", "")
 
 
 def start_saving(folder: Path, *, ignoring: int | None = None) -> subprocess.Popen[str]:

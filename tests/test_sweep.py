@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import re
 import shlex
 import subprocess
 import sys
@@ -14,9 +16,11 @@ from typing import Any
 import pytest
 import yaml
 from conftest import WALL_CLOCK, Cli, refused, row, write_trace
+from pagetools import embedded_in
 
 from dynamo import sweep
 from dynamo.replay import run_synthetic_trace_replay
+from dynamo.sweep import wording
 
 MADE = {"input_tokens": 300, "output_tokens": 20, "request_count": 60, "arrival_interval_ms": 5}
 DRAWN = {**MADE, "input_tokens": "uniform(100,500)"}
@@ -318,7 +322,77 @@ def test_doubts_are_shown() -> None:
     found = sweep.run({**spec, "sla": {"mean_ttft_ms": limit, "mean_itl_ms": 1e6}})
     verdicts = {verdict["figure"]: (verdict["met"], verdict["sure"]) for verdict in only(found)["sla"]}
     assert verdicts == {"rejected_requests": (True, True), "mean_ttft_ms": (True, False), "mean_itl_ms": (True, True)}
-    assert f"Not sure in row 1: mean_ttft_ms <= {limit:g}, with 95 % from" in str(found)
+    assert f"Not sure at point 1: mean_ttft_ms <= {limit:g}, with 95 % from" in str(found)
+
+
+def test_the_best_point_is_the_same_everywhere(sweeps: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """All points have the same number of GPUs; the first ones are slower for users."""
+    spec = spec_of(search={"engine.num_gpu_blocks": [128, 16384, 32768]}, objectives=["gpus", "tok_s_per_user"])
+    done = sweeps(spec)
+    content = json.loads(Path("out/report.json").read_text())
+    (front,) = content["fronts"]["all"]
+    assert front > 1
+    assert content["best"] == {"gpus": front, "tok_s_per_user": front}
+    assert f"Point {front} again:" in done.stdout
+    assert f"Point {front} again:" in Path("out/report.txt").read_text()
+    page = Path("out/report.html").read_text()
+    assert embedded_in(page)["best"] == front
+    assert re.findall(r'data-point="(\d+)"', page) == [str(front)] * 2
+
+
+def test_the_answer_names_the_deployment(sweeps: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    spec = {
+        "run": {**MADE, "extra_engine_args": {"aic_tp_size": 2, "max_num_batched_tokens": 512}},
+        "search": {"topology": ["agg", "disagg"], "engine.max_num_seqs": [4, 8], "router_mode": ["kv_router"]},
+        "sla": {"mean_ttft_ms": 60},
+        "load": {"find_min_gpus": {"max_gpus": 16}},
+    }
+    done = sweeps(spec)
+    assert done.returncode == 0
+    content = json.loads(Path("out/report.json").read_text())
+    best = next(p for p in content["points"] if p["topology"] == "agg" and p["status"] == "ok")
+    (pool,) = best["deployment"]["pools"]
+    assert (pool["workers"] * 2, pool["tp"], pool["max_num_batched_tokens"]) == (best["figures"]["gpus"], 2, 512)
+    line = f"{pool['workers']} x TP 2 = {best['figures']['gpus']:.0f} GPUs, vllm, max_num_seqs {pool['max_num_seqs']}, "
+    line += "max_num_batched_tokens 512, KV pool 16384 blocks of 64, router kv_router"
+    assert wording.deployed_in_a_line(best) == line
+    answer = content["points"][content["best"]["gpus"] - 1]
+    assert f"with point {answer['id']}:\n  {wording.deployed_in_a_line(answer)}\n" in done.stdout
+    page = Path("out/report.html").read_text()
+    assert f"<b>{answer['deployment']['pools'][0]['workers']} " in page
+    assert f" x TP 2 = {answer['figures']['gpus']:.0f} GPUs</b>" in page
+    two = next(p for p in embedded_in(page)["points"] if p["topology"] == "disagg" and p["status"] == "ok")
+    assert re.fullmatch(r"\d prefill \+ \d decode x TP 2", two["workers"])
+    header, *rows = list(csv.reader(Path("out/points.csv").read_text().splitlines()))
+    assert header[:13] == [
+        *("id", "topology", "engine.max_num_seqs", "router_mode", "status", "reason", "on_front"),
+        *("replicas", "tp", "engine", "max_num_seqs", "max_num_batched_tokens", "router"),
+    ]
+    assert header.index("gpus") < header.index("output_tok_s_per_gpu")
+    found = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert found[str(best["id"])]["replicas"] == str(pool["workers"])
+    assert found[str(two["id"])]["prefill_workers"] != ""
+
+
+def test_no_point_keeps_the_service_level(sweeps: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = sweeps(spec_of(sla={"p99_ttft_ms": 1}))
+    assert done.returncode == 3
+    content = json.loads(Path("out/report.json").read_text())
+    least = min(content["points"], key=lambda point: point["figures"]["p99_ttft_ms"])
+    over = least["figures"]["p99_ttft_ms"] - 1
+    assert content["nearest"]["point"] == least["id"]
+    assert content["nearest"]["by"] == pytest.approx(over)
+    line = f"The nearest is point {least['id']}, which misses p99_ttft_ms <= 1 by {100 * over:.2g} %"
+    assert line in done.stdout
+    assert line in done.stderr
+    page = Path("out/report.html").read_text()
+    assert line.replace("<", "&lt;") in page
+    assert embedded_in(page)["best"] == least["id"]
+
+
+def test_bounds_that_nothing_can_keep() -> None:
+    with pytest.raises(ValueError, match=r"sla: p99_ttft_ms: got .*, want min at most max"):
+        sweep.run(spec_of(sla={"p99_ttft_ms": {"min": 10, "max": 1}}))
 
 
 def test_objectives_and_the_front() -> None:
@@ -351,7 +425,7 @@ def test_points_as_tables(sweeps: Callable[..., Any]) -> None:
 def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
     done = sweeps(spec_of(jobs=2))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 points: 3 ok\nSLA: rejected_requests <= 0\n\nNot beaten by any other point")
+    assert done.stdout.startswith("3 points: 3 ok\nSLA: rejected_requests <= 0\n\nMost output_tok_s_per_gpu: ")
     assert done.stdout.endswith("Simulated 3 runs in 2 threads\nSaved report to: out, see report.html\n")
     status = cli("status", "out", module="dynamo.sweep")
     assert status.stdout == "3 of 3 points are finished: 3 ok\n"

@@ -29,12 +29,12 @@ def clone(folder: Path) -> Path:
     return folder
 
 
-def run(line: str) -> str:
+def run(line: str, code: int = 0) -> str:
     """The output of a command that begins with ``python``."""
     program, *arguments = shlex.split(line)
     assert program == "python"
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -50,7 +50,7 @@ def test_gpus_of_the_sdk(clone: Path, fake: Path) -> None:
     """With a made-up SDK in place of the real one."""
     (line,) = re.findall(r"^#     (python .*)$", (PROJECT / "examples/sweeps/h200.yaml").read_text(), re.MULTILINE)
     assert line in TEXT
-    run(line)
+    run(line, code=3)  # its pools are too small for the longest prompts
     found = sweep.load(line.split()[-1])
     tried = {(point["knobs"]["engine.aic_tp_size"], point["figures"].get("gpus")) for point in found}
     assert tried >= {(1, 4), (2, 4), (2, None)}  # the last one has more than it may

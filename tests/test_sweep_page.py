@@ -223,7 +223,7 @@ def test_on_paper_and_empty(content: Content, opened: Callable[..., Any]) -> Non
     """Without any result it still opens; in print there are no controls, and colours are those of paper."""
     nothing = sweep.run({"run": MADE, "search": {"num_workers": [1]}, "sla": {"p99_ttft_ms": 0.001}}).content
     shown = opened(page.as_html(dict(nothing)), colours="dark")
-    assert "No point has results" in shown.locator("main").inner_text()
+    assert "No point keeps the SLA. The nearest is point 1" in shown.locator("main").inner_text()
     shown.emulate_media(media="print")
     assert not shown.locator("#controls").is_visible()
     assert shown.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#fff"

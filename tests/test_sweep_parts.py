@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import threading
 from typing import Any
@@ -12,7 +13,7 @@ from livetools import until
 
 from dynamo.sweep import analysis, expressions, figures
 from dynamo.sweep.admission import Admission
-from dynamo.sweep.analysis import Candidate
+from dynamo.sweep.analysis import Candidate, Tried
 from dynamo.sweep.bootstrap import resample
 from dynamo.sweep.expressions import Absent
 from dynamo.sweep.spec import Objective
@@ -63,6 +64,23 @@ def test_the_front_is_what_nothing_beats(seed: int) -> None:
             assert (bx - ax) * (y - ay) - (by - ay) * (x - ax) <= 0
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_point_is_one_of_the_front(seed: int) -> None:
+    draw = random.Random(seed)
+    points = [
+        Candidate(i, {}, "agg", (draw.randrange(3), draw.randrange(3)), cost=draw.randrange(3)) for i in range(30)
+    ]
+    found = analysis.front(points, BOTH)
+    for index in range(2):
+        best = analysis.best(points, BOTH, index)
+        assert best is not None
+        assert best.objectives[index] == (max, min)[index](c.objectives[index] for c in points)
+        assert best in found
+        equals = [(c.cost, c.id) for c in points if c.objectives == best.objectives]
+        assert (best.cost, best.id) == min(equals)
+    assert analysis.best([], BOTH, 0) is None
+
+
 def test_hypervolume() -> None:
     points = candidates((4, 3), (2, 1), (3, 2), (1, 3))
     assert analysis.hypervolume(points, BOTH, (0, 4)) == 4 * 1 + 3 * 1 + 2 * 1
@@ -70,10 +88,50 @@ def test_hypervolume() -> None:
 
 
 def test_influence() -> None:
-    points = [Candidate(i, {"k": i % 2, "l": i % 3}, "agg", [10.0 * (i % 2)]) for i in range(12)]
-    first, second = analysis.influence(points, 0, {"l": [0, 1, 2], "k": [0, 1]})
+    points = [Tried({"k": i % 2, "l": i % 3}, 10.0 * (i % 2)) for i in range(6)]
+    first, second = analysis.influence(points, {"l": [0, 1, 2], "k": [0, 1]}, maximize=True)
     assert (first["knob"], first["share"], second["share"]) == ("k", 1, 0)
-    assert first["means"] == [{"value": "0", "mean": 0, "points": 6}, {"value": "1", "mean": 10, "points": 6}]
+    assert (first["pairs"], second["pairs"]) == (3, 6)
+    (effect,) = first["effects"]
+    assert {name: effect[name] for name in ("from", "to", "pairs", "mean_from", "mean_to", "better", "worse")} == {
+        "from": "0", "to": "1", "pairs": 3, "mean_from": 0, "mean_to": 10, "better": 3, "worse": 0,
+    }  # fmt: skip
+    assert [(e["from"], e["to"], e["better"], e["worse"]) for e in second["effects"]] == [
+        ("0", "1", 0, 0),
+        ("1", "2", 0, 0),
+    ]
+
+
+def test_influence_compares_equals_only() -> None:
+    """The router b wins every pair, but what it alone makes possible is slow: its mean over all points is lower."""
+    numbers = {("a", 1): 50.0, ("b", 1): 60.0, ("a", 2): None, ("b", 2): 20.0, ("a", 3): None, ("b", 3): 10.0}
+    tried = [Tried({"router": router, "load": load}, number) for (router, load), number in numbers.items()]
+    entries = analysis.influence(tried, {"router": ["a", "b"], "load": [1, 2, 3]}, maximize=True)
+    by_knob = {entry["knob"]: entry for entry in entries}
+    assert by_knob["router"]["pairs"] == 1
+    (effect,) = by_knob["router"]["effects"]
+    assert (effect["mean_from"], effect["mean_to"], effect["better"], effect["worse"]) == (50, 60, 1, 0)
+    assert (effect["only_from"], effect["only_to"]) == (0, 2)
+    assert by_knob["load"]["pairs"] == 3  # 60, 20 and 10 of b; a has only one
+    assert math.fsum(entry["share"] for entry in entries) == pytest.approx(1)
+
+
+def test_a_knob_that_means_nothing_is_equal_to_any() -> None:
+    tried = [Tried({"n": 1}, 1.0), Tried({"n": 2, "router": "a"}, 2.0), Tried({"n": 2, "router": "b"}, 3.0)]
+    by_knob = {e["knob"]: e for e in analysis.influence(tried, {"n": [1, 2], "router": ["a", "b"]}, maximize=False)}
+    assert by_knob["n"]["pairs"] == 2
+    assert by_knob["n"]["effects"][0]["worse"] == 2
+    assert by_knob["router"]["pairs"] == 1
+
+
+def test_influence_without_pairs() -> None:
+    tried = [Tried({"k": 1, "l": 1}, 1.0), Tried({"k": 2, "l": 2}, 2.0)]
+    for entry in analysis.influence(tried, {"k": [1, 2], "l": [1, 2]}, maximize=True):
+        assert (entry["share"], entry["pairs"], entry["effects"]) == (0, 0, [])
+    many = [Tried({"k": k}, float(k)) for k in range(20)]
+    (entry,) = analysis.influence(many, {"k": list(range(20))}, maximize=True)
+    (effect,) = entry["effects"]
+    assert (effect["from"], effect["to"], effect["better"]) == ("a value", "the next larger one", 19)
 
 
 NAMES = {"gpus": 8, "engine.max_num_seqs": 64, "mode": "kv"}

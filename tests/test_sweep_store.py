@@ -249,7 +249,12 @@ def test_a_damaged_file(folder: Path) -> None:
         left.unlink()
     done = subprocess.run(command("status", "out", module="dynamo.sweep"), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: out/sweep.sqlite: file is not a database\n"
+    assert done.stderr == (
+        "error: out/sweep.sqlite: file is not a database; remove it and run the sweep again, "
+        "which computes anew what it held\n"
+    )
+    Path("out/sweep.sqlite").unlink()
+    assert sweep.run({**SPEC, "search": {"num_workers": [1]}}, "out").points[0]["status"] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -377,6 +377,10 @@ def test_without_series() -> None:
     ("options", "message"),
     [
         (["--timeline-window", "1s:2s"], "timeline_window: got"),
+        (
+            ["--timeline", "t.json"],
+            'timeline: got "t.json", want another name, such as run.pftrace: the file is protobuf',
+        ),
         (["--timeline", "t.pftrace", "--timeline-window", "2s:1s"], "the earlier one first, such as 10s:40s"),
         (["--timeline", "t.pftrace", "--timeline-window", "soon"], "timeline_window: got"),
         (["--timeseries", "s.txt"], "--timeseries: got 's.txt', want a file that ends with .csv, .jsonl or .parquet"),

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,38 @@ def test_a_deployment_says_what_ran(folder: Path) -> None:
     assert found.engine_args == {"max_num_seqs": 64}
     with pytest.raises(BadSource, match=r"deployment\.json: unknown key 'sytem', did you mean system\?"):
         sources.read([str(write(folder, {"run.json": SERVING, "deployment.json": {"sytem": "h100"}}))])
+
+
+@pytest.mark.parametrize(("name", "known"), [("engine", "vllm, sglang, trtllm"), ("mode", "agg, disagg")])
+def test_a_deployment_of_an_unknown_kind(folder: Path, name: str, known: str) -> None:
+    path = write(folder, {"run.json": SERVING, "deployment.json": {name: "vlm"}})
+    with pytest.raises(BadSource, match=rf"deployment\.json: {name}: got \"vlm\", want one of {known}"):
+        sources.read([str(path)])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("run.json", {k: v for k, v in SERVING.items() if k != "mean_tpot_ms"}, "mean_tpot_ms is missing"),
+        ("run.json", json.dumps(SERVING)[:-9], "not JSON: "),
+        ("runs.jsonl", json.dumps(AIPERF) + "\n" + json.dumps(AIPERF)[:-9], None),
+        ("table.csv", table().replace("silicon_ttft_ms", "ttft"), "silicon_ttft_ms is missing"),
+    ],
+)
+def test_a_folder_whose_file_is_almost_of_a_format(folder: Path, name: str, content: Any, fault: str | None) -> None:
+    """It is named with its fault. Of a file that has a format, the reader says it."""
+    write(folder, {f"results/{name}": content, "results/notes.json": {"x": 1}})
+    with pytest.raises(BadSource) as caught:
+        sources.read([str(folder / "results")])
+    assert f"results/{name}" in str(caught.value)
+    assert "notes.json" not in str(caught.value)
+    if fault is not None:
+        assert re.search(rf"{name} is almost [a-z-]+: .*{fault}", str(caught.value))
+
+
+def test_a_byte_order_mark(folder: Path) -> None:
+    found = only(write(folder, {"run.json": "\ufeff" + json.dumps(SERVING)}))
+    assert found.source == "vllm-bench"
 
 
 def test_aiperf(folder: Path) -> None:

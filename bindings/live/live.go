@@ -14,7 +14,7 @@ import (
 	"math"
 
 	"dynosim/bindings/border"
-	"dynosim/gocore/live/serve"
+	"dynosim/gocore/serve"
 )
 
 type workers struct {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"dynosim/gocore/live/serve"
+	"dynosim/gocore/serve"
 )
 
 // Exit codes.

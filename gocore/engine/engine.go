@@ -8,7 +8,7 @@
 //	                  ^                  |
 //	                  +---- preempt -----+        rejected: can never run
 //
-// Packages engine/vllm and engine/sglang are the engines; package worker makes them from their arguments. handoff.go has
+// Packages engines/mocker/vllm and engines/mocker/sglang are the engines; package worker makes them from their arguments. handoff.go has
 // what engines can do besides if prompts and outputs are computed by different workers.
 package engine
 
@@ -156,6 +156,14 @@ type Pass struct {
 	// in which requests only wait for transfers ends with the first of these.
 	Transfers []Transfer
 
+	// Waits tells that nothing runs until EndMs, when a copy between the tiers ends. A shell that has a request for the engine
+	// before that may end the pass then, but not before WaitsFromMs.
+	Waits       bool
+	WaitsFromMs float64
+
+	// Copied is what the pass has submitted to be copied between device and host, and what it has dropped from there.
+	Copied Copied
+
 	// Scheduled is the number of requests that got a share of the pass.
 	Scheduled int
 
@@ -170,6 +178,7 @@ type Pass struct {
 type Admission struct {
 	ID           RequestID
 	ReusedTokens int // tokens found in the cache; what SGLang counts as such is said there
+	Rank         int // the data-parallel rank, from 0
 }
 
 // TokenRun begins an unbroken run of tokens, at least one in each emitting pass of the engine.
@@ -189,6 +198,31 @@ type Burst struct {
 type Signal struct {
 	ID    RequestID
 	Final bool
+}
+
+// Copied counts blocks that move between the device and a tier of host memory.
+type Copied struct {
+	Stored, Loaded, Evicted int     // copied to the host; copied back; gone from there
+	StoreMs, LoadMs         float64 // how long these copies take, one after the other
+	HeldMs                  float64 // how long the scheduler stood still for copies
+}
+
+// Add adds up.
+func (c *Copied) Add(more Copied) {
+	c.Stored += more.Stored
+	c.Loaded += more.Loaded
+	c.Evicted += more.Evicted
+	c.StoreMs += more.StoreMs
+	c.LoadMs += more.LoadMs
+	c.HeldMs += more.HeldMs
+}
+
+// Cut ends a pass that waits at nowMs, or as soon after that as it may end.
+func (p *Pass) Cut(nowMs float64) {
+	p.EndMs = min(p.EndMs, max(nowMs, p.WaitsFromMs))
+	if p.Parts != nil {
+		p.Parts.HostMs = p.EndMs - p.StartMs
+	}
 }
 
 // Transfer is blocks on their way from one tier of the cache to another, for a request or, to make room, for none.

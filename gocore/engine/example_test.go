@@ -35,8 +35,8 @@ func Example() {
 		nowMs = pass.EndMs
 	}
 	// Output:
-	// 0.00 to 28.71 ms: admitted [{ID:1 ReusedTokens:0}], 1 tokens, finished []
-	// 28.71 to 62.91 ms: admitted [{ID:2 ReusedTokens:4}], 2 tokens, finished []
+	// 0.00 to 28.71 ms: admitted [{ID:1 ReusedTokens:0 Rank:0}], 1 tokens, finished []
+	// 28.71 to 62.91 ms: admitted [{ID:2 ReusedTokens:4 Rank:0}], 2 tokens, finished []
 	// 62.91 to 83.01 ms: admitted [], 2 tokens, finished [1 2]
 }
 

@@ -14,6 +14,18 @@ type Reporter interface {
 	Load() (waiting, running, activeBlocks int)
 }
 
+// Lockstep is the time that the ranks of an engine spent in common passes, summed over ranks, and how much of it each waited
+// for the slowest.
+type Lockstep struct{ PassMs, WaitMs float64 }
+
+// LockstepReporter is an engine with several ranks that run their passes together.
+type LockstepReporter interface {
+	Engine
+
+	// Lockstep is the time in passes so far, including the one that runs.
+	Lockstep() Lockstep
+}
+
 // CoastReporter is an engine that can tell what it has to do although it coasts.
 type CoastReporter interface {
 	Coaster
@@ -49,6 +61,17 @@ type Phases struct {
 	prefill, decode spread
 }
 
+// Merge adds what another scheduler counted.
+func (p *Phases) Merge(other Phases) {
+	p.PrefillTokens += other.PrefillTokens
+	p.PrefillKVTokens += other.PrefillKVTokens
+	p.DecodeKVTokens += other.DecodeKVTokens
+	p.PrefillVariance = p.prefill.merge(p.PrefillRequests, other.prefill, other.PrefillRequests)
+	p.DecodeKVVariance = p.decode.merge(p.DecodeRequests, other.decode, other.DecodeRequests)
+	p.PrefillRequests += other.PrefillRequests
+	p.DecodeRequests += other.DecodeRequests
+}
+
 // AddPrefill counts a request that computes tokens of a prompt of promptTokens, of which kvTokens are there.
 func (p *Phases) AddPrefill(promptTokens, tokens, kvTokens int) {
 	p.PrefillRequests++
@@ -74,4 +97,17 @@ func (s *spread) add(value float64, n int) float64 {
 	s.mean += before / float64(n)
 	s.squares += float64(before * (value - s.mean))
 	return s.squares / float64(n)
+}
+
+// merge adds the state over m other values to that over n values and returns the population variance of all of them, by the
+// formula of Chan, Golub and LeVeque.
+func (s *spread) merge(n int, other spread, m int) float64 {
+	if m == 0 {
+		return s.squares / float64(max(1, n))
+	}
+	all := float64(n + m)
+	apart := other.mean - s.mean
+	s.mean += apart * float64(m) / all
+	s.squares += other.squares + float64(float64(apart*apart)*float64(n)*float64(m))/all
+	return s.squares / all
 }

@@ -18,6 +18,8 @@ type Args struct {
 	BlockSize  int // tokens per KV block
 	// NumGPUBlocks is the size of the KV pool, in blocks. It is 0 while Capacity is to be estimated: see WithPool.
 	NumGPUBlocks int
+	// MaxModelLen bounds a prompt and its output together, in tokens; 0 is no bound. Prompts that reach it are rejected.
+	MaxModelLen int
 	// MaxNumSeqs and MaxNumBatchedTokens limit one pass; math.MaxInt stands for no limit.
 	MaxNumSeqs, MaxNumBatchedTokens int
 	PrefixCaching, ChunkedPrefill   bool
@@ -38,7 +40,9 @@ type Args struct {
 	VLLM VLLMArgs
 	// SGLang is used by that engine only.
 	SGLang SGLangArgs
-	Role   engine.Role
+	// HostCache is used by SGLang's own scheduler only.
+	HostCache HostCacheArgs
+	Role      engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
 	Transfer TransferArgs
 	// TimingModel is the name of the model that says how long passes take. Formula is the model itself if these arguments
@@ -112,6 +116,8 @@ type SGLangArgs struct {
 	// Overlap composes a batch while the one before it runs. IgnoreEOS tells that requests never end early, so that the
 	// whole outputs of running requests are reserved. Only SGLang's own scheduler uses the two.
 	Overlap, IgnoreEOS bool
+	// MixedChunk lets running requests decode in batches that compute prompts. Only SGLang's own scheduler uses it.
+	MixedChunk bool
 	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
 	RecvInterval int
 }
@@ -198,7 +204,7 @@ const (
 )
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
-	o, err := strictjson.Decode(text, schema())
+	o, err := decode(text)
 	if err != nil {
 		return Args{}, nil, err
 	}
@@ -212,10 +218,25 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == planned {
 		args.StartupCV = o.Float("startup_time_cv")
 	}
+	if in != live && args.Scheduler == VLLMOwn {
+		args.VLLM.Ranks = o.Int("dp_size")
+		if !o.Given("aic_attention_dp_size") {
+			args.GPUsPerWorker *= args.VLLM.Ranks
+		}
+	}
 	if in == live {
 		args.Live = liveArgs(o)
 	}
 	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args), idleSettings(o)), nil
+}
+
+// decode reads an object in either form.
+func decode(text string) (*strictjson.Object, error) {
+	text, err := Flat(text)
+	if err != nil {
+		return nil, err
+	}
+	return strictjson.Decode(text, schema())
 }
 
 // ineffective returns one warning for each reason why fields have no effect; it names all fields with that reason.
@@ -255,6 +276,8 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()
 	case f.rules != nil && !slices.Contains(f.rules, named(o).rules):
+		return "with scheduler " + named(o).name
+	case f.from > named(o).release:
 		return "with scheduler " + named(o).name
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
@@ -302,6 +325,7 @@ func build(o *strictjson.Object) Args {
 		EngineType:          engineType(o),
 		BlockSize:           blockSize(o),
 		NumGPUBlocks:        numGPUBlocks(o),
+		MaxModelLen:         o.Int("max_model_len"),
 		MaxNumSeqs:          intOrUnlimited(o, "max_num_seqs"),
 		MaxNumBatchedTokens: intOrUnlimited(o, "max_num_batched_tokens"),
 		PrefixCaching:       o.Bool("enable_prefix_caching"),
@@ -316,6 +340,7 @@ func build(o *strictjson.Object) Args {
 		Scheduler:           named(o).rules,
 		VLLM:                vllmArgs(o),
 		SGLang:              sglang(o),
+		HostCache:           hostCache(o),
 		Role:                workerType(o),
 		Transfer:            transfer(o),
 		Profile:             o.Text("planner_profile_data"),
@@ -375,13 +400,25 @@ func (a Args) WithPool(blocks int) (Args, error) {
 	return a, nil
 }
 
-// Output is the number of tokens that a request gets which asks for outputTokens. Where room for whole outputs is
-// guaranteed, an output ends when the request fills the pool; a prompt that fills it alone is left to be rejected.
+// Output is the number of tokens that a request gets which asks for outputTokens: an output ends when the request is
+// MaxModelLen long or, where room for whole outputs is guaranteed, fills the pool. A prompt that does so alone is left to be
+// rejected.
 func (a *Args) Output(promptTokens, outputTokens int) int {
+	if a.MaxModelLen > promptTokens {
+		outputTokens = min(outputTokens, a.MaxModelLen-promptTokens)
+	}
 	if room := a.BlockSize*a.NumGPUBlocks - promptTokens; a.Admission == GuaranteedNoEvict && room > 0 {
 		return min(outputTokens, room)
 	}
 	return outputTokens
+}
+
+// TooLong says why a prompt leaves no room for an output, or "" if it does.
+func (a *Args) TooLong(promptTokens int) string {
+	if a.MaxModelLen == 0 || promptTokens < a.MaxModelLen {
+		return ""
+	}
+	return fmt.Sprintf("prompt of %d tokens leaves no room for output within max_model_len %d", promptTokens, a.MaxModelLen)
 }
 
 // workerType may trust that the type and its old aliases do not contradict each other.
@@ -484,6 +521,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 	flag("reference_quirks", &a.ReferenceQuirks)
 	flag("overlap_schedule", &a.Overlap)
 	flag("ignore_eos", &a.IgnoreEOS)
+	flag("enable_mixed_chunk", &a.MixedChunk)
 	if nested.Text("schedule_policy") == "lpm" {
 		a.Policy = LPM
 	}

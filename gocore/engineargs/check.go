@@ -24,7 +24,7 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
-	if in == offline {
+	if in != live {
 		if err := checkRanks(o); err != nil {
 			return err
 		}
@@ -70,6 +70,12 @@ func rangeErrors(o *strictjson.Object) []error {
 	if err != nil || size <= 0 { // absent, the default, or out of range and reported already
 		return errs
 	}
+	if o.Given("kv_cache_groups") { // blocks of attention grow to the size of a linear state
+		if size > maxGroupBlock {
+			errs = append(errs, mismatch(o, "block_size", fmt.Sprintf("at most %d", maxGroupBlock)))
+		}
+		return errs
+	}
 	if smallest := smallestBlock(o); size < smallest || size > 1024 || bits.OnesCount(uint(size)) != 1 {
 		errs = append(errs, mismatch(o, "block_size", fmt.Sprintf("a power of two from %d to 1024", smallest)))
 	}
@@ -96,7 +102,21 @@ var crossRules = []func(*strictjson.Object) error{
 	checkFrequencySketch,
 	checkAIC,
 	checkTimingModel,
+	checkFixed,
 	checkScheduler,
+	checkGroups,
+	checkZeros,
+}
+
+// checkZeros refuses a block size of 0, which Dynamo's mocker takes for the default, with an engine's own rules.
+func checkZeros(o *strictjson.Object) error {
+	if named(o).rules == Dynamo {
+		return nil
+	}
+	if o.Given("block_size") && o.Int("block_size") == 0 {
+		return mismatch(o, "block_size", "an integer >= 1 with scheduler "+o.Text("scheduler")+", or it left out for that of the engine")
+	}
+	return nil
 }
 
 func checkOffloadTiers(o *strictjson.Object) error {
@@ -211,9 +231,10 @@ func checkAIC(o *strictjson.Object) error {
 	return nil
 }
 
+// checkRanks refuses several ranks of an engine whose rules for them are not known.
 func checkRanks(o *strictjson.Object) error {
-	if o.Int("dp_size") != 1 {
-		return mismatch(o, "dp_size", "1 in offline replay")
+	if o.Int("dp_size") != 1 && named(o).rules != VLLMOwn {
+		return mismatch(o, "dp_size", "1 in offline replay, or scheduler vllm with it")
 	}
 	return nil
 }
@@ -229,11 +250,11 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	refuse := func(name, feature string) {
 		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
 	}
-	if in == offline {
-		return errs
+	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
+		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}
 	for _, f := range table {
-		if f.use == offload && isSet(o, f) {
+		if (f.use == hostBlocks || f.use == offload && in != offline) && isSet(o, f) {
 			refuse(f.Name, "KV offload tiers")
 		}
 	}

@@ -14,6 +14,7 @@
 //	startUp   applied on live workers and in runs with a planner; without effect otherwise
 //	plannedOnly  applied in runs with a planner; without effect otherwise
 //	offload   refused on live workers; without effect offline
+//	hostBlocks refused everywhere
 //	silent    accepted and ignored, as in the reference
 //
 // Of applied fields, values whose feature is not built yet are refused, because ignoring them would simulate something

@@ -18,6 +18,7 @@ const (
 	startUp
 	plannedOnly
 	offload
+	hostBlocks
 	silent
 )
 
@@ -28,6 +29,7 @@ type field struct {
 	engines []EngineType  // in which an applied field has an effect; nil for all
 	workers []engine.Role // likewise
 	rules   []Scheduler   // likewise
+	from    Release       // the first release of vLLM that has the field, 0 for all
 	// aic marks the fields that only predictions by AIC use.
 	aic bool
 	// without names a field that leaves this one without effect, "" for none.
@@ -98,6 +100,13 @@ func (f field) on(workers ...engine.Role) field {
 
 func (f field) by(rules ...Scheduler) field {
 	f.rules = rules
+	return f
+}
+
+// since makes a field one of vLLM's own scheduler, from a release on.
+func (f field) since(r Release) field {
+	f = f.only(VLLM).by(VLLMOwn)
+	f.from = r
 	return f
 }
 

@@ -10,7 +10,7 @@ import (
 // that have no effect on an offline replay are left out unless they are given, and so is the size of a pool that is to
 // be estimated.
 func Filled(text string) (map[string]any, error) {
-	o, err := strictjson.Decode(text, schema())
+	o, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func Filled(text string) (map[string]any, error) {
 		}
 	}
 	fillSpelledAnew(filled, o)
-	for _, name := range []string{"trtllm", "reasoning"} {
+	for _, name := range []string{"trtllm", "reasoning", "host_cache"} {
 		if nested := o.Object(name); nested != nil {
 			filled[name] = given(nested)
 		}

@@ -24,6 +24,7 @@ var nestedObjects = []struct {
 }{
 	{"reasoning", "ReasoningConfig", "ReasoningFields", "How a live engine thinks before it answers; offline replay ignores it."},
 	{"sglang", "SglangArgs", "SglangFields", "Settings of a simulated SGLang engine; None means its default."},
+	{"host_cache", "HostCacheArgs", "HostCacheFields", "A tier of host memory below the KV blocks; None means its default."},
 	{"trtllm", "TrtllmArgs", "TrtllmFields", "Settings of a simulated TensorRT-LLM engine; None means its default."},
 }
 
@@ -47,6 +48,14 @@ func rowsOf(table []field) []fieldtable.Row {
 	return rows
 }
 
+// sinceRelease names the first release that has a field.
+func sinceRelease(r Release) string {
+	if r <= VLLM028 {
+		return ""
+	}
+	return " from " + Args{Scheduler: VLLMOwn, VLLM: VLLMArgs{Release: r}}.SchedulerName()
+}
+
 // worksWith says where a field has an effect, "" if that is everywhere.
 func worksWith(f field) string {
 	var only []string
@@ -54,7 +63,7 @@ func worksWith(f field) string {
 		only = append(only, "`engine_type` "+listed(f.engines, EngineType.String))
 	}
 	if len(f.rules) > 0 {
-		only = append(only, "`scheduler` "+listed(f.rules, Scheduler.String))
+		only = append(only, "`scheduler` "+listed(f.rules, Scheduler.String)+sinceRelease(f.from))
 	}
 	if f.use == liveOnly && len(f.workers) == 0 {
 		only = append(only, "live workers")
@@ -68,6 +77,9 @@ func worksWith(f field) string {
 	}
 	if f.use == plannedOnly {
 		only = append(only, "runs with a planner")
+	}
+	if f.use == hostBlocks {
+		only = append(only, "nothing yet (it is refused)")
 	}
 	if f.use == offload {
 		only = append(only, "nothing yet (live workers refuse it)")
@@ -115,8 +127,17 @@ func TestGeneratedTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(t, "../../python/dynamo/_core/engine_args.json", fmt.Sprintf(
-		"{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": {\n%s\n  }\n}\n",
-		list(t, "  ", table), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n")))
+		"{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": {\n%s\n  },\n  \"launch\": {\n%s\n  }\n}\n",
+		list(t, "  ", table), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n"), launchRows()))
+}
+
+// launchRows is the nested form of Dynamo 1.6 for Python: the flat field of each member, or what else it may be.
+func launchRows() string {
+	rows := make([]string, len(launchFields))
+	for i, l := range launchFields {
+		rows[i] = fmt.Sprintf(`    %q: {"name": %q, "harmless": %q, "want": %q}`, l.path, l.name, l.harmless, l.reason)
+	}
+	return strings.Join(rows, ",\n")
 }
 
 func list(t *testing.T, indent string, table []field) string {
@@ -136,7 +157,7 @@ Generated from gocore/engineargs/fields.go and nested.go: go generate ./gocore/e
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from dynamo._shell.fields import FieldSet

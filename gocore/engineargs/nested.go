@@ -7,7 +7,7 @@ import (
 )
 
 // members are the rows of each field that is an object.
-var members = map[string][]field{"reasoning": reasoningTable, "sglang": sglangTable, "trtllm": trtllmTable}
+var members = map[string][]field{"reasoning": reasoningTable, "sglang": sglangTable, "host_cache": hostCacheTable, "trtllm": trtllmTable}
 
 // reasoningTable holds the members of "reasoning".
 var reasoningTable = []field{
@@ -38,13 +38,35 @@ var sglangTable = []field{
 	row("ignore_eos", strictjson.Bool{}, nil,
 		"Requests never end early, so the whole outputs of running requests are reserved.").by(SGLangOwn).implied(false).byKeyword(),
 	row("enable_mixed_chunk", strictjson.Bool{}, nil,
-		"Batches that mix prompts with decoding requests. They are not simulated: True is refused.").by(SGLangOwn).implied(false).byKeyword(),
+		"Running requests decode in the batches that compute prompts, instead of waiting for them.").by(SGLangOwn).implied(false).byKeyword(),
 	row("scheduler_recv_interval", atLeast(1), nil,
 		"Look for new requests after this many decode batches, and after each prefill batch.").by(SGLangOwn).implied(1).byKeyword(),
 }
+
+// hostCacheTable holds the members of "host_cache".
+var hostCacheTable = []field{
+	row("num_blocks", between(1, maxBlocks), nil, "KV blocks of the host.").needed(),
+	row("write_policy", word(writePolicyNames...), nil,
+		"When blocks are copied to the host: ``\"write_through\"``, once they are in the cache; ``\"write_through_selective\"``, once a second "+
+			"request has them; or ``\"write_back\"``, when they are evicted.").implied(writePolicyNames[0]),
+	row("load_back_threshold", atLeast(0), nil,
+		"The fewest tokens that are loaded back; fewer are computed again.").implied(defaultLoadBack),
+	row("load_ms_per_block", copyMs, nil, "Milliseconds to load one block.").implied(0),
+	row("store_ms_per_block", copyMs, nil, "Milliseconds to store one block.").implied(0),
+	row("latency_ms", copyMs, nil, "Milliseconds of each copy, besides those of its blocks.").implied(0),
+}
+
+// copyMs bounds the durations of copies.
+var copyMs = strictjson.Number{Max: 1e6}
 
 // trtllmTable holds the members of "trtllm".
 var trtllmTable = []field{
 	row("capacity_scheduler_policy", strictjson.Text{}, nil,
 		"Only ``\"guaranteed_no_evict\"``: a request is admitted when its whole output has room.").implied("guaranteed_no_evict"),
+}
+
+// groupTable holds the members of an object in "kv_cache_groups".
+var groupTable = []field{
+	row("type", word(groupKinds...), nil, "``\"full\"``, ``\"sliding_window\"`` or ``\"linear\"``.").needed(),
+	row("window", between(2, maxBlocks), nil, "Tokens that a sliding window sees, the one that is computed included."),
 }

@@ -24,7 +24,7 @@ var defaults = Args{
 		RecvInterval: 1,
 	},
 	Knobs: Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1},
-	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true},
+	VLLM:  VLLMArgs{Async: true, ReserveFullISL: true, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256},
 }
 
 // with returns the defaults after one change.
@@ -50,9 +50,9 @@ func TestAccepted(t *testing.T) {
 		{`{"block_size": 0}`, defaults},
 		{`{"block_size": 2}`, with(func(a *Args) { a.BlockSize = 2 })},
 		{`{"block_size": 1024}`, with(func(a *Args) { a.BlockSize = 1024 })},
-		{`{"max_num_seqs": null}`, with(func(a *Args) { a.MaxNumSeqs = math.MaxInt })},
+		{`{"max_num_seqs": null}`, with(func(a *Args) { a.MaxNumSeqs, a.VLLM.MaxActiveSeqs = math.MaxInt, math.MaxInt })},
 		{`{"max_num_batched_tokens": null}`, with(func(a *Args) { a.MaxNumBatchedTokens = math.MaxInt })},
-		{`{"max_num_seqs": 1, "max_num_batched_tokens": 2}`, with(func(a *Args) { a.MaxNumSeqs, a.MaxNumBatchedTokens = 1, 2 })},
+		{`{"max_num_seqs": 1, "max_num_batched_tokens": 2}`, with(func(a *Args) { a.MaxNumSeqs, a.MaxNumBatchedTokens, a.VLLM.MaxActiveSeqs = 1, 2, 1 })},
 		{`{"enable_prefix_caching": false}`, with(func(a *Args) { a.PrefixCaching = false })},
 		{`{"enable_chunked_prefill": false}`, with(func(a *Args) { a.ChunkedPrefill = false })},
 		{`{"speedup_ratio": 0, "decode_speedup_ratio": 2.5}`, with(func(a *Args) { a.SpeedupRatio, a.DecodeSpeedupRatio = 0, 2.5 })},
@@ -62,15 +62,32 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`, with(func(a *Args) {
 			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false, true
 		})},
-		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async = VLLMOwn, false })},
+		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async, a.VLLM.Release = VLLMOwn, false, VLLM033 })},
+		{`{"scheduler": "vllm-0.33", "prefill_schedule_interval": 4, "max_num_active_seqs": 9}`, with(func(a *Args) {
+			a.Scheduler, a.VLLM.PrefillInterval, a.VLLM.MaxActiveSeqs, a.VLLM.Release = VLLMOwn, 4, 9, VLLM033
+		})},
+		{`{"scheduler": "vllm-0.33", "block_size": 544, "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, {"type": "linear"}]}`,
+			with(func(a *Args) {
+				a.Scheduler, a.BlockSize, a.VLLM.Release = VLLMOwn, 544, VLLM033
+				a.VLLM.Groups, a.SGLang.ChunkedPrefillSize = Groups{Beside: 2, Linear: true}, 8160
+			})},
+		{`{"scheduler": "vllm-0.28", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9}]}`, with(func(a *Args) {
+			a.Scheduler, a.VLLM.Release = VLLMOwn, VLLM028
+			a.VLLM.Groups = Groups{Beside: 1, Window: 9, Retention: RetainAll}
+		})},
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
-			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{Async: true, LongPrefillTokenThreshold: 8}
+			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{
+				Async: true, LongPrefillTokenThreshold: 8, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256, Release: VLLM028,
+			}
 		})},
 		{`{"step_overhead_us": 800, "seq_overhead_us": 12.5, "request_overhead_us": 3e4, "prefill_scale": 1.25, "decode_scale": 0.9}`, with(func(a *Args) {
 			a.Knobs = Knobs{800, 12.5, 3e4, 1.25, 0.9, 1}
 		})},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"scheduler_recv_interval": 30}}`, with(func(a *Args) {
 			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.RecvInterval = SGLangOwn, SGLang, 1, 30
+		})},
+		{`{"scheduler": "vllm", "dp_size": 4, "dp_routing": "round_robin", "aic_tp_size": 2}`, with(func(a *Args) {
+			a.Scheduler, a.VLLM.Release, a.VLLM.Ranks, a.VLLM.RoundRobin, a.GPUsPerWorker = VLLMOwn, VLLM033, 4, true, 8
 		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
@@ -79,7 +96,11 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, 1}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1}
+		})},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back", "load_back_threshold": 0,
+			"load_ms_per_block": 0.5, "store_ms_per_block": 2, "latency_ms": 0.1}}`, with(func(a *Args) {
+			a.EngineType, a.BlockSize, a.Scheduler, a.HostCache = SGLang, 1, SGLangOwn, HostCacheArgs{9, 2, 0, 0.5, 2, 0.1}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},
@@ -194,8 +215,9 @@ func TestWarningsOfEngine(t *testing.T) {
 			"engine argument sglang.enable_mixed_chunk has no effect with scheduler dynamo"},
 		`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"reference_quirks": false}}`: {
 			"engine argument sglang.reference_quirks has no effect with scheduler sglang"},
-		`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, "enable_mixed_chunk": false}}`: nil,
-		`{"scheduler": "vllm-0.28", "block_size": 1}`: nil,
+		`{"engine_type": "sglang", "scheduler": "sglang-0.5", "sglang": {"overlap_schedule": false, "enable_mixed_chunk": true}}`: nil,
+		`{"engine_type": "sglang", "host_cache": {"num_blocks": 5}}`:                                                              {"engine argument host_cache has no effect with scheduler dynamo"},
+		`{"scheduler": "vllm-0.28", "block_size": 1}`:                                                                             nil,
 	} {
 		if _, warnings, err := Parse(in); err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s:\ngot  %q, error %v\nwant %q", in, warnings, err, want)
@@ -236,13 +258,34 @@ func TestRefused(t *testing.T) {
 		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
-		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.28, sglang, sglang-0.5`},
+		{`{"kv_cache_groups": [{"type": "full"}]}`, `kv_cache_groups: got groups with scheduler dynamo, want scheduler "vllm", "vllm-0.33" or "vllm-0.28" with them`},
+		{`{"scheduler": "vllm", "kv_cache_groups": []}`, `kv_cache_groups: got 0 groups, want 1 to 64`},
+		{`{"scheduler": "vllm", "kv_cache_groups": {}}`, `kv_cache_groups: got {}, want a list of objects`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "ful"}]}`, `kv_cache_groups[0].type: got "ful", want one of full, sliding_window, linear`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window"}]}`,
+			`kv_cache_groups[1].window: got nothing, want the tokens that the window sees`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 1}]}`,
+			`kv_cache_groups[1].window: got 1, want an integer from 2 to 1073741824`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "linear", "window": 9}]}`,
+			`kv_cache_groups[1].window: got 9, want it left out with type linear`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "linear"}]}`,
+			`kv_cache_groups[0].type: got linear, want full: models without a layer of full attention are not simulated`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}, {"type": "sliding_window", "window": 9}]}`,
+			`kv_cache_groups[2].type: got sliding_window beside linear, want all groups after the first of one type`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 8}, {"type": "sliding_window", "window": 9}]}`,
+			`kv_cache_groups[2].window: got 9, want 8, as the window before: windows of two sizes are not simulated`},
+		{`{"scheduler": "vllm-0.28", "prefix_cache_retention_interval": 64}`,
+			`prefix_cache_retention_interval: got 64, want it left out with scheduler vllm-0.28, which keeps all blocks`},
+		{`{"scheduler": "vllm", "prefix_cache_retention_interval": 65}`,
+			`prefix_cache_retention_interval: got 65, want 0 or a multiple of block_size, 64`},
+		{`{"scheduler": "vllm-9"}`, `scheduler: got "vllm-9", want one of dynamo, vllm, vllm-0.33, vllm-0.28, sglang, sglang-0.5`},
 		{`{"scheduler": "sglang"}`, `scheduler: got "sglang", want engine_type sglang with it, or dynamo with engine_type vllm`},
 		{`{"scheduler": "sglang", "engine_type": "sglang", "worker_type": "prefill"}`,
 			`scheduler: got "sglang", want dynamo on prefill workers: hand-offs by the engine's own rules are not proven`},
 		{`{"scheduler": "sglang-0.5", "engine_type": "sglang", "aic_nextn": 2}`, `aic_nextn: got 2, want it left out with scheduler sglang-0.5`},
-		{`{"scheduler": "sglang", "engine_type": "sglang", "sglang": {"enable_mixed_chunk": true}}`,
-			`sglang.enable_mixed_chunk: got true, want false, as in a stock server: batches that mix prompts with decoding requests are not simulated`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "host_cache": {}}`, `host_cache.num_blocks: got nothing, want an integer from 1 to 1073741824`},
+		{`{"scheduler": "sglang", "engine_type": "sglang", "host_cache": {"num_blocks": 1, "write_policy": "write_trough"}}`,
+			`host_cache.write_policy: got "write_trough", want one of write_through, write_through_selective, write_back`},
 		{`{"scheduler": "vllm", "engine_type": "sglang"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type sglang`},
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode"}`, `scheduler: got "vllm", want dynamo on decode workers: hand-offs by the engine's own rules are not proven`},
@@ -295,6 +338,7 @@ func TestRefused(t *testing.T) {
 		{`{"num_g3_blocks": 5, "enable_g4_storage": true}`, `num_g3_blocks: got 5, want num_g2_blocks set as well`},
 		{`{"enable_g4_storage": true, "num_g2_blocks": 0}`, `enable_g4_storage: got true, want num_g2_blocks set as well`},
 		{`{"dp_size": 0, "enable_g4_storage": true}`, `dp_size: got 0, want an integer from 1 to 4294967295`},
+		{`{"scheduler": "vllm", "block_size": 0}`, `block_size: got 0, want an integer >= 1 with scheduler vllm, or it left out for that of the engine`},
 		{`{"aic_nextn": 2, "decode_speedup_ratio": 2}`, `decode_speedup_ratio: got 2, want 1 together with aic_nextn`},
 		{`{"aic_nextn_accept_rates": "1"}`, `aic_nextn_accept_rates: got "1", want aic_nextn set as well`},
 		{`{"trtllm": {"capacity_scheduler_policy": "max_utilization"}}`,
@@ -303,7 +347,7 @@ func TestRefused(t *testing.T) {
 		{`{"engine_type": "sglang", "block_size": 4, "sglang": {"chunked_prefill_size": 6}}`, `sglang.chunked_prefill_size: got 6, want a multiple of block_size, 4`},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "chunked_prefill_size": 24}}`, `sglang.chunked_prefill_size: got 24, want a multiple of block_size, 16`},
 		{`{"num_gpu_blocks": 4, "num_gpu_blocks_override": 5}`, `num_gpu_blocks_override: got 5, want the same as num_gpu_blocks, 4, or only one of the two`},
-		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay`},
+		{`{"dp_size": 2}`, `dp_size: got 2, want 1 in offline replay, or scheduler vllm with it`},
 		{`{"aic_backend": "", "aic_model_path": ""}`, `aic_backend: got "", want a string that is not empty; aic_model_path: got "", want a string that is not empty`},
 		{`{"aic_backend": "vllm"}`, `aic_model_path: got nothing, want the name of a model or a folder with its config.json, as aic_backend is given`},
 		{`{"aic_backend": "vllm", "aic_model_path": "m", "aic_tp_size": 0}`, `aic_tp_size: got 0, want an integer >= 1`},
@@ -319,7 +363,7 @@ func TestRefused(t *testing.T) {
 
 // TestUnknownListsAccepted also pins that names far from any field get no far-fetched suggestion.
 func TestUnknownListsAccepted(t *testing.T) {
-	for _, name := range []string{"model_path", "max_model_len", "kv_dtype", "x"} {
+	for _, name := range []string{"model_path", "context_window", "kv_dtype", "x"} {
 		var unknown *strictjson.UnknownFieldError
 		if err := refusal(t, `{"`+name+`": 1}`); !errors.As(err, &unknown) || unknown.Nearest != "" || len(unknown.Accepted) != len(table) {
 			t.Errorf("%s: got %v", name, err)
@@ -370,7 +414,7 @@ func TestOutput(t *testing.T) {
 // nor silent must be refused or named in the warning.
 func TestEveryFieldIsTreated(t *testing.T) {
 	const reasoning = `{"start_thinking_token_id": 1, "end_thinking_token_id": 2, "thinking_ratio": 0}`
-	objects := map[string]string{"reasoning": reasoning, "sglang": `{}`, "trtllm": `{}`}
+	objects := map[string]string{"reasoning": reasoning, "sglang": `{}`, "trtllm": `{}`, "host_cache": `{"num_blocks": 1}`}
 	for _, f := range table {
 		value := "1"
 		switch typ := f.Type.(type) {

@@ -11,7 +11,7 @@ import (
 // Scheduler is the rules by which an engine schedules: those of Dynamo's mocker, or the engine's own.
 type Scheduler uint8
 
-// The schedulers. VLLMOwn follows vLLM 0.28, SGLangOwn SGLang 0.5.23.
+// The schedulers. VLLMOwn follows vLLM, in the release that VLLMArgs names, SGLangOwn SGLang 0.5.23.
 const (
 	Dynamo Scheduler = iota
 	VLLMOwn
@@ -21,17 +21,28 @@ const (
 // schedulers are the names that users write, the newest release of an engine first. The engine's name alone stands for it.
 var schedulers = []namedScheduler{
 	{name: "dynamo", rules: Dynamo},
-	{name: "vllm", rules: VLLMOwn, engine: VLLM},
-	{name: "vllm-0.28", rules: VLLMOwn, engine: VLLM},
+	{name: "vllm", rules: VLLMOwn, engine: VLLM, release: VLLM033},
+	{name: "vllm-0.33", rules: VLLMOwn, engine: VLLM, release: VLLM033},
+	{name: "vllm-0.28", rules: VLLMOwn, engine: VLLM, release: VLLM028},
 	{name: "sglang", rules: SGLangOwn, engine: SGLang},
 	{name: "sglang-0.5", rules: SGLangOwn, engine: SGLang},
 }
 
 type namedScheduler struct {
-	name   string
-	rules  Scheduler
-	engine EngineType
+	name    string
+	rules   Scheduler
+	engine  EngineType
+	release Release
 }
+
+// Release is one of vLLM. What the releases do differently is in package engines/vllm.
+type Release uint8
+
+// The releases whose rules are known, in order; 0 is none of vLLM.
+const (
+	VLLM028 Release = 1 + iota
+	VLLM033
+)
 
 // String is the name of the rules, without a release.
 func (s Scheduler) String() string {
@@ -46,14 +57,64 @@ func schedulerNames() []string {
 	return names
 }
 
+// writePolicyNames say when a host tier gets copies.
+var writePolicyNames = []string{"write_through", "write_through_selective", "write_back"}
+
+// defaultLoadBack is SGLang's threshold for loading tokens back.
+const defaultLoadBack = 10
+
+// HostCacheArgs describe the memory of the host below the pool.
+type HostCacheArgs struct {
+	Blocks      int // 0 for none
+	WritePolicy int // in the order of their names
+	// LoadBackThreshold is the fewest tokens that are loaded back.
+	LoadBackThreshold int
+	// A copy takes latency and a time for each block.
+	LoadMsPerBlock, StoreMsPerBlock, LatencyMs float64
+}
+
+func hostCache(o *strictjson.Object) HostCacheArgs {
+	nested := o.Object("host_cache")
+	if nested == nil || named(o).rules != SGLangOwn {
+		return HostCacheArgs{}
+	}
+	a := HostCacheArgs{Blocks: nested.Int("num_blocks"), LoadBackThreshold: defaultLoadBack}
+	if nested.Given("write_policy") {
+		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
+	}
+	if nested.Given("load_back_threshold") {
+		a.LoadBackThreshold = nested.Int("load_back_threshold")
+	}
+	for name, to := range map[string]*float64{
+		"load_ms_per_block": &a.LoadMsPerBlock, "store_ms_per_block": &a.StoreMsPerBlock, "latency_ms": &a.LatencyMs,
+	} {
+		if nested.Given(name) {
+			*to = nested.Float(name)
+		}
+	}
+	return a
+}
+
 // VLLMArgs are the settings that only vLLM's own scheduler has.
 type VLLMArgs struct {
 	// Async composes a pass while the one before it runs.
 	Async bool
 	// ReserveFullISL admits a request only if the blocks of its whole prompt are free, not just those of its first chunk.
 	ReserveFullISL bool
-	// LongPrefillTokenThreshold bounds what a request computes in one pass, in tokens; 0 does not.
+	// LongPrefillTokenThreshold bounds what a request computes in one pass, in tokens; 0 does not. An adaptive one is raised to
+	// an equal share of the budget.
 	LongPrefillTokenThreshold int
+	AdaptiveThreshold         bool
+	// PrefillInterval is the number of passes from one that computes prompts to the next, while others decode; 1 is each.
+	PrefillInterval int
+	// MaxActiveSeqs bounds the requests that run when another is admitted.
+	MaxActiveSeqs int
+	Release       Release
+	// Ranks is the number of data-parallel ranks that run their passes together, each with a scheduler and a pool.
+	Ranks int
+	// RoundRobin sends requests to the ranks in turn, not by vLLM's load balancer.
+	RoundRobin bool
+	Groups     Groups
 }
 
 // named is the scheduler that the arguments name.
@@ -66,7 +127,29 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 		Async:                     o.Bool("async_scheduling"),
 		ReserveFullISL:            o.Bool("scheduler_reserve_full_isl"),
 		LongPrefillTokenThreshold: o.Int("long_prefill_token_threshold"),
+		AdaptiveThreshold:         o.Bool("long_prefill_token_threshold_adaptive"),
+		PrefillInterval:           o.Int("prefill_schedule_interval"),
+		MaxActiveSeqs:             maxActiveSeqs(o),
+		Release:                   named(o).release,
+		Ranks:                     1,
+		RoundRobin:                o.Text("dp_routing") == "round_robin",
+		Groups:                    groups(o),
 	}
+}
+
+func maxActiveSeqs(o *strictjson.Object) int {
+	if o.Given("max_num_active_seqs") {
+		return o.Int("max_num_active_seqs")
+	}
+	return intOrUnlimited(o, "max_num_seqs")
+}
+
+// SchedulerName is the scheduler with its release, as users write it.
+func (a Args) SchedulerName() string {
+	i := slices.IndexFunc(schedulers, func(n namedScheduler) bool {
+		return n.rules == a.Scheduler && n.release == a.VLLM.Release && (n.rules == Dynamo || n.name != a.Scheduler.String())
+	})
+	return schedulers[i].name
 }
 
 // ComparesTokens tells that the engine compares prompts token by token, not just block by block.
@@ -108,9 +191,9 @@ func checkScheduler(o *strictjson.Object) error {
 		want := fmt.Sprintf("at least max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", seqs))
 		return &strictjson.FieldError{Field: "max_num_batched_tokens", Got: fmt.Sprint(budget), Want: want}
 	}
-	if nested := o.Object("sglang"); s.rules == SGLangOwn && nested != nil && nested.Given("enable_mixed_chunk") && nested.Bool("enable_mixed_chunk") {
-		want := "false, as in a stock server: batches that mix prompts with decoding requests are not simulated"
-		return &strictjson.FieldError{Field: "sglang.enable_mixed_chunk", Got: "true", Want: want}
+	if s.rules == VLLMOwn && maxActiveSeqs(o) > intOrUnlimited(o, "max_num_seqs") {
+		want := fmt.Sprintf("at most max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", o.Int("max_num_seqs")))
+		return mismatch(o, "max_num_active_seqs", want)
 	}
 	return nil
 }

@@ -21,9 +21,15 @@ type TimingModel struct {
 // polynomial is the name of the model for arguments that choose none.
 const polynomial = "polynomial"
 
+// fixed is the name of the model whose durations are given.
+const fixed = "fixed"
+
 // timingModels are all models. Of two whose fields are both given, the later one is taken.
 var timingModels = []TimingModel{
 	{Name: polynomial},
+	{Name: fixed, Needs: "fixed_prefill_ms", New: func(o *strictjson.Object) timing.Model {
+		return timing.Fixed{Prompts: o.Float("fixed_prefill_ms"), Step: o.Float("fixed_decode_ms")}
+	}},
 	{Name: "interpolated", Needs: "planner_profile_data"},
 	{Name: "aic", Needs: "aic_backend"},
 }
@@ -74,6 +80,18 @@ func checkTimingModel(o *strictjson.Object) error {
 		}
 	}
 	return nil
+}
+
+// checkFixed makes sure that both durations of the fixed model are given.
+func checkFixed(o *strictjson.Object) error {
+	switch {
+	case timingModel(o).Name == fixed && !o.Given("fixed_decode_ms"):
+		return &strictjson.FieldError{Field: "fixed_decode_ms", Got: "nothing", Want: "it given, as timing_model is fixed"}
+	case timingModel(o).Name != fixed && o.Given("fixed_decode_ms"):
+		return mismatch(o, "fixed_decode_ms", "fixed_prefill_ms with it")
+	default:
+		return nil
+	}
 }
 
 // Clock says how long passes of the engine take by a timing model, nil for the polynomial.

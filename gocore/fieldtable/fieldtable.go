@@ -80,6 +80,8 @@ func Of(f strictjson.Field) Row {
 		r.Want = strictjson.Enum{Choices: t.Choices}.Want() // without what other packages add
 	case strictjson.Nested:
 		r.Type = "object"
+	case strictjson.Objects:
+		r.Type = "objects"
 	default:
 		r.Type = "any"
 	}

@@ -112,7 +112,7 @@ func TypedDict(name, doc string, rows []Row) string {
 
 // hint is the Python type of a field.
 func (r Row) hint() string {
-	hint := map[string]string{"uint": "int", "float": "float", "bool": "bool", "string": "str"}[r.Type]
+	hint := map[string]string{"uint": "int", "float": "float", "bool": "bool", "string": "str", "objects": "Sequence[Mapping[str, Any]]"}[r.Type]
 	switch {
 	case r.Type == "enum":
 		hint = Camel(r.Name)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/wire"
 	"dynosim/gocore/server/backend"

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"

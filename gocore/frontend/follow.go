@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"dynosim/gocore/frontend/routing"
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/live/publish/zmtp"
 	"dynosim/gocore/protocol/card"
@@ -38,16 +38,30 @@ func sourceOf(c discovery.Channel) source {
 	return s
 }
 
+// heardOnce are the channels of KV events without the second ones of publishers that announce theirs to 1.3 and to 1.6.
+func heardOnce(channels []discovery.Channel) (list []discovery.Channel) {
+	scoped := map[uint64]bool{}
+	for _, c := range channels {
+		if c.Topic == events.KVTopic && c.Name != "" {
+			scoped[c.Publisher] = true
+		}
+	}
+	for _, c := range channels {
+		if c.Topic == events.KVTopic && (c.Name != "" || !scoped[c.Publisher]) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // followChannels subscribes to the KV events of all workers that are there, and to no others.
 func (f *Frontend) followChannels(channels []discovery.Channel) {
 	if f.config.Mode != routing.KV {
 		return
 	}
 	there := map[source]bool{}
-	for _, c := range channels {
-		if c.Topic == events.KVTopic {
-			there[sourceOf(c)] = true
-		}
+	for _, c := range heardOnce(channels) {
+		there[sourceOf(c)] = true
 	}
 	for s, unsubscribe := range f.subscribed {
 		if !there[s] {
@@ -121,21 +135,23 @@ func (f *Frontend) catchUp(s source) {
 // hearFrames takes a message of a ZeroMQ socket.
 func (f *Frontend) hearFrames(frames [][]byte) { f.hear(events.ParseFrames(frames)) }
 
-// hear takes an event.
+// hear takes a message with events.
 func (f *Frontend) hear(envelope events.Envelope, err error) {
-	var event events.RouterEvent
+	var list []events.RouterEvent
 	if err == nil {
-		event, err = events.ParseRouterEvent(envelope.Payload)
+		list, err = events.ParseRouterEvents(envelope.Payload)
 	}
 	if err != nil {
-		f.config.Log.Debug("an event cannot be read", "cause", err)
+		f.config.Log.Debug("events cannot be read", "cause", err)
 		return
 	}
 	f.feedsMu.RLock()
 	defer f.feedsMu.RUnlock()
-	for _, feed := range f.feeds[event.WorkerID] {
-		if feed.rank == int(event.Event.DPRank) {
-			feed.hear(event)
+	for _, event := range list {
+		for _, feed := range f.feeds[event.WorkerID] {
+			if feed.rank == int(event.Event.DPRank) {
+				feed.hear(event)
+			}
 		}
 	}
 }

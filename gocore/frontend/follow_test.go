@@ -31,7 +31,7 @@ func (s *site) publisher(channels bool) *publishing {
 	w := s.worker(counting, func(c *card.Card) { c.RuntimeConfig.EnableLocalIndexer = true })
 	id := w.store.InstanceID()
 	p, err := publish.Start(publish.Config{
-		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1", Namespace: "n", Component: "backend", Log: silent,
+		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1", Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}, Log: silent,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -138,9 +138,11 @@ func TestSharedSource(t *testing.T) {
 	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]func(){}, unheard: map[source]string{}}
 	socket := discovery.ZMQ("tcp://127.0.0.1:1")
 	channel := func(publisher uint64, topic string, at discovery.Transport) discovery.Channel {
-		return discovery.Channel{Namespace: "n", Component: "backend", Topic: topic, Publisher: publisher, Transport: at}
+		return discovery.Channel{Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend"}, Topic: topic, Publisher: publisher, Transport: at}
 	}
 	first, second := channel(1, events.KVTopic, socket), channel(2, events.KVTopic, socket)
+	scoped := first // by the same publisher, for 1.6
+	scoped.Name, scoped.Transport = "generate", discovery.ZMQ("tcp://127.0.0.1:3")
 	broker := channel(3, events.KVTopic, discovery.Transport{Kind: "ZmqBroker"})
 	for _, step := range []struct {
 		channels      []discovery.Channel
@@ -148,6 +150,7 @@ func TestSharedSource(t *testing.T) {
 	}{
 		{[]discovery.Channel{first, second, broker, channel(4, "kv_metrics", discovery.ZMQ("tcp://127.0.0.1:2"))}, 1, 1},
 		{[]discovery.Channel{second, broker}, 1, 1},
+		{[]discovery.Channel{first, scoped}, 1, 0},
 		{nil, 0, 0},
 	} {
 		f.followChannels(step.channels)

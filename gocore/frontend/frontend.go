@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dynosim/gocore/frontend/routing"
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/server/tokens"
 )
@@ -39,7 +39,9 @@ func (g *group) ready() bool {
 func (f *Frontend) join(w *worker) error {
 	c := &w.card
 	g := f.group(c, w.key.Namespace)
-	checksum := c.Checksum()
+	same := *c
+	same.SourcePath = "" // cards of 1.3 have none
+	checksum := same.Checksum()
 	if other := g.checksums[c.WorkerType]; other != "" && other != checksum {
 		return fmt.Errorf("its card of model %s differs from that of the other %s workers in namespace %s", c.DisplayName, c.WorkerType, w.key.Namespace)
 	}

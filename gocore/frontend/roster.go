@@ -9,6 +9,7 @@ import (
 
 	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/live/publish"
+	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
 )
@@ -25,6 +26,7 @@ type roster struct {
 	served    map[workerKey]discovery.Served
 	adapters  map[workerKey][]string
 	channels  []discovery.Channel
+	sources   []discovery.Source
 }
 
 // readRoster reads all records. One that cannot be read is left out.
@@ -51,6 +53,10 @@ func (r *roster) add(record discovery.Record) {
 	case discovery.EventChannels:
 		if c, err := discovery.ParseChannel(record); err == nil {
 			r.channels = append(r.channels, c)
+		}
+	case discovery.EventSources:
+		if s, err := discovery.ParseSource(record); err == nil {
+			r.sources = append(r.sources, s)
 		}
 	case discovery.Models:
 		s, err := discovery.ParseServed(record)
@@ -165,18 +171,29 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 	f.config.Log.Info("a worker has gone", "worker", discovery.Hex(key.id), "endpoint", key.Endpoint, "model", w.card.DisplayName)
 }
 
-// findRecovery finds where missed events can be asked for.
+// findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or under the name
+// that workers of 1.3 give it.
 func (f *Frontend) findRecovery(r *roster) {
 	if f.config.Mode != routing.KV {
 		return
 	}
+	sources := map[discovery.Endpoint]int{} // the rank for which an endpoint answers
+	for _, s := range r.sources {
+		if s.Topic == events.KVTopic && s.Recovery != "" {
+			e := s.Endpoint
+			e.Name = s.Recovery
+			sources[e] = s.DPRank
+		}
+	}
 	f.feedsMu.RLock()
 	defer f.feedsMu.RUnlock()
-	for key := range f.workers {
+	for key, i := range r.instances {
+		rank, named := sources[key.Endpoint]
 		for _, feed := range f.feeds[key.id] {
-			endpoint := key.Endpoint
-			endpoint.Name = publish.RecoveryEndpoint(feed.rank)
-			if i, there := r.instances[workerKey{endpoint, key.id}]; there {
+			if e := feed.worker.key; e.Namespace != key.Namespace || e.Component != key.Component {
+				continue
+			}
+			if named && feed.rank == rank || key.Name == publish.RecoveryEndpoint(feed.rank) {
 				feed.recoverAt(i.Transport)
 			}
 		}

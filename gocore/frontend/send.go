@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/wire"
 )

@@ -8,8 +8,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// cutWarning lists in one line the requests whose outputs the engine ends early because they fill the KV pool; "" if
-// there are none.
+// cutWarning lists in one line the requests whose outputs the engine ends early because they fill the KV pool or have the
+// length of max_model_len; "" if there are none.
 func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	const shown = 5
 	var names []string
@@ -30,6 +30,9 @@ func cutWarning(args engineargs.Args, w *workload.Workload) string {
 	if cut == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests ask for more tokens than the KV pool of %d blocks of %d has room for, and get fewer: %s",
-		cut, w.Len(), args.NumGPUBlocks, args.BlockSize, strings.Join(names, "; "))
+	room := fmt.Sprintf("the KV pool of %d blocks of %d has room for", args.NumGPUBlocks, args.BlockSize)
+	if args.MaxModelLen > 0 {
+		room = fmt.Sprintf("max_model_len %d leaves", args.MaxModelLen)
+	}
+	return fmt.Sprintf("%d of %d requests ask for more tokens than %s, and get fewer: %s", cut, w.Len(), room, strings.Join(names, "; "))
 }

@@ -24,6 +24,14 @@ func (d deployment) anyPool(has func(engineargs.Args) bool) bool {
 	return has(d.args) || has(d.prefill)
 }
 
+// ownScheduler is the scheduler with its release, if it is not that of Dynamo's mocker; else "".
+func (d deployment) ownScheduler() string {
+	if d.args.Scheduler == engineargs.Dynamo {
+		return ""
+	}
+	return d.args.SchedulerName()
+}
+
 // parseDeployment reads the engine arguments and how many workers they are for.
 func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
 	if !o.Given("prefill_engine_args") && !o.Given("decode_engine_args") {
@@ -66,6 +74,12 @@ func parseAggregated(o *strictjson.Object) (deployment, []string, error) {
 		err = &strictjson.FieldError{
 			Field: "extra_engine_args: worker_type", Got: args.Role.String(),
 			Want: "aggregated; prefill and decode workers have prefill_engine_args and decode_engine_args",
+		}
+	}
+	if mode := routerMode(o); err == nil && args.VLLM.Groups.Beside > 0 && mode.Name == router.KVMode {
+		err = &strictjson.FieldError{
+			Field: "router_mode", Got: mode.Name,
+			Want: "round_robin with kv_cache_groups: KV events of several groups are not simulated",
 		}
 	}
 	return deployment{args: args, workers: o.Int("num_workers")}, warnings, err

@@ -28,9 +28,11 @@ type Facts struct {
 	Error string `json:"error,omitempty"`
 	// Identity is the SHA-256 of the arguments after defaults and of the bytes of all input files. Two runs with the same
 	// identity write the same report, unless the core or the AIC SDK has changed.
-	Identity string      `json:"identity"`
-	Inputs   []inputFile `json:"inputs"`
-	AIC      bool        `json:"aic"` // the run asks the AIC SDK
+	Identity string `json:"identity"`
+	// Arguments are those of the run after defaults, as in the provenance of its report.
+	Arguments map[string]any `json:"arguments"`
+	Inputs    []inputFile    `json:"inputs"`
+	AIC       bool           `json:"aic"` // the run asks the AIC SDK
 
 	PrefillGPUs int `json:"prefill_gpus"` // 0 with one pool
 	DecodeGPUs  int `json:"decode_gpus"`  // those of the one pool, or of decode workers
@@ -115,7 +117,7 @@ func foresee(config string, m *Monitor, hashes map[string]string) (Facts, error)
 	if err := readCurve(s.generated.Arrivals.Curve); err != nil {
 		return Facts{}, err
 	}
-	facts.Identity = identity(s.origin, facts.Inputs)
+	facts.Identity, facts.Arguments = identity(s.origin, facts.Inputs), s.origin.Arguments
 	facts.describeWorkload(s, m.Trace)
 	return facts, nil
 }

@@ -51,7 +51,9 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
 	if mode := s.routing.mode; !mode.Configured {
-		warn("router_config", "with router_mode "+mode.Name)
+		if mode.Settings == nil {
+			warn("router_config", "with router_mode "+mode.Name)
+		}
 		if s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
 			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 		}
@@ -62,7 +64,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 // unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
-	if s.routing.mode.Configured || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
+	if s.routing.mode.Configured || s.routing.mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}
 	because := "with router_mode " + s.routing.mode.Name

@@ -12,6 +12,7 @@ import (
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
+	_ "dynosim/gocore/router/policies" // routing modes
 	"dynosim/gocore/workload"
 )
 
@@ -248,6 +249,8 @@ func (r *run) resources(e ended) report.Resources {
 		DecodeWorkerSeconds:  e.WorkerSeconds,
 		PrefillGPUsPerWorker: r.deployment.prefill.GPUsPerWorker,
 		TimingModel:          r.models.name,
+		Scheduler:            r.deployment.ownScheduler(),
+		HostTier:             r.deployment.args.HostCache.Blocks > 0,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
 		GPUHourPrice:         r.gpuHourPrice,
 	}

@@ -28,6 +28,11 @@ func parseJournal(o *strictjson.Object) (journalSpec, error) {
 		timeline: o.Text("timeline"), toMs: math.Inf(1),
 		series: o.Given("timeseries") || o.Given("timeseries_step") || o.Given("html"),
 	}
+	if base := strings.TrimSuffix(s.timeline, ".gz"); strings.HasSuffix(base, ".json") {
+		return s, &strictjson.FieldError{
+			Field: "timeline", Got: o.Shown("timeline"), Want: "another name, such as run.pftrace: the file is protobuf, which ui.perfetto.dev opens",
+		}
+	}
 	if o.Given("timeline_window") {
 		if s.timeline == "" {
 			return s, &strictjson.FieldError{Field: "timeline_window", Got: o.Shown("timeline_window"), Want: "it left out, or timeline with it"}

@@ -82,7 +82,7 @@ func TestRefusedDescriptions(t *testing.T) {
 		{"report_jsonl_path", synthetic(`"report_jsonl_path":""`), `report_jsonl_path: got "", want a string that is not empty`},
 		{"trace_block_size", traced(`"trace_block_size":0`), "trace_block_size: got 0, want an integer from 1 to 1048576"},
 		{"trace_format", traced(`"trace_format":"csv"`), `trace_format: got "csv", want one of mooncake, `},
-		{"router_mode", synthetic(`"router_mode":"random"`), `router_mode: got "random", want one of round_robin, kv_router`},
+		{"router_mode", synthetic(`"router_mode":"best"`), `router_mode: got "best", want one of round_robin, kv_router`},
 		{"replay_mode", synthetic(`"replay_mode":"live"`), `replay_mode: got "live", want one of offline, online`},
 		{"several at once", synthetic(`"num_workers":0,"sla_ttft_ms":-1`), "num_workers: got 0, want an integer from 1 to 65536; sla_ttft_ms: got -1, want a finite number >= 0"},
 

@@ -109,7 +109,16 @@ func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) erro
 		p.Arguments[name] = filled
 	}
 	delete(p.Arguments, "router_config")
-	if !routerMode(o).Configured {
+	mode := routerMode(o)
+	if mode.Settings != nil {
+		settings, err := mode.ParseSettings(textOr(o, "router_config", "{}"))
+		if err != nil {
+			return fmt.Errorf("router_config: %w", err)
+		}
+		p.Arguments["router_config"] = router.FilledSettings(settings)
+		return nil
+	}
+	if !mode.Configured {
 		return nil
 	}
 	filled, err := router.Filled(textOr(o, "router_config", "{}"))

@@ -200,7 +200,7 @@ func traceDoc(parameters []option) string {
         TypeError: An argument has the wrong Python type.
         ValueError: An argument, an engine argument or the trace breaks a rule. Nothing has run.
         FileNotFoundError: A trace file is missing.
-        RuntimeError: The run failed after it began.
+        RuntimeError: The run failed after it began, or every request was rejected (its files are there).
         OSError: The per-request file could not be written after the run.
         UserWarning: Only where warnings are turned into errors (` + "``python -W error``" + `): the run has ended and its
             per-request file is written, but the report is lost. Filter UserWarning to keep it.

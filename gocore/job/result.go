@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/planner"
-	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
 )
 
@@ -20,7 +20,7 @@ type Result struct {
 	explained *report.Explanation // nil unless it was asked for
 	origin    provenance
 	scaling   []planner.Event // nil without a planner
-	meetings  replay.Meetings
+	meetings  fleet.Meetings
 	faults    *faultReport // nil if nothing could go wrong
 	writeErr  error
 	series    *journal.Table // nil if it was not asked for
@@ -41,10 +41,7 @@ type Result struct {
 // asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
 // "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
-	floats, ints, texts := []string{}, []string{}, []string{}
-	if r.rows != nil {
-		floats, ints, texts = report.ColumnNames(r.explained != nil, r.faults != nil)
-	}
+	floats, ints, texts := r.rows.ColumnNames()
 	rest := struct {
 		Warnings   []string            `json:"warnings"`
 		Rows       int                 `json:"rows"`
@@ -61,7 +58,7 @@ func (r *Result) JSON() string {
 		Warnings: append([]string{}, r.warnings...),
 		Rows:     r.rows.Len(),
 		Saved:    r.saved,
-		Columns:  map[string][]string{"float": floats, "int": ints, "text": texts},
+		Columns:  map[string][]string{"float": orEmpty(floats), "int": orEmpty(ints), "text": orEmpty(texts)},
 
 		Scaling:    r.scaling,
 		Series:     shapeOf(r.series),
@@ -139,3 +136,6 @@ func (w pollingWriter) Write(p []byte) (int, error) {
 	}
 	return w.Writer.Write(p)
 }
+
+// orEmpty returns the names as JSON wants them: a list that is empty, not null.
+func orEmpty(names []string) []string { return append([]string{}, names...) }

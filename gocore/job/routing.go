@@ -24,10 +24,11 @@ const (
 // routing describes how requests are given to workers.
 type routing struct {
 	mode      router.Mode
-	config    router.Config // the default one for a mode without configuration
-	session   aic.Config    // predicts how long prompts take; without a Backend nothing is predicted
-	decisions string        // path of a file with decisions to repeat, "" for none
-	force     bool          // repeat them even where another worker is cheaper
+	config    router.Config      // the default one for a mode without configuration
+	settings  *strictjson.Object // of a mode that has settings of its own, nil for others
+	session   aic.Config         // predicts how long prompts take; without a Backend nothing is predicted
+	decisions string             // path of a file with decisions to repeat, "" for none
+	force     bool               // repeat them even where another worker is cheaper
 }
 
 // parseRouting reads the options of the router. Decisions to repeat need the workload: see pin.
@@ -35,6 +36,9 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	text := "{}"
 	if o.Given("router_config") {
 		text = o.Text("router_config")
+	}
+	if mode := routerMode(o); mode.Settings != nil {
+		return parseSettings(o, mode, text)
 	}
 	config, warnings, err := router.ParseConfig(text)
 	if err != nil {
@@ -61,6 +65,20 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 		return routing{}, nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
 	}
 	return r, append(warnings, more...), nil
+}
+
+// parseSettings reads the options of a router whose mode has settings of its own.
+func parseSettings(o *strictjson.Object, mode router.Mode, text string) (routing, []string, error) {
+	settings, err := mode.ParseSettings(text)
+	if err != nil {
+		return routing{}, nil, fmt.Errorf("router_config: %w", err)
+	}
+	r := routing{mode: mode, config: router.DefaultConfig(), settings: settings}
+	r.config.Seed = o.Uint("seed")
+	if settings.Given("router_seed") {
+		r.config.Seed = settings.Uint("router_seed")
+	}
+	return r, nil, refuseWithoutRouter(o)
 }
 
 // routerMode is the mode that a checked description asks for.
@@ -97,6 +115,9 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 // router learns from the AIC SDK how long prompts take, if that is asked for.
 func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
 	stages := stageOptions(r.config, d)
+	for _, stage := range stages {
+		stage.Settings = r.settings
+	}
 	if r.session.Backend == "" {
 		return stages, nil
 	}

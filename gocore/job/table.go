@@ -237,7 +237,7 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers; see docs/routers.md",
 		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{
@@ -245,7 +245,7 @@ var options = slices.Concat([]option{
 		takes: takesRouterConfig,
 		group: deploymentGroup,
 		help:  "router settings, a JSON object or @FILE",
-		doc:   "The KV-aware router: a KvRouterConfig or a dict of its fields.",
+		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},

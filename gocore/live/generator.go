@@ -13,8 +13,8 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/enginemetrics"
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/enginemetrics"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/rendezvous"
 	"dynosim/gocore/protocol/wire"

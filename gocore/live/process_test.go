@@ -263,9 +263,10 @@ func TestEventsNameWhatTheClientSaw(t *testing.T) {
 func TestRecords(t *testing.T) {
 	_, store := startProcess(t, 0)
 	for bucket, want := range map[discovery.Bucket]int{
-		discovery.Instances:     2 * (1 + 2), // generate, and a recovery endpoint for each rank
+		discovery.Instances:     2 * (1 + 2*2), // generate, and two recovery endpoints for each rank: for 1.3 and for 1.6
 		discovery.Models:        2,
-		discovery.EventChannels: 2 * (2 + 2), // loads, passes, and KV events of each rank
+		discovery.EventChannels: 2 * (2 + 2) * 2, // loads, passes, and KV events of each rank, for 1.3 and for 1.6
+		discovery.EventSources:  2 * 2,
 	} {
 		if records, err := store.List(bucket); err != nil || len(records) != want {
 			t.Errorf("%s: got %d records, %v, want %d", bucket, len(records), err, want)

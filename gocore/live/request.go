@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"dynosim/gocore/engine/emission"
+	"dynosim/gocore/engines/emission"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/protocol/bootstrap"
 )

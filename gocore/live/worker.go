@@ -11,9 +11,9 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/enginemetrics"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/blocks"
-	"dynosim/gocore/live/enginemetrics"
-	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
 	"dynosim/gocore/protocol/card"
@@ -85,7 +85,8 @@ func (w *Worker) announce() error {
 	if err := w.store.Put(discovery.ModelRecord(c.Endpoint, w.id, made.JSON())); err != nil {
 		return err
 	}
-	return w.serve(c.Endpoint, w.generator)
+	_, err := w.serve(c.Endpoint, w.generator)
+	return err
 }
 
 // openHandoffs prepares the worker for hand-offs before frontends can send it one.
@@ -101,19 +102,23 @@ func (w *Worker) openHandoffs() (err error) {
 	return err
 }
 
-// serve registers an endpoint of the worker and publishes its address.
-func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) error {
+// serve registers an endpoint of the worker and publishes its address. It returns the record that says so.
+func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) (discovery.Record, error) {
 	p := w.process
-	path := discovery.Hex(w.id) + "/" + e.Name
+	path := e.Path(w.id)
+	if p.config.Requests == RequestsOverHTTP { // which Dynamo does not have
+		path = discovery.Hex(w.id) + "/" + e.Name
+	}
 	p.plane.Register(path, plane.Labels{
 		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
 	}, h)
 	w.paths = append(w.paths, path)
 	transport, err := p.ingress.open(e, w.id, path)
 	if err != nil {
-		return err
+		return discovery.Record{}, err
 	}
-	return w.store.Put(discovery.EndpointRecord(e, w.id, transport, p.config.Device))
+	r := discovery.EndpointRecord(e, w.id, transport, p.config.Device)
+	return r, w.store.Put(r)
 }
 
 // start runs the engines after the start-up time, and publishes their events for routers.
@@ -144,7 +149,7 @@ func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
 		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
-		Namespace: c.Endpoint.Namespace, Component: c.Endpoint.Component, Stream: w.process.stream, Log: w.log,
+		Endpoint: c.Endpoint, Stream: w.process.stream, Log: w.log,
 	}
 	if c.Events == EventsOverNATS {
 		config.Bus = w.process.bus
@@ -165,23 +170,48 @@ func (w *Worker) hasKVEvents() bool {
 
 // announceEvents publishes where events are sent, and where routers that have missed some can ask for them.
 func (w *Worker) announceEvents() error {
-	c := &w.process.config
-	for _, r := range w.publisher.Records(c.Host) {
+	for _, r := range w.publisher.Records(w.process.config.Host) {
 		if err := w.store.Put(r); err != nil {
 			return err
 		}
 	}
-	if !w.hasKVEvents() || !w.args.Live.LocalIndexer {
+	if !w.hasKVEvents() {
 		return nil
 	}
 	for i := range w.ranks {
-		e := c.Endpoint
-		e.Name = publish.RecoveryEndpoint(i)
-		if err := w.serve(e, w.publisher.Recovery(i)); err != nil {
+		if err := w.announceRank(i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// announceRank publishes who has the KV events of a rank: to routers of 1.3 an endpoint with a name that they know, to those of 1.6
+// the record of a source, which names the endpoint.
+func (w *Worker) announceRank(dpRank int) error {
+	e := w.process.config.Endpoint
+	at := func(name string) discovery.Endpoint {
+		return discovery.Endpoint{Namespace: e.Namespace, Component: e.Component, Name: name}
+	}
+	answers := w.args.Live.LocalIndexer
+	if answers {
+		if _, err := w.serve(at(publish.RecoveryEndpoint(dpRank)), w.publisher.Recovery(dpRank)); err != nil {
+			return err
+		}
+	}
+	publisher, ok := w.publisher.Publisher(dpRank)
+	if !ok {
+		return nil
+	}
+	var target *discovery.Record
+	if answers {
+		record, err := w.serve(at(publish.SourceEndpoint(publisher)), w.publisher.Recovery(dpRank))
+		if err != nil {
+			return err
+		}
+		target = &record
+	}
+	return w.store.Put(w.publisher.SourceRecord(dpRank, publisher, target))
 }
 
 // withdraw removes the worker from discovery, once. Its requests go on.

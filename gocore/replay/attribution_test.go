@@ -175,13 +175,13 @@ func compareStepwise(t *testing.T, seed uint64, rows *report.Rows) {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	outcome.Collector.Summarise(report.Resources{}, report.NoSLA())
-	compareRows(t, seed, rows, outcome.Collector.Rows(slowCfg.Workload), false)
+	compareRows(t, seed, rows, outcome.Collector.Rows(slowCfg.Workload))
 }
 
 // compareRows compares the numbers of rows with those without shortcuts.
-func compareRows(t *testing.T, seed uint64, rows, slow *report.Rows, faulty bool) {
+func compareRows(t *testing.T, seed uint64, rows, slow *report.Rows) {
 	t.Helper()
-	floats, _, _ := report.ColumnNames(true, faulty)
+	floats, _, _ := rows.ColumnNames()
 	for _, name := range floats {
 		a, _ := rows.Floats(name)
 		b, _ := slow.Floats(name)

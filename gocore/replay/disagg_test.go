@@ -13,7 +13,6 @@ import (
 	"dynosim/gocore/report"
 	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
-	"dynosim/gocore/workload"
 )
 
 // sglangEngines have little room.
@@ -59,21 +58,13 @@ func disaggConfig(t testing.TB, seed uint64, rows string) Config {
 }
 
 // runDisagg is Run, but lets the caller look at the workers.
-func runDisagg(t *testing.T, cfg Config) *disagg {
+func runDisagg(t *testing.T, cfg Config) *run {
 	t.Helper()
-	r := &run{
-		Config:    cfg,
-		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
-		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
-	}
-	d, err := r.newDisagg()
-	if err != nil {
+	r, setups := newRun(cfg)
+	if err := r.inFleet(setups); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.loop(); err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return r
 }
 
 // TestDisaggEnds: whatever the pools, every request ends, nothing is left on any worker, and nothing happens before what
@@ -84,14 +75,14 @@ func TestDisaggEnds(t *testing.T) {
 		cfg := disaggConfig(t, seed, randomTrace(seed))
 		d := runDisagg(t, cfg)
 		rows := d.collector.Rows(cfg.Workload)
-		if n := len(cfg.Workload.Turns); rows.Len() != n || d.collector.Finished() != n || d.unfinished != 0 {
-			t.Fatalf("seed %d: %d of %d requests ended, %d unfinished", seed, rows.Len(), n, d.unfinished)
+		if n := len(cfg.Workload.Turns); rows.Len() != n || d.collector.Finished() != n {
+			t.Fatalf("seed %d: %d of %d requests ended", seed, rows.Len(), n)
 		}
-		for _, s := range []*stage{&d.prefill, &d.decode} {
-			for i := range s.workers {
-				w := &s.workers[i]
-				if left := w.Engine.States(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() || len(w.deferred) > 0 {
-					t.Fatalf("seed %d: left on worker %d: %+v, %d deferred", seed, i, left, len(w.deferred))
+		for _, p := range d.fleet.Pools() {
+			for i := range p.Len() {
+				w := p.Worker(i)
+				if left := w.Engine.States(); len(left) > 0 || w.Engine.Requests() > 0 || w.Busy() {
+					t.Fatalf("seed %d: left on worker %d: %+v", seed, i, left)
 				}
 			}
 		}
@@ -325,7 +316,7 @@ func TestDisaggDeadEnd(t *testing.T) {
 		"; t.jsonl line 5 is waiting for room on decode worker 0 (prompt 8 + output 5 tokens, 0 emitted, needs 4 blocks)" +
 		"; t.jsonl line 2 is in transfer on decode worker 1 (prompt 8 + output 2 tokens, 0 emitted, needs 3 blocks, holds 2)" +
 		"; t.jsonl line 4 is in transfer on decode worker 1 (prompt 8 + output 4 tokens, 0 emitted, needs 3 blocks, holds 2)"
-	if err := d.deadEnd(); err.Error() != want {
+	if err := d.fleet.DeadEnd(); err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

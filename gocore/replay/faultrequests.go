@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/report"
 )
 
@@ -12,17 +13,14 @@ import (
 
 // arrived is told of a turn that has just arrived. Its first attempt is on its way.
 func (f *faultRun) arrived(turn int32) {
-	if f == nil {
-		return
-	}
 	f.open++
-	f.journeys[turn].open = true
+	f.turns[turn].open = true
 	f.begin(turn, engine.RequestID(turn))
 }
 
 // begin starts the clocks of a try whose first attempt is id.
 func (f *faultRun) begin(turn int32, id engine.RequestID) {
-	j := &f.journeys[turn]
+	j := &f.turns[turn]
 	f.live(turn, id)
 	try := j.try
 	f.after(f.cfg.ClientTimeoutMs, func() error {
@@ -46,13 +44,13 @@ const noFault = -1
 
 // live notes an attempt that begins.
 func (f *faultRun) live(turn int32, id engine.RequestID) {
-	j := &f.journeys[turn]
+	j := &f.turns[turn]
 	j.live = append(j.live, id)
-	j.sinceMs = f.nowMs
+	j.sinceMs = f.fleet.NowMs()
 	f.trials[turn].Attempts++
 	if id != engine.RequestID(turn) {
-		f.collector.AttemptBegins(id, engine.RequestID(turn), f.nowMs)
-		f.Journal.Again(id, engine.RequestID(turn), f.trials[turn].Attempts, f.nowMs)
+		f.collector.AttemptBegins(id, engine.RequestID(turn), f.fleet.NowMs())
+		f.Journal.Again(id, engine.RequestID(turn), f.trials[turn].Attempts, f.fleet.NowMs())
 		if f.cfg.Began != nil {
 			f.cfg.Began(int32(id), turn, f.trials[turn].Attempts)
 		}
@@ -69,7 +67,7 @@ func (f *faultRun) next(turn int32, tokens int) engine.RequestID {
 func (f *faultRun) again(turn int32, tokens int) error {
 	id := f.next(turn, tokens)
 	f.live(turn, id)
-	return f.loop.send(id)
+	return f.fleet.Resend(id)
 }
 
 // lose notes that an attempt has failed. What follows is done when the instant allows it.
@@ -89,33 +87,33 @@ func (f *faultRun) lose(b breakage) {
 	f.broken = append(f.broken, b)
 }
 
-// mend goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or not.
-func (f *faultRun) mend(b breakage) error {
+// goOn goes on with a request whose attempt has failed: with another attempt that is on its way, on another worker, or not.
+func (f *faultRun) goOn(b breakage) error {
 	if err := f.takeBack([]engine.RequestID{b.id}); err != nil {
 		return err
 	}
 	turn := f.attempts[b.id].turn
-	j, trials := &f.journeys[turn], &f.trials[turn]
+	j, trials := &f.turns[turn], &f.trials[turn]
 	j.live = slices.DeleteFunc(j.live, func(id engine.RequestID) bool { return id == b.id })
 	if !j.open || len(j.live) > 0 {
 		return nil
 	}
-	trials.LostMs += f.nowMs - j.sinceMs
+	trials.LostMs += f.fleet.NowMs() - j.sinceMs
 	if !b.migrates || trials.Migrations >= f.cfg.MigrationLimit {
 		return f.failTry(turn, b.tokens, b.cause, b.event)
 	}
 	trials.Migrations++
-	f.Journal.Migrated(f.nowMs)
+	f.Journal.Migrated(f.fleet.NowMs())
 	f.count(b.event, func(e *FaultEvent) { e.Migrated++ })
 	return f.again(turn, b.tokens)
 }
 
 // giveUpTry ends all attempts of a client's try.
 func (f *faultRun) giveUpTry(turn int32, cause string, event int) error {
-	j := &f.journeys[turn]
+	j := &f.turns[turn]
 	tokens := f.has(turn)
 	if len(j.live) > 0 {
-		f.trials[turn].LostMs += f.nowMs - j.sinceMs
+		f.trials[turn].LostMs += f.fleet.NowMs() - j.sinceMs
 	}
 	if err := f.withdraw(j); err != nil {
 		return err
@@ -126,15 +124,15 @@ func (f *faultRun) giveUpTry(turn int32, cause string, event int) error {
 // has is how many tokens the client of a turn has got in its try.
 func (f *faultRun) has(turn int32) int {
 	tokens, goesOn := f.collector.Emitted(engine.RequestID(turn))
-	if live := f.journeys[turn].live; goesOn && len(live) == 1 { // passes of a coast are not on record before its end
-		s := f.sites[len(f.sites)-1]
-		tokens += endedBy(s.station.at(int(f.loop.emitter(live[0]))).Coast, f.nowMs)
+	if live := f.turns[turn].live; goesOn && len(live) == 1 { // passes of a coast are not on record before its end
+		s := f.pools[len(f.pools)-1]
+		tokens += fleet.EndedBy(s.Worker(int(f.emitter(live[0]))).Coast, f.fleet.NowMs())
 	}
 	return tokens
 }
 
 // withdraw takes all attempts of a turn back.
-func (f *faultRun) withdraw(j *journey) error {
+func (f *faultRun) withdraw(j *turnState) error {
 	live := j.live
 	j.live = nil
 	for _, id := range live {
@@ -146,16 +144,16 @@ func (f *faultRun) withdraw(j *journey) error {
 
 // failTry ends a try of a client, which begins anew if it may. The tokens that it has got are of no use.
 func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) error {
-	j, trials := &f.journeys[turn], &f.trials[turn]
+	j, trials := &f.turns[turn], &f.trials[turn]
 	if j.try >= f.cfg.ClientRetries {
 		f.count(event, func(e *FaultEvent) { e.Failed++ })
 		f.lost(turn, tokens, cause)
 		return nil
 	}
 	f.count(event, func(e *FaultEvent) { e.Retried++ })
-	f.Journal.Retried(f.nowMs)
+	f.Journal.Retried(f.fleet.NowMs())
 	j.try++
-	j.first, j.sinceMs = false, f.nowMs
+	j.first, j.sinceMs = false, f.fleet.NowMs()
 	trials.LostTokens += tokens
 	trials.Retries++
 	f.collector.Again(engine.RequestID(turn), tokens)
@@ -165,10 +163,10 @@ func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) erro
 		if !j.open || j.try != try {
 			return nil
 		}
-		trials.LostMs += f.nowMs - j.sinceMs
+		trials.LostMs += f.fleet.NowMs() - j.sinceMs
 		id := f.next(turn, 0)
 		f.begin(turn, id)
-		return f.loop.send(id)
+		return f.fleet.Resend(id)
 	})
 	return nil
 }
@@ -176,15 +174,15 @@ func (f *faultRun) failTry(turn int32, tokens int, cause string, event int) erro
 // lost ends a request that has failed for good. Its client has tokens tokens.
 func (f *faultRun) lost(turn int32, tokens int, cause string) {
 	f.trials[turn].LostTokens += tokens
-	f.Journal.Failed(f.nowMs)
+	f.Journal.Failed(f.fleet.NowMs())
 	f.collector.Again(engine.RequestID(turn), tokens)
 	f.collector.Terminal(engine.RequestID(turn), report.Lost, cause)
 	f.close(turn)
-	f.driver.Rejected(turn, f.nowMs)
+	f.driver.Rejected(turn, f.fleet.NowMs())
 }
 
 func (f *faultRun) close(turn int32) {
-	f.journeys[turn].open = false
+	f.turns[turn].open = false
 	f.open--
 }
 
@@ -195,12 +193,9 @@ func (f *faultRun) count(event int, change func(*FaultEvent)) {
 	}
 }
 
-// ended is told that an attempt has come to the end of its request, or was rejected. Another one of the same request is not
-// needed any more.
-func (f *faultRun) ended(id engine.RequestID) error {
-	if f == nil {
-		return nil
-	}
+// Ended implements [fleet.Faults]. An attempt has come to the end of its request, or was rejected. Another one of the same request
+// is not needed any more.
+func (f *faultRun) Ended(id engine.RequestID) error {
 	a := &f.attempts[id]
 	others := f.claim(id)
 	if !a.over {
@@ -228,7 +223,7 @@ func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
 	if a.over {
 		return nil
 	}
-	j := &f.journeys[a.turn]
+	j := &f.turns[a.turn]
 	j.first = true
 	for _, other := range j.live {
 		if other != id {
@@ -244,8 +239,8 @@ func (f *faultRun) claim(id engine.RequestID) (others []engine.RequestID) {
 // takeBack takes attempts that are over back from workers and routers.
 func (f *faultRun) takeBack(ids []engine.RequestID) error {
 	for _, id := range ids {
-		f.Journal.Unsent(id, f.nowMs)
-		if err := f.loop.recall(id); err != nil {
+		f.Journal.Unsent(id, f.fleet.NowMs())
+		if err := f.recall(id); err != nil {
 			return err
 		}
 	}
@@ -261,7 +256,7 @@ func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.
 			continue
 		}
 		t := f.driver.Turn(of.turn)
-		j := &f.journeys[of.turn]
+		j := &f.turns[of.turn]
 		if j.begun == unassigned {
 			j.begun = a.ID
 		}
@@ -275,7 +270,7 @@ func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.
 		if of.base > 0 { // what the client had is no part of the input
 			reused = min(reused, t.InputTokens)
 		}
-		seen.Admitted = append(seen.Admitted, engine.Admission{ID: engine.RequestID(of.turn), ReusedTokens: reused})
+		seen.Admitted = append(seen.Admitted, engine.Admission{ID: engine.RequestID(of.turn), ReusedTokens: reused, Rank: a.Rank})
 	}
 	return seen
 }
@@ -317,10 +312,14 @@ func (f *faultRun) emitted(pass *engine.Pass, endMs float64) *engine.Pass {
 
 // show makes clients see the end of a pass of a worker that emits tokens.
 func (f *faultRun) show(pool, i int, pass *engine.Pass) error {
+	if f.pools[pool].Role == engine.Prefill {
+		f.divide(pool, i, pass)
+		return nil
+	}
 	if err := f.began(pass); err != nil {
 		return err
 	}
-	f.record(i, f.emitted(pass, f.nowMs))
+	f.record(i, f.emitted(pass, f.fleet.NowMs()))
 	f.divide(pool, i, pass)
 	return nil
 }
@@ -335,7 +334,7 @@ func (f *faultRun) record(i int, seen *engine.Pass) {
 
 // divide divides the time of a pass whose end is seen, and of which began was told.
 func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
-	emits := pool == len(f.sites)-1
+	emits := pool == len(f.pools)-1
 	f.collector.AttemptPass(!emits, i, pass)
 	for _, s := range joinedOrSingle(pass) {
 		if a := &f.attempts[s.ID]; emits && !a.over && s.Index+int(a.base) == 0 {

@@ -1,16 +1,17 @@
 package replay
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/eventheap"
 	"dynosim/gocore/faults"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/report"
-	"dynosim/gocore/router"
 )
 
 // FaultConfig is what goes wrong in a run, and what frontends and clients do about it.
@@ -38,16 +39,14 @@ type FaultConfig struct {
 // own; the collector and the driver know turns. The first attempt of a turn has its id. An attempt that is over may still be
 // on a worker that has not heard of that; whatever it does is not visible.
 //
-// A run without faults has none: loops call the methods of a nil one, which do nothing.
+// A run without faults has none.
 type faultRun struct {
 	*run
 	cfg   *FaultConfig
-	loop  faultLoop
-	scale *scaler
-	sites []*site // as in scaler.pools
+	pools []*faultyPool // as in the fleet
 
-	attempts []attempt // by id
-	journeys []journey // by turn
+	attempts []attempt   // by id
+	turns    []turnState // by number
 	trials   []report.Trials
 	open     int // turns that have arrived and are not over
 
@@ -56,35 +55,23 @@ type faultRun struct {
 	pushed int64
 	broken []breakage // attempts that have failed at this instant
 
-	failure error // ends the run
-	vain    int   // faults drawn since anything else has happened
+	failure    error // ends the run
+	idleFaults int   // faults drawn since anything else has happened
+	drawn      int   // faults drawn so far
 
 	fresh    map[int32]uint32 // by turn: the first id of blocks of its output that are part of a prompt
 	freshEnd uint32           // ids from here on are taken
 
 	clocks     map[clockKey]*faults.Clock
-	drained    map[struckWorker]float64 // restarts of workers that drain: how long each is away
-	cutNumbers map[struckWorker]int     // the number of the last partition of a worker
+	drained    map[workerKey]float64 // restarts of workers that drain: how long each is away
+	cutNumbers map[workerKey]int     // the number of the last partition of a worker
 	cuts       int
 	cold       []*faults.Fault // that make start-ups slow now
 	lasting    map[int]bool    // faults of no worker by number, while they last
 
-	links     []*faults.Fault // that slow down or stop transfers now
-	transfers []transferring
-	events    []FaultEvent
-	tally     FaultTally
-}
-
-// faultLoop is what faults ask of the event loop.
-type faultLoop interface {
-	// send gives an attempt to the deployment.
-	send(id engine.RequestID) error
-	// recall takes an attempt that is over back from routers and workers.
-	recall(id engine.RequestID) error
-	// emitter is the worker that emits the tokens of an attempt, if it has one.
-	emitter(id engine.RequestID) int32
-	// struck tells whether an attempt ends if worker i of a pool is lost, which has answered for it until now.
-	struck(s *site, i int, id engine.RequestID) bool
+	links  []*faults.Fault // that slow down or stop transfers now
+	events []FaultEvent
+	tally  FaultTally
 }
 
 // attempt is one sending of a request.
@@ -96,8 +83,8 @@ type attempt struct {
 	admitted bool
 }
 
-// journey is where a turn stands.
-type journey struct {
+// turnState is where a turn stands.
+type turnState struct {
 	live    []engine.RequestID // attempts that are not over: one, or two with hedging
 	begun   engine.RequestID   // the first attempt that was admitted, unassigned before
 	try     int                // number of the client's current try
@@ -130,7 +117,7 @@ type FaultEvent struct {
 	// What became of these: each went on elsewhere, was begun anew by its client, or failed for good.
 	Migrated, Retried, Failed int
 
-	places []sitePlace // of a crash, in which there is no worker again
+	places []poolPlace // of a crash, in which there is no worker again
 }
 
 // FaultTally counts what happened in all.
@@ -139,16 +126,17 @@ type FaultTally struct {
 	Stranded int // requests given up because nothing could happen any more
 }
 
-func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
-	f := &faultRun{run: r, cfg: r.Faults, loop: loop, scale: s}
+// newFaultRun prepares a run with faults. It has a fleet.
+func newFaultRun(r *run) {
+	f := &faultRun{run: r, cfg: r.Faults}
 	f.fresh, f.freshEnd = map[int32]uint32{}, math.MaxUint32
-	f.clocks, f.drained, f.cutNumbers = map[clockKey]*faults.Clock{}, map[struckWorker]float64{}, map[struckWorker]int{}
+	f.clocks, f.drained, f.cutNumbers = map[clockKey]*faults.Clock{}, map[workerKey]float64{}, map[workerKey]int{}
 	f.lasting = map[int]bool{}
 	turns := r.Workload.Len()
-	f.attempts, f.journeys, f.trials = make([]attempt, turns), make([]journey, turns), make([]report.Trials, turns)
+	f.attempts, f.turns, f.trials = make([]attempt, turns), make([]turnState, turns), make([]report.Trials, turns)
 	for i := range turns {
 		f.attempts[i] = attempt{turn: int32(i), worker: unassigned}
-		f.journeys[i].begun = unassigned
+		f.turns[i].begun = unassigned
 	}
 	r.collector.KeepTrials(f.trials)
 	r.collector.AttributeAttempts()
@@ -156,19 +144,61 @@ func newFaultRun(r *run, loop faultLoop, s *scaler) *faultRun {
 	if r.Journal.KeepsSeries() {
 		r.collector.LogTokens()
 	}
-	return f
-}
-
-// of is the turn of an attempt, as the collector names it.
-func (r *run) of(id engine.RequestID) engine.RequestID {
-	if r.faults == nil {
-		return id
+	r.faults = f
+	var hooks []*fleet.Hooks
+	for k, p := range r.fleet.Pools() {
+		kind := map[engine.Role]faults.Pool{engine.Aggregated: faults.Workers, engine.Prefill: faults.Prefill, engine.Decode: faults.Decode}[p.Role]
+		f.pools = append(f.pools, &faultyPool{Pool: p, kind: kind, kept: map[int]int{}, awaited: map[int]int{}})
+		hooks = append(hooks, f.hooks(k))
 	}
-	return engine.RequestID(r.faults.attempts[id].turn)
+	r.fleet.SetFaults(f, hooks)
+	f.prepare()
 }
 
-// gone reports whether an attempt is over, so that nothing it does is visible.
-func (r *run) gone(id engine.RequestID) bool { return r.faults != nil && r.faults.attempts[id].over }
+// unassigned stands for no worker, and for no attempt.
+const unassigned = -1
+
+// hooks returns what faults change in a pool of the fleet.
+func (f *faultRun) hooks(pool int) *fleet.Hooks {
+	return &fleet.Hooks{
+		Accepts:       func(i int, id engine.RequestID) bool { return f.accepts(pool, i, id) },
+		Over:          func(id engine.RequestID) bool { return f.attempts[id].over },
+		PassStarted:   func(i int, pass *engine.Pass) { f.stretch(pool, i, pass) },
+		PassStalled:   func(i int, pass *engine.Pass) { f.stalls(pool, i, pass) },
+		PassEnded:     func(i int, pass *engine.Pass) error { return f.passEnds(pool, i, pass) },
+		Shown:         func(i int, pass *engine.Pass) error { return f.show(pool, i, pass) },
+		PassResumed:   func(i int, pass *engine.Pass) { f.resumed(pool, i, pass) },
+		CoastUntil:    func(i int, untilMs float64) (float64, bool) { return f.mayCoast(pool, i, untilMs) },
+		CoastStarted:  func(i int, endsMs []float64) []float64 { return f.coasts(pool, i, endsMs) },
+		CacheChanged:  func(i int, events []kvcache.Event) { f.news(pool, i, events) },
+		Halted:        func(i int) bool { return f.halted(pool, i) },
+		Unreachable:   func(i int) bool { return f.pools[pool].cond(i).cut > 0 },
+		Activated:     func(i int) { f.join(pool, i) },
+		Drained:       func(i int) error { return f.left(pool, i) },
+		StartUpFactor: func(i int) float64 { return f.coldFactor(pool, i) },
+	}
+}
+
+// recall takes an attempt that is over back from routers and workers.
+func (f *faultRun) recall(id engine.RequestID) error {
+	return f.fleet.Recall(id, int(f.attempts[id].worker), func(p *fleet.Pool, i int) { f.forget(f.pools[len(f.pools)-1], i, id) })
+}
+
+// emitter returns the worker that emits the tokens of an attempt, if it has one.
+func (f *faultRun) emitter(id engine.RequestID) int {
+	if len(f.pools) > 1 {
+		return f.fleet.DecodeWorker(id)
+	}
+	return int(f.attempts[id].worker)
+}
+
+// needs reports whether an attempt ends if a worker of a pool is lost, which has answered for it until now.
+func (f *faultRun) needs(s *faultyPool, i int, id engine.RequestID) bool {
+	if len(f.pools) > 1 {
+		return f.fleet.Needs(id, s.Pool, i)
+	}
+	return f.attempts[id].worker == int32(i)
+}
 
 // request is an attempt as engines get it: the tokens that the client has are part of the prompt.
 func (f *faultRun) request(id engine.RequestID) engine.Request {
@@ -219,22 +249,10 @@ func (f *faultRun) grown(p kvcache.Prompt, tokens, named int, turn int32) kvcach
 	return kvcache.Prompt{Segments: segments, PerSegment: 1}
 }
 
-// routed is what a router needs to know of a request, attempts included.
-func (r *run) routed(req engine.Request) router.Request {
-	if r.faults == nil {
-		return RouterRequest(req, r.Workload)
-	}
-	turn := req
-	turn.ID = r.of(req.ID)
-	asked := RouterRequest(turn, r.Workload)
-	asked.ID = int32(req.ID)
-	return asked
-}
-
 // onScript has something done that changes what workers do.
 func (f *faultRun) onScript(atMs float64, do func() error) {
 	if !math.IsInf(atMs, 1) {
-		f.script.Push(max(atMs, f.nowMs), f.pushed, do)
+		f.script.Push(max(atMs, f.fleet.NowMs()), f.pushed, do)
 		f.pushed++
 	}
 }
@@ -242,25 +260,22 @@ func (f *faultRun) onScript(atMs float64, do func() error) {
 // after has something done that changes nothing for passes.
 func (f *faultRun) after(ms float64, do func() error) {
 	if !math.IsInf(ms, 1) {
-		f.timers.Push(f.nowMs+ms, f.pushed, do)
+		f.timers.Push(f.fleet.NowMs()+ms, f.pushed, do)
 		f.pushed++
 	}
 }
 
-// strike does what is due now: first what has to be done about attempts that have failed, then what the script does.
-func (f *faultRun) strike() (changed bool, err error) {
-	if f == nil {
-		return false, nil
-	}
-	if f.vain > maxVainFaults {
+// Happen implements [fleet.Faults]: first what has to be done about attempts that have failed, then what the script does.
+func (f *faultRun) Happen() (changed bool, err error) {
+	if f.idleFaults > maxIdleFaults {
 		f.abandonAll()
-		f.vain, changed = 0, true
+		f.idleFaults, changed = 0, true
 	}
 	for err = f.failure; err == nil; changed = true {
 		if len(f.broken) > 0 {
 			b := f.broken[0]
 			f.broken = f.broken[1:]
-			err = f.mend(b)
+			err = f.goOn(b)
 			continue
 		}
 		do := f.due(&f.script)
@@ -275,39 +290,48 @@ func (f *faultRun) strike() (changed bool, err error) {
 	return changed, err
 }
 
-// maxVainFaults is how many faults may be drawn one after the other without anything else happening while requests are left.
+// maxIdleFaults is how many faults may be drawn one after the other without anything else happening while requests are left.
 // Then nothing else will happen: faults that are drawn never end.
-const maxVainFaults = 2000
+const maxIdleFaults = 2000
 
-// goesOn is told that something else than a fault has happened.
-func (f *faultRun) goesOn() {
-	if f != nil {
-		f.vain = 0
+// Progressed implements [fleet.Faults].
+func (f *faultRun) Progressed() { f.idleFaults = 0 }
+
+// drawing counts a fault that is drawn. It returns an error if they follow each other so fast that a run would do little else: beyond
+// freeFaults, at most faultsPerSecond of them are carried out in a second of simulated time.
+func (f *faultRun) drawing(n int) error {
+	f.idleFaults++
+	f.drawn++
+	if float64(f.drawn) <= freeFaults+faultsPerSecond*f.fleet.NowMs()/1000 {
+		return nil
 	}
+	return fmt.Errorf("faults[%d]: mtbf_s: got %v, want faults that are less frequent: %d were drawn in %v s of simulated time, and a run may "+
+		"draw %v and %v a second; with worker:* each worker draws its own",
+		n, f.cfg.Script[n].MTBFMs/1000, f.drawn, f.fleet.NowMs()/1000, freeFaults, faultsPerSecond)
 }
+
+const (
+	freeFaults      = 10_000.
+	faultsPerSecond = 100.
+)
 
 // due takes the first event out of a heap if its time has come.
 func (f *faultRun) due(h *eventheap.Heap[func() error]) func() error {
-	if top, ok := h.Top(); !ok || top.AtMs > f.nowMs {
+	if top, ok := h.Top(); !ok || top.AtMs > f.fleet.NowMs() {
 		return nil
 	}
 	return h.Pop()
 }
 
-// sooner is the next instant, if next is that without faults and ok tells whether there is one.
-func (f *faultRun) sooner(next float64, ok bool) (float64, bool) {
-	if f == nil {
-		return next, ok
-	}
-	if !ok {
-		next = math.Inf(1)
-	}
+// DueMs implements [fleet.Faults].
+func (f *faultRun) DueMs() float64 {
+	next := math.Inf(1)
 	for _, h := range []*eventheap.Heap[func() error]{&f.script, &f.timers} {
 		if top, some := h.Top(); some {
 			next = min(next, top.AtMs)
 		}
 	}
-	return next, !math.IsInf(next, 1)
+	return next
 }
 
 // disturbedMs is when the script changes something next. No worker coasts beyond.
@@ -318,13 +342,12 @@ func (f *faultRun) disturbedMs() float64 {
 	return math.Inf(1)
 }
 
-// done reports whether all requests are over.
-func (f *faultRun) done() bool { return f.open == 0 && f.driver.Unreleased() == 0 }
+// Done implements [fleet.Faults].
+func (f *faultRun) Done() bool { return f.open == 0 && f.driver.Unreleased() == 0 }
 
-// giveUp is called when nothing is going to happen any more although requests are left. If faults are the reason, these fail,
-// and the run goes on.
-func (f *faultRun) giveUp() bool {
-	if f == nil || f.open == 0 || !slices.ContainsFunc(f.sites, (*site).harmed) && len(f.links) == 0 {
+// GiveUp implements [fleet.Faults].
+func (f *faultRun) GiveUp() bool {
+	if f.open == 0 || !slices.ContainsFunc(f.pools, (*faultyPool).harmed) && len(f.links) == 0 {
 		return false
 	}
 	f.abandonAll()
@@ -333,8 +356,8 @@ func (f *faultRun) giveUp() bool {
 
 // abandonAll has all requests fail that have arrived.
 func (f *faultRun) abandonAll() {
-	for turn := range f.journeys {
-		if j := &f.journeys[turn]; j.open && f.failure == nil {
+	for turn := range f.turns {
+		if j := &f.turns[turn]; j.open && f.failure == nil {
 			f.tally.Stranded++
 			tokens := f.has(int32(turn))
 			f.failure = f.withdraw(j)
@@ -342,9 +365,6 @@ func (f *faultRun) abandonAll() {
 		}
 	}
 }
-
-// maxTimeMs is beyond all times of a run; later ends are those of passes that stand still.
-const maxTimeMs = math.MaxFloat64
 
 // outcome is what has happened.
 func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
@@ -358,19 +378,19 @@ func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 // their workers cannot be reached.
 func (f *faultRun) cut() {
 	defer f.ends()
-	for k := len(f.sites) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
-		s := f.sites[k]
-		for i := range s.next {
-			if s.station.at(i).Engine != nil {
+	for k := len(f.pools) - 1; k >= 0; k-- { // decode workers first: they know the tokens of a request that both have
+		s := f.pools[k]
+		for i := range s.Len() {
+			if s.Worker(i).Engine != nil {
 				f.cutWorker(k, i)
 			}
 		}
 	}
-	for turn := range f.journeys { // what waits in a router has tokens, too, if it was on a worker before
-		if id := engine.RequestID(turn); f.journeys[turn].open {
+	for turn := range f.turns { // what waits in a router has tokens, too, if it was on a worker before
+		if id := engine.RequestID(turn); f.turns[turn].open {
 			tokens, _ := f.collector.Emitted(id)
 			f.collector.Cut(engine.RequestState{ID: id, Generated: tokens})
-			f.collector.AttemptsCut(id, f.journeys[turn].live)
+			f.collector.AttemptsCut(id, f.turns[turn].live)
 		}
 	}
 }
@@ -381,27 +401,27 @@ func (f *faultRun) ends() {
 	if !f.Journal.KeepsSeries() {
 		return
 	}
-	role := f.sites[len(f.sites)-1].role
+	role := f.pools[len(f.pools)-1].Role
 	f.collector.Tokens(func(t report.Tokens) {
 		f.Journal.Got(role, t.Worker, journal.Tokens{AtMs: t.AtMs, N: t.N, GapMs: t.GapMs, TTFTMs: t.TTFTMs, Lost: t.Lost})
 	})
 }
 
 func (f *faultRun) cutWorker(pool, i int) {
-	s := f.sites[pool]
-	c, w := s.cond(i), s.station.at(i)
-	emits := pool == len(f.sites)-1
+	s := f.pools[pool]
+	c, w := s.cond(i), s.Worker(i)
+	emits := pool == len(f.pools)-1
 	passes := c.unseen
-	if w.Pass != nil && w.Pass.EndMs <= maxTimeMs {
-		f.Journal.Ended(s.role, i, w.Engine, w.Pass, w.Pass.EndMs)
+	if w.Pass != nil && w.Pass.EndMs <= fleet.MaxTimeMs {
+		f.Journal.Ended(s.Role, i, w.Engine, w.Pass, w.Pass.EndMs)
 	}
 	switch {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
 		f.collector.Coast(i, endsMs)
 		f.collector.CoastParts(i, endsMs, w.CoastHostMs())
-		f.Journal.Coast(s.role, i, w.Engine, endsMs)
-	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= maxTimeMs:
+		f.Journal.Coast(s.Role, i, w.Engine, endsMs)
+	case w.Pass != nil && c.cut == 0 && emits && w.Pass.EndMs <= fleet.MaxTimeMs:
 		for _, started := range joinedOrSingle(w.Pass) {
 			f.claim(started.ID)
 		}

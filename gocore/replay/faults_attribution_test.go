@@ -43,7 +43,7 @@ func checkFaultyParts(t *testing.T, seed uint64, seen map[string]int) {
 	outcome.Collector.Summarise(report.Resources{}, report.NoSLA())
 	before.Collector.Summarise(report.Resources{}, report.NoSLA())
 	rows, others := outcome.Collector.Rows(cfg.Workload), before.Collector.Rows(plain.Workload)
-	floats, _, _ := report.ColumnNames(false, true)
+	floats, _, _ := others.ColumnNames()
 	for _, name := range floats {
 		a, _ := rows.Floats(name)
 		b, _ := others.Floats(name)
@@ -59,5 +59,5 @@ func checkFaultyParts(t *testing.T, seed uint64, seen map[string]int) {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	slow.Collector.Summarise(report.Resources{}, report.NoSLA())
-	compareRows(t, seed, rows, slow.Collector.Rows(slowCfg.Workload), true)
+	compareRows(t, seed, rows, slow.Collector.Rows(slowCfg.Workload))
 }

@@ -13,9 +13,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/faults"
 	"dynosim/gocore/planner"
-	"dynosim/gocore/report"
 	"dynosim/gocore/router"
-	"dynosim/gocore/workload"
 )
 
 var (
@@ -172,37 +170,15 @@ func (p faulty) run(t testing.TB) (text string, outcome Outcome, failed error) {
 	}()
 	cfg := p.config(t)
 	cfg.Poll = (&observer{t: t, seed: p.seed}).poll
-	r, loop, err := prepared(cfg)
-	if err == nil {
-		err = loop()
-	}
-	if err != nil {
+	r, setups := newRun(cfg)
+	if err := r.inFleet(setups); err != nil {
 		return err.Error(), Outcome{}, err
 	}
 	p.checkEngines(t, r.faults)
 	r.faults.cut()
-	r.planned(&outcome, r.faults.scale)
-	outcome.Collector = r.collector
+	outcome = r.outcome()
 	p.checkRequests(t, cfg, r.faults)
 	return p.text(t, cfg, outcome, r.faults), outcome, nil
-}
-
-// prepared is a run with faults, and what runs it.
-func prepared(cfg Config) (*run, func() error, error) {
-	if cfg.Disagg != nil {
-		r := &run{
-			Config: cfg, driver: workload.NewDriver(cfg.Workload, cfg.Concurrency),
-			collector: report.NewDisaggCollector(len(cfg.Workload.Turns), cfg.Disagg.DecodeWorkers),
-		}
-		d, err := r.newDisagg()
-		if err != nil {
-			return nil, nil, err
-		}
-		return r, d.loop, nil
-	}
-	r, setups := newRun(cfg)
-	c := r.newCluster(setups)
-	return r, c.loop, c.scaled()
 }
 
 // checkRequests: every request ends exactly once, with the tokens that it asked for or without any.
@@ -222,8 +198,8 @@ func (p faulty) checkRequests(t testing.TB, cfg Config, f *faultRun) {
 			t.Errorf("seed %d row %d: arrival %v, tokens from %v to %v", p.seed, i, arrival[i], first[i], last[i])
 		}
 	}
-	for turn := range f.journeys {
-		j, trials := &f.journeys[turn], &f.trials[turn]
+	for turn := range f.turns {
+		j, trials := &f.turns[turn], &f.trials[turn]
 		if trials.Migrations > f.cfg.MigrationLimit*(trials.Retries+1) || trials.Retries > f.cfg.ClientRetries || trials.Hedges > trials.Retries+1 {
 			t.Errorf("seed %d: request %d has %+v", p.seed, turn, *trials)
 		}
@@ -240,9 +216,9 @@ func (p faulty) checkEngines(t testing.TB, f *faultRun) {
 	if f.open > 0 || !math.IsInf(f.MaxSimTimeMs, 1) {
 		return
 	}
-	for k, s := range f.sites {
-		for i := range s.next {
-			w, c := s.station.at(i), s.cond(i)
+	for k, s := range f.pools {
+		for i := range s.Len() {
+			w, c := s.Worker(i), s.cond(i)
 			if w.Engine == nil || w.Busy() || c.cut > 0 || len(c.cancels) > 0 || len(w.Engine.States()) > 0 {
 				continue // it has not heard of the end of all
 			}
@@ -254,16 +230,16 @@ func (p faulty) checkEngines(t testing.TB, f *faultRun) {
 				t.Errorf("seed %d: worker %d of pool %d: %d wait, %d run, %d blocks are in use", p.seed, i, k, waiting, running, active)
 			}
 		}
-		if kv, ok := s.router.(*router.KV); ok && f.Disagg == nil && len(s.active) > 0 {
-			for i := range s.active[len(s.active)-1] + 1 { // it does not know those that are starting
-				if load := kv.Load(i, f.nowMs); load != (router.Load{}) {
+		if kv, ok := s.ItsRouter().(*router.KV); ok && f.Disagg == nil && len(s.Active()) > 0 {
+			for i := range s.Active()[len(s.Active())-1] + 1 { // it does not know those that are starting
+				if load := kv.Load(i, f.fleet.NowMs()); load != (router.Load{}) {
 					t.Errorf("seed %d: the router counts %+v on worker %d", p.seed, load, i)
 				}
 			}
 		}
 	}
 	for id := range f.attempts {
-		if a := &f.attempts[id]; !a.over && f.journeys[a.turn].begun != unassigned {
+		if a := &f.attempts[id]; !a.over && f.turns[a.turn].begun != unassigned {
 			t.Errorf("seed %d: attempt %d is not over", p.seed, id)
 		}
 	}

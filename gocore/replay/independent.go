@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/report"
 	"dynosim/gocore/timing"
@@ -14,10 +15,10 @@ import (
 // Workers that get their requests in turn do not depend on each other if no request waits for another one: it is known beforehand
 // which worker gets which request at what time. Then each worker runs by itself, from beginning to end. That is faster even one
 // after the other: the state of one worker fits the caches of a processor, that of a thousand does not.
-
 //
-// In a dead end an SGLang engine tries something at every event, those of other workers included. Such engines are run by
-// themselves, too, as hardly any run comes to that: one that does begins again, with all workers in one loop.
+// In a dead end an SGLang engine tries something at every event, those of other workers included: what it does depends on how often
+// it is asked. Such engines are run by themselves, too, as hardly any run comes to that: one that does begins again, with all
+// workers in one loop.
 
 // independent reports whether workers can run by themselves. Workers whose caches are logged cannot, as the lines are in the
 // order of time. A journal cannot forget what it has been told, if the run has to begin again.
@@ -31,13 +32,10 @@ func (cfg *Config) independent(setups []engine.Setup) bool {
 	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
 }
 
-// errDepends is the error of a worker that cannot go on by itself: what it does depends on how often it is asked.
-var errDepends = errors.New("a pass without effect")
-
 // runIndependently runs the workers by themselves or, if that turns out to be impossible, in one loop.
 func (cfg *Config) runIndependently(r *run, setups []engine.Setup) (Outcome, error) {
 	outcome, err := r.through(r.independently, setups)
-	if !errors.Is(err, errDepends) {
+	if !errors.Is(err, fleet.ErrStalled) {
 		return outcome, err
 	}
 	if r.Poll != nil { // what was over is not, now
@@ -46,10 +44,10 @@ func (cfg *Config) runIndependently(r *run, setups []engine.Setup) (Outcome, err
 		}
 	}
 	again, setups := newRun(*cfg)
-	return again.through(again.cluster, setups)
+	return again.through(again.inFleet, setups)
 }
 
-// independently runs the workers by themselves, each as a cluster of one, and joins their results in the order of workers.
+// independently runs the workers by themselves, each as a fleet of one, and joins their results in the order of workers.
 func (r *run) independently(setups []engine.Setup) error {
 	parts, errs := make([]*run, r.Workers), make([]error, r.Workers)
 	collectors, journals := make([]*report.Collector, r.Workers), make([]*journal.Journal, r.Workers)
@@ -57,7 +55,7 @@ func (r *run) independently(setups []engine.Setup) error {
 		collectors[i], journals[i] = r.collector.Part(i), r.Journal.Part(i)
 		parts[i] = &run{Config: r.Config, driver: r.driver.Share(i, r.Workers), collector: collectors[i]}
 		parts[i].Workers, parts[i].Router, parts[i].Journal = 1, nil, journals[i]
-		parts[i].asksOnce = !worker.Traits(r.Args).Independent
+		parts[i].stopWhenStalled = !worker.Traits(r.Args).Independent
 	}
 	each := r.Each
 	if each == nil {
@@ -75,8 +73,8 @@ func (r *run) independently(setups []engine.Setup) error {
 		r.nowMs = max(r.nowMs, part.nowMs)
 		r.polled += part.polled
 	}
-	if slices.Contains(errs, errDepends) {
-		return errDepends
+	if slices.Contains(errs, fleet.ErrStalled) {
+		return fleet.ErrStalled
 	}
 	r.collector.Merge(collectors)
 	r.Journal.Merge(journals)
@@ -94,8 +92,8 @@ func inOrder(n int, do func(int)) {
 
 // alone runs the only worker of a part and drops it afterwards: a thousand of them would fill the memory.
 func (r *run) alone(setups []engine.Setup) error {
-	defer func() { r.workers = nil }()
-	if err := r.cluster(setups); err != nil {
+	defer func() { r.fleet = nil }()
+	if err := r.inFleet(setups); err != nil {
 		return err
 	}
 	r.cut()

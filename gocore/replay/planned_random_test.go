@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/engine"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/planner"
-	"dynosim/gocore/report"
-	"dynosim/gocore/workload"
 )
 
 var plannedRuns = flag.Int("planned-runs", 200, "random runs with a planner of TestPlannedRuns")
@@ -110,16 +110,14 @@ func (s *scripted) note(t *planner.Tick) {
 	s.reals = append(s.reals, slices.Sorted(slices.Values(f.TTFTsMs))...)
 }
 
-// leavings notes when workers go that have drained.
-type leavings struct {
-	crew
-	nowMs *float64
-	gone  []delta
+// removals notes when workers go that have drained.
+type removals struct {
+	recorder
+	gone map[engine.Role][]delta
 }
 
-func (l *leavings) remove(id int) {
-	l.gone = append(l.gone, delta{*l.nowMs, -1})
-	l.crew.remove(id)
+func (l removals) Removed(p *fleet.Pool, _ int) {
+	l.gone[p.Role] = append(l.gone[p.Role], delta{l.now(), -1})
 }
 
 // seconds adds up the lives of all workers until the end of the run.
@@ -169,14 +167,10 @@ func (p planned) run(t *testing.T) plannedOutcome {
 	rng := rand.New(rand.NewPCG(p.seed, 12))
 	s := &scripted{rng: rng, pools: 1, rest: 1 + rng.IntN(30)}
 	cfg.Planner = s
-	var outcome Outcome
-	var err error
 	if cfg.Disagg != nil {
 		s.pools = 2
-		outcome, err = p.disaggregated(t, cfg, s)
-	} else {
-		outcome, err = p.aggregated(t, cfg, s)
 	}
+	outcome, err := p.outcome(t, cfg, s)
 	if err != nil {
 		return plannedOutcome{s, err.Error(), err}
 	}
@@ -205,47 +199,27 @@ func (p planned) run(t *testing.T) plannedOutcome {
 	return plannedOutcome{s, text(t, cfg, outcome), nil}
 }
 
-func (p planned) aggregated(t *testing.T, cfg Config, s *scripted) (Outcome, error) {
+// outcome runs it, and compares worker seconds with the lives of workers.
+func (p planned) outcome(t *testing.T, cfg Config, s *scripted) (Outcome, error) {
 	r, setups := newRun(cfg)
-	c := r.newCluster(setups)
-	if err := c.scaled(); err != nil {
+	l := removals{recorder{r}, map[engine.Role][]delta{}}
+	c := r.fleetConfig(setups)
+	c.Recorder = l
+	if err := r.newFleet(c); err != nil {
 		return Outcome{}, err
 	}
-	l := &leavings{crew: c, nowMs: &r.nowMs}
-	c.pool.crew = l
-	if err := c.loop(); err != nil {
+	if err := r.fleet.Run(); err != nil {
 		return Outcome{}, err
 	}
 	r.cut()
-	p.compareSeconds(t, "workers", c.pool.seconds, seconds(cfg.Workers, r.nowMs, s.deltas[0], l.gone))
-	return Outcome{Collector: r.collector, WorkerSeconds: c.pool.seconds, Scaling: c.scale.events}, nil
-}
-
-func (p planned) disaggregated(t *testing.T, cfg Config, s *scripted) (Outcome, error) {
-	c := cfg.Disagg
-	r := &run{
-		Config:    cfg,
-		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
-		collector: report.NewDisaggCollector(len(cfg.Workload.Turns), c.DecodeWorkers),
+	if cfg.Disagg == nil || math.IsInf(cfg.MaxSimTimeMs, 1) { // a run of two pools that is cut short goes on to the last end in a coast
+		pools := r.fleet.Pools()
+		for k, pool := range pools {
+			lives := seconds(c.Pools[k].Workers, r.fleet.NowMs(), s.deltas[len(pools)-1-k], l.gone[pool.Role])
+			p.compareSeconds(t, pool.Name()+" workers", pool.Seconds(), lives)
+		}
 	}
-	d, err := r.newDisagg()
-	if err != nil {
-		return Outcome{}, err
-	}
-	var leaving [2]*leavings
-	for i, stage := range []*stage{&d.decode, &d.prefill} {
-		leaving[i] = &leavings{crew: stage.pool.crew, nowMs: &r.nowMs}
-		stage.pool.crew = leaving[i]
-	}
-	if err := d.loop(); err != nil {
-		return Outcome{}, err
-	}
-	d.cut()
-	if math.IsInf(cfg.MaxSimTimeMs, 1) { // a run that is cut short goes on to the last end in a coast
-		p.compareSeconds(t, "decode workers", d.decode.seconds, seconds(c.DecodeWorkers, r.nowMs, s.deltas[0], leaving[0].gone))
-		p.compareSeconds(t, "prefill workers", d.prefill.seconds, seconds(c.PrefillWorkers, r.nowMs, s.deltas[1], leaving[1].gone))
-	}
-	return Outcome{Collector: r.collector, WorkerSeconds: d.decode.seconds, PrefillWorkerSeconds: d.prefill.seconds, Scaling: d.scale.events}, nil
+	return r.outcome(), nil
 }
 
 func (p planned) compareSeconds(t *testing.T, what string, got, want float64) {

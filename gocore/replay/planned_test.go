@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/planner"
 )
 
@@ -97,7 +98,7 @@ func TestLifeOfWorkers(t *testing.T) {
 	if got := outcome.WorkerSeconds; math.Abs(got-0.463406174) > 1e-9 {
 		t.Errorf("got %v worker seconds", got)
 	}
-	if want := (Meetings{Cold: 2}); outcome.Meetings != want {
+	if want := (fleet.Meetings{Cold: 2}); outcome.Meetings != want {
 		t.Errorf("got %+v, want %+v", outcome.Meetings, want)
 	}
 }
@@ -138,7 +139,7 @@ func TestHeldRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkTicks(t, p, "35: 1/1", "60: 0/0", "100: 1/1")
-	if want := (Meetings{Held: 2, Cold: 2}); outcome.Meetings != want || outcome.Collector.Ended() != 3 {
+	if want := (fleet.Meetings{Held: 2, Cold: 2}); outcome.Meetings != want || outcome.Collector.Ended() != 3 {
 		t.Errorf("got %+v, want %+v; %d requests ended", outcome.Meetings, want, outcome.Collector.Ended())
 	}
 }
@@ -183,4 +184,40 @@ func TestNoWorkerLeft(t *testing.T) {
 	if _, err := vector(t, p, 0, [3]int{0, 64, 2}, [3]int{90, 64, 2}); err == nil {
 		t.Error("the run ended")
 	}
+}
+
+// TestPlannersThatNeverEnd: a run whose planner does nothing but tick ends with one line.
+func TestPlannersThatNeverEnd(t *testing.T) {
+	const workers, concurrency = 1, 0
+	rows := requests([3]int{0, 64, 4}, [3]int{3_600_000, 64, 4})
+	for name, test := range map[string]struct {
+		target int
+		stepMs float64
+		want   string
+	}{
+		"no workers":    {0, 10, "while requests wait and nothing else happens"},
+		"no time":       {1, 1e-3, "ticks in 0.1"},
+		"a second each": {1, 1000, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, `{"block_size":64,"num_gpu_blocks":1024}`, rows, workers, concurrency)
+			cfg.Planner = &metronome{target: test.target, stepMs: test.stepMs}
+			_, err := Run(cfg)
+			if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && (test.want == "" || !strings.Contains(got, test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// metronome ticks at equal distances and always wants as many workers.
+type metronome struct {
+	target int
+	stepMs float64
+}
+
+func (*metronome) Wants() planner.Wants              { return planner.Wants{} }
+func (m *metronome) InitialTickMs() (float64, error) { return m.stepMs, nil }
+func (m *metronome) OnTick(t *planner.Tick) (planner.Decision, error) {
+	return planner.Decision{Prefill: planner.Unchanged, Decode: m.target, NextMs: t.NowMs + m.stepMs}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/report"
-	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
 )
 
@@ -182,7 +181,7 @@ func TestBlocksMayBeWrittenInPieces(t *testing.T) {
 func oneWorkerCluster(t *testing.T, cfg Config) Outcome {
 	t.Helper()
 	r, setups := newRun(cfg)
-	outcome, err := r.through(r.cluster, setups)
+	outcome, err := r.through(r.inFleet, setups)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,22 +338,20 @@ func TestDeadEnd(t *testing.T) {
 		fmt.Fprintf(&rows, `{"timestamp":0,"output_length":%d,"hash_ids":[1,2]}`+"\n", i+1)
 	}
 	cfg := config(t, `{"block_size":4,"num_gpu_blocks":9}`, rows.String(), 2, 0)
-	r := &run{
-		Config:    cfg,
-		driver:    workload.NewDriver(cfg.Workload, 0),
-		collector: report.NewCollector(7, 2),
-		workers:   []worker.Worker{worker.New(cfg.Args, cfg.setup(engine.Aggregated, 0)), worker.New(cfg.Args, cfg.setup(engine.Aggregated, 0))},
-		nowMs:     12.5,
+	r, setups := newRun(cfg)
+	if err := r.newFleet(r.fleetConfig(setups)); err != nil {
+		t.Fatal(err)
 	}
-	for turn := range int32(7) {
-		r.arrive(turn, 0)
-		r.assign(turn, int(turn)%2, 0)
+	for turn := range engine.RequestID(7) {
+		if err := r.fleet.Resend(turn); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, alive, err := r.runPass(1); err != nil || !alive {
-		t.Fatal(alive, err)
+	if _, alive := r.fleet.Pools()[0].Worker(1).Engine.RunPass(0); !alive {
+		t.Fatal("no progress")
 	}
-	err := r.deadEnd()
-	const want = "dead end at 12.5 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger pool may help" +
+	err := r.fleet.DeadEnd()
+	const want = "dead end at 0 ms of simulated time, requests left: 7; num_gpu_blocks is 9 of 4 tokens, a larger pool may help" +
 		"; t.jsonl line 1 is waiting (prompt 8 + output 1 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 3 is waiting (prompt 8 + output 3 tokens, 0 emitted, needs 3 blocks)" +
 		"; t.jsonl line 5 is waiting (prompt 8 + output 5 tokens, 0 emitted, needs 4 blocks)" +
@@ -363,32 +360,6 @@ func TestDeadEnd(t *testing.T) {
 	var deadEnd *engine.DeadEnd
 	if !errors.As(err, &deadEnd) || len(deadEnd.Requests) != 7 || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
-func TestWorkerSet(t *testing.T) {
-	s := newWorkerSet(200)
-	want := []int{0, 63, 64, 127, 128, 199}
-	for _, i := range want {
-		s.add(i)
-	}
-	s.add(100)
-	s.remove(100)
-	var got []int
-	for i, ok := s.next(0); ok; i, ok = s.next(i + 1) {
-		got = append(got, i)
-	}
-	if !slices.Equal(got, want) || s.empty() || s.has(100) || !s.has(199) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if _, ok := s.next(200); ok {
-		t.Error("found a member behind the last")
-	}
-	for _, i := range want {
-		s.remove(i)
-	}
-	if !s.empty() {
-		t.Error("not empty")
 	}
 }
 

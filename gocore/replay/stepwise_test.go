@@ -8,6 +8,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/router"
 	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
@@ -149,9 +150,14 @@ func ownSGLangArgs(rng *rand.Rand) string {
 	add(3, fmt.Sprintf(`"max_prefill_tokens":%d`, 6+rng.IntN(64)))
 	add(2, `"schedule_conservativeness":0.1`)
 	add(6, `"ignore_eos":true`)
+	add(4, `"enable_mixed_chunk":true`)
 	ratio := ""
 	if rng.IntN(10) == 0 {
 		ratio = `,"speedup_ratio":1e12`
+	}
+	if rng.IntN(4) == 0 {
+		ratio += fmt.Sprintf(`,"host_cache":{"num_blocks":%d,"write_policy":%q,"load_ms_per_block":%g,"store_ms_per_block":%g}`, 1+rng.IntN(800)/blockSize,
+			[]string{"write_through", "write_through_selective", "write_back"}[rng.IntN(3)], rng.Float64(), 4*rng.Float64())
 	}
 	return fmt.Sprintf(`{"engine_type":"sglang","scheduler":"sglang","block_size":%d,"max_num_seqs":%d,"num_gpu_blocks":%d%s,"sglang":{%s}}`,
 		blockSize, 1+rng.IntN(6), (200+rng.IntN(400))/blockSize+8, ratio, strings.Join(nested, ","))
@@ -239,7 +245,7 @@ func (d drawnRun) run(cfg Config) (Outcome, error) {
 		return Run(cfg)
 	}
 	r, setups := newRun(cfg)
-	return r.through(r.cluster, setups)
+	return r.through(r.inFleet, setups)
 }
 
 // TestStepwise runs random workloads with and without the shortcuts of engines and loops. The results must agree to the
@@ -354,7 +360,7 @@ func TestRunsAgain(t *testing.T) {
 		d := drawnRun{seed: seed, log: &strings.Builder{}}
 		cfg := d.config(t)
 		r, setups := newRun(cfg)
-		if worker.Traits(cfg.Args).Independent || !cfg.independent(setups) || r.independently(setups) != errDepends {
+		if worker.Traits(cfg.Args).Independent || !cfg.independent(setups) || r.independently(setups) != fleet.ErrStalled {
 			continue
 		}
 		again++
@@ -369,7 +375,7 @@ func TestRunsAgain(t *testing.T) {
 			t.Errorf("seed %d: %d requests were counted, %d are over", seed, counted, ended)
 		}
 		together, setups := newRun(d.config(t))
-		want, err := together.through(together.cluster, setups)
+		want, err := together.through(together.inFleet, setups)
 		if err != nil {
 			t.Fatal(err)
 		}

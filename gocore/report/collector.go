@@ -15,6 +15,7 @@ type Collector struct {
 	first    int       // the number of the first of workers
 	gaps     []float64 // inter-token latencies between two runs of one request
 	zeroGaps int64     // those between two tokens of one burst
+	copied   engine.Copied
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
@@ -26,7 +27,9 @@ type Collector struct {
 	earlier map[engine.RequestID][]placedRun
 	trials  []Trials           // by request, nil in a run without faults
 	lost    []engine.Rejection // requests that failed for a fault or a time-out, and why
+	longest int                // request, see Within
 	tokens  *tokenLog          // nil unless LogTokens was called
+	ranks   []int32            // by request, -1 before admission; nil unless KeepRanks was called
 }
 
 // Status says how a request ended.
@@ -91,6 +94,12 @@ func NewCollector(requests, workers int) *Collector {
 	return c
 }
 
+// Within makes the collector count outputs only up to the longest request that engines allow, in tokens; 0 is any length.
+func (c *Collector) Within(longest int) *Collector {
+	c.longest = longest
+	return c
+}
+
 // newRecord is the record of a request that has not arrived.
 func newRecord() record {
 	nan := math.NaN()
@@ -116,6 +125,9 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 	r := c.record(req.ID)
 	r.arrivalMs = ms
 	r.inputTokens, r.outputTokens = req.PromptTokens, int32(req.OutputTokens)
+	if room := c.longest - req.PromptTokens; room > 0 {
+		r.outputTokens = min(r.outputTokens, int32(room))
+	}
 	c.attribution.arrived(req.ID, ms)
 	c.arrived++
 }
@@ -125,14 +137,26 @@ func (c *Collector) Worker(id engine.RequestID, worker int) {
 	c.record(id).worker = int32(c.first + worker)
 }
 
+// KeepRanks makes rows say on which data-parallel rank of its worker each request ran.
+func (c *Collector) KeepRanks() {
+	c.ranks = make([]int32, len(c.records))
+	for i := range c.ranks {
+		c.ranks[i] = -1
+	}
+}
+
 // Pass records a pass of a worker that emits tokens.
 func (c *Collector) Pass(worker int, p *engine.Pass) {
 	for _, a := range p.Admitted {
 		c.record(a.ID).admit(p.StartMs, a.ReusedTokens)
+		if c.ranks != nil {
+			c.ranks[a.ID] = int32(a.Rank)
+		}
 		if c.handoffs != nil {
 			c.handoffs[a.ID].decode.admit(p.StartMs, a.ReusedTokens)
 		}
 	}
+	c.copied.Add(p.Copied)
 	c.attribution.emittingPass(worker, p)
 	c.again = c.again[:0]
 	for _, t := range p.Singles {
@@ -233,6 +257,7 @@ func (c *Collector) Part(worker int) *Collector {
 		first:       worker,
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
+		ranks:       c.ranks,
 	}
 }
 
@@ -262,6 +287,7 @@ func (c *Collector) Merge(parts []*Collector) {
 		}
 		c.gaps = append(c.gaps, part.gaps...)
 		c.zeroGaps += part.zeroGaps
+		c.copied.Add(part.copied)
 		c.arrived += part.arrived
 		c.finished += part.finished
 		c.rejected = append(c.rejected, part.rejected...)

@@ -47,6 +47,10 @@ func TestGeneratedPage(t *testing.T) {
 	for _, c := range columns {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
 	}
+	out.WriteString("\n## Columns of runs with data-parallel ranks\n\nWith several [ranks](../ranks.md) per worker rows have this column, too.\n\n| column | meaning |\n|---|---|\n")
+	for _, c := range rankColumns {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", c.name, c.doc)
+	}
 	out.WriteString("\n## Columns of explained runs\n\nWith `--explain` or `attribution=True` rows have these columns, too. The parts of a latency are never negative and add up to it.\n" +
 		"[Why latencies are what they are](../why.md) defines them.\n\n| column | meaning |\n|---|---|\n")
 	for _, c := range partColumns {

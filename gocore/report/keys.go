@@ -1,11 +1,14 @@
 package report
 
+import "dynosim/gocore/engine"
+
 // sums is what the keys of a report are computed from.
 type sums struct {
 	totals
 	arrived, rejected int
 	durationMs        float64
 	used              Resources
+	copied            engine.Copied
 }
 
 // processed is the number of tokens that the run processed.
@@ -19,6 +22,8 @@ type key struct {
 	name, unit, doc string // docs/reference/report.md is generated from these
 	goodput         bool   // only there if bounds were given
 	priced          bool   // only there if a price was given
+	ruled           bool   // only there if engines follow other rules than Dynamo's
+	hosted          bool   // only there if engines have a tier of host memory
 	int             func(*sums) int
 	float           func(*sums) float64
 	text            func(*sums) string
@@ -64,6 +69,8 @@ var keys = []key{
 		float: func(s *sums) float64 { return float64(s.used.gpuHours() * s.used.GPUHourPrice) }},
 	{name: "timing_model", doc: "Where durations come from, see [timing](../timing.md).",
 		text: func(s *sums) string { return s.used.TimingModel }},
+	{name: "scheduler", doc: "Whose rules the engine schedules by, with the release; only if they are not those of Dynamo's mocker.", ruled: true,
+		text: func(s *sums) string { return s.used.Scheduler }},
 	{name: "goodput_completed_requests", unit: "requests", doc: "Completed requests within every bound given with `--sla-ttft-ms`, `--sla-itl-ms` and `--sla-e2e-ms`.", goodput: true,
 		int: func(s *sums) int { return s.good }},
 	{name: "goodput_request_throughput_rps", unit: "1/s", doc: "These requests, divided by the duration.", goodput: true,
@@ -80,6 +87,18 @@ var keys = []key{
 		float: func(s *sums) float64 { return ratio(s.reused, s.input) }},
 	{name: "first_admission_prefix_cache_reused_ratio", unit: "0 to 1", doc: "The same at the first admission of each request.",
 		float: func(s *sums) float64 { return ratio(s.firstReused, s.input) }},
+	{name: "host_stored_blocks", unit: "blocks", doc: "KV blocks copied to the host, see [tiers](../tiers.md); only with `host_cache`, like the next ones.", hosted: true,
+		int: func(s *sums) int { return s.copied.Stored }},
+	{name: "host_loaded_blocks", unit: "blocks", doc: "KV blocks copied back from the host.", hosted: true,
+		int: func(s *sums) int { return s.copied.Loaded }},
+	{name: "host_evicted_blocks", unit: "blocks", doc: "KV blocks that left the host to make room.", hosted: true,
+		int: func(s *sums) int { return s.copied.Evicted }},
+	{name: "host_store_ms", unit: "ms", doc: "How long copies to the host took, over all workers.", hosted: true,
+		float: func(s *sums) float64 { return s.copied.StoreMs }},
+	{name: "host_load_ms", unit: "ms", doc: "How long copies from the host took.", hosted: true,
+		float: func(s *sums) float64 { return s.copied.LoadMs }},
+	{name: "host_held_ms", unit: "ms", doc: "How long schedulers stood still for a copy to the host.", hosted: true,
+		float: func(s *sums) float64 { return s.copied.HeldMs }},
 }
 
 // group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,

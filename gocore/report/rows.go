@@ -159,10 +159,12 @@ func requestUUID(turn int32) string {
 	return string(text)
 }
 
-// ColumnNames lists the columns of numbers with and without fraction, and of text; attributed tells whether latencies were
-// divided, faulty whether the run had faults.
-func ColumnNames(attributed, faulty bool) (floats, ints, texts []string) {
-	for _, c := range columnsOf(attributed, faulty) {
+// ColumnNames lists the columns of numbers with and without fraction, and of text; nil has none.
+func (rows *Rows) ColumnNames() (floats, ints, texts []string) {
+	if rows == nil {
+		return nil, nil, nil
+	}
+	for _, c := range rows.columns() {
 		switch {
 		case c.float != nil:
 			floats = append(floats, c.name)
@@ -214,9 +216,19 @@ func (rows *Rows) Strings(name string) ([]string, bool) {
 	return values, true
 }
 
-// columnsOf are the columns of rows whose latencies were divided, or were not, in a run with faults or without.
-func columnsOf(attributed, faulty bool) []column {
+// rankColumns are the further keys of rows of workers with several data-parallel ranks.
+var rankColumns = []column{
+	{name: "dp_rank", doc: "Workers with several data-parallel ranks: the rank that computed it.",
+		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.ranks[turn]) }},
+}
+
+// columnsOf are the columns of rows whose latencies were divided, or were not, in a run with faults or without, on workers
+// with several ranks or one.
+func columnsOf(attributed, faulty, ranked bool) []column {
 	all := columns
+	if ranked {
+		all = slices.Concat(all, rankColumns)
+	}
 	switch {
 	case attributed && faulty:
 		all = slices.Concat(all, partColumnsWithLost)
@@ -230,7 +242,9 @@ func columnsOf(attributed, faulty bool) []column {
 }
 
 // columns are those of these rows.
-func (rows *Rows) columns() []column { return columnsOf(rows.c.Attributes(), rows.c.trials != nil) }
+func (rows *Rows) columns() []column {
+	return columnsOf(rows.c.Attributes(), rows.c.trials != nil, rows.c.ranks != nil)
+}
 
 func (rows *Rows) find(name string) *column {
 	all := rows.columns()

@@ -98,7 +98,7 @@ func TestColumns(t *testing.T) {
 // TestEveryColumnIsFoundUnderItsTypeOnly asks for each column as each type.
 func TestEveryColumnIsFoundUnderItsTypeOnly(t *testing.T) {
 	rows := threeRows(t)
-	floats, ints, texts := ColumnNames(false, false)
+	floats, ints, texts := rows.ColumnNames()
 	if n := len(floats) + len(ints) + len(texts); n != len(columns) {
 		t.Errorf("%d names for %d columns", n, len(columns))
 	}

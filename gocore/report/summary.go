@@ -39,6 +39,8 @@ type Resources struct {
 	PrefillWorkerSeconds, DecodeWorkerSeconds float64
 	PrefillGPUsPerWorker, DecodeGPUsPerWorker int
 	TimingModel                               string // name of the model that said how long passes take
+	Scheduler                                 string // whose rules engines follow, with the release; "" for Dynamo's
+	HostTier                                  bool   // engines have a tier of host memory
 	WallMs                                    float64
 	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
@@ -69,11 +71,11 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 		c.leave()
 	}
 	c.divideAll()
-	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used}
+	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0:
+		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

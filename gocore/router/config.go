@@ -109,7 +109,7 @@ func build(o *strictjson.Object) Config {
 		TrackActiveBlocks:  o.Bool("router_track_active_blocks"),
 		AssumeKVReuse:      o.Bool("router_assume_kv_reuse"),
 		TrackPrefillTokens: o.Bool("router_track_prefill_tokens"),
-		EstimatePrefill:    o.Text("router_prefill_load_model") == "aic",
+		EstimatePrefill:    o.Text("router_prefill_load_model") != "none",
 		Queueing:           !o.Null("router_queue_threshold"),
 		QueueThreshold:     o.Float("router_queue_threshold"),
 		QueuePolicy:        policy,
@@ -214,7 +214,7 @@ var crossRules = []struct {
 		return o.Bool("serve_indexer") && build(o).OverlapCredit == 0
 	}},
 	{"router_prefill_load_model", "router_track_prefill_tokens true as well", func(o *strictjson.Object) bool {
-		return o.Text("router_prefill_load_model") == "aic" && !o.Bool("router_track_prefill_tokens")
+		return o.Text("router_prefill_load_model") != "none" && !o.Bool("router_track_prefill_tokens")
 	}},
 }
 

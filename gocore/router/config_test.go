@@ -126,7 +126,7 @@ func TestConfigRefused(t *testing.T) {
 		{`{"prefill_load_scale": "1"}`, `prefill_load_scale: got "1", want a finite number >= 0`},
 		{`{"router_queue_threshold": -1}`, `router_queue_threshold: got -1, want a finite number >= 0`},
 		{`{"router_queue_policy": "FCFS"}`, `router_queue_policy: got "FCFS", want one of fcfs, lcfs, wspt`},
-		{`{"router_prefill_load_model": "AIC"}`, `router_prefill_load_model: got "AIC", want one of none, aic`},
+		{`{"router_prefill_load_model": "AIC"}`, `router_prefill_load_model: got "AIC", want one of none, aic, ais`},
 		{`{"router_event_threads": 0}`, `router_event_threads: got 0, want an integer from 1 to 4294967295`},
 		{`{"router_snapshot_threshold": 0}`, `router_snapshot_threshold: got 0, want an integer from 1 to 4294967295`},
 		{`{"host_cache_hit_weight": 2}`, `host_cache_hit_weight: got 2, want a finite number from 0 to 1`},

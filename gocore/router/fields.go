@@ -50,7 +50,7 @@ var table = []field{
 		"Whether a block that several requests of a worker share counts once."),
 	row("router_track_prefill_tokens", strictjson.Bool{}, true,
 		"Whether the cost of a worker counts the prompt tokens that it has yet to compute."),
-	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic"}}, "none",
+	row("router_prefill_load_model", strictjson.Enum{Choices: []string{"none", "aic", "ais"}}, "none",
 		"``\"aic\"`` lets the prompt tokens that a worker computes shrink while it computes them, see AicPerfConfig; ``\"none\"`` takes them away at the first token."),
 	row("router_snapshot_threshold", atLeastOne, 1_000_000,
 		"Events after which the state of the router is saved.").orNull().as(inert),

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/strictjson"
 )
 
 // KV is the KV-aware router of one pool of workers. It is not safe for concurrent use. Times must not go back.
@@ -51,6 +52,9 @@ type Options struct {
 	Log func(Decision)
 	// Estimate makes prefill load shrink while time passes. Nil leaves it whole until the prefill is done.
 	Estimate Estimate
+
+	// Settings are the values of the keys of a mode that has any; see [Mode.Settings].
+	Settings *strictjson.Object
 }
 
 // unlimitedBatch stands for a worker without a limit on the tokens of a pass.

@@ -3,6 +3,8 @@ package router
 import (
 	"fmt"
 	"slices"
+
+	"dynosim/gocore/strictjson"
 )
 
 // Mode is a kind of router that users ask for by its name.
@@ -12,6 +14,14 @@ type Mode struct {
 	// Configured tells that New looks at more of the options than the number of workers: at the configuration, random
 	// numbers, pins and the log. Users of other modes hear that such input has no effect.
 	Configured bool
+
+	// Doc says in a phrase which worker gets a request, for tables.
+	Doc string
+	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has none. New
+	// finds their values in Options.Settings.
+	Settings []strictjson.Field
+	// Draws tells that New draws random numbers, so that the seed matters.
+	Draws bool
 }
 
 // Names of the modes that are built in.

@@ -49,6 +49,7 @@ type Request struct {
 	PromptTokens   int    // at least 1
 	Priority       int64  // see QueuePolicy; below 0 is as 0
 	StrictPriority uint64 // higher goes first, whatever the policy
+	Session        string // the conversation that it belongs to, "" for none; routers with keys take it as the key
 }
 
 // Admission sends a request to a worker.

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -98,6 +99,10 @@ func (d *decoder) member(path string, t Type) (member, error) {
 		inner, err := d.object(path, nested.Fields)
 		return member{given: true, shown: "an object", value: inner}, err
 	}
+	if list, ok := t.(Objects); ok && d.tokens.PeekKind() == jsontext.KindBeginArray {
+		inner, err := d.objects(path, list)
+		return member{given: true, shown: "a list", value: inner}, err
+	}
 	text, err := d.tokens.ReadValue()
 	if err != nil {
 		return member{}, d.syntaxError(err)
@@ -114,6 +119,28 @@ func (d *decoder) member(path string, t Type) (member, error) {
 	}
 	m.value = value
 	return m, nil
+}
+
+// objects reads a list of objects.
+func (d *decoder) objects(path string, t Objects) ([]*Object, error) {
+	if _, err := d.tokens.ReadToken(); err != nil {
+		return nil, d.syntaxError(err)
+	}
+	list := []*Object{}
+	for d.tokens.PeekKind() != jsontext.KindEndArray {
+		m, err := d.member(fmt.Sprintf("%s[%d]", path, len(list)), Nested(t))
+		if err != nil {
+			return nil, err
+		}
+		if m.null {
+			return nil, &FieldError{Field: path, Got: "null in it", Want: t.Want()}
+		}
+		list = append(list, m.value.(*Object))
+	}
+	if _, err := d.tokens.ReadToken(); err != nil {
+		return nil, d.syntaxError(err)
+	}
+	return list, nil
 }
 
 // syntaxError turns an error of the tokenizer into one with a line and a column.

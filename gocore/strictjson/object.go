@@ -31,6 +31,10 @@ func (o *Object) RangeErrors() []error {
 		}
 		if inner, ok := m.value.(*Object); ok {
 			errs = append(errs, inner.RangeErrors()...)
+		} else if list, ok := m.value.([]*Object); ok {
+			for _, inner := range list {
+				errs = append(errs, inner.RangeErrors()...)
+			}
 		} else if rule := o.fields[i].Type.broken(m.value); rule != "" {
 			errs = append(errs, &FieldError{Field: o.pathOf(i), Got: m.shown, Want: rule})
 		}
@@ -113,14 +117,30 @@ func (o *Object) Names() []string {
 }
 
 // Value returns the value of a field of any type but Nested and Any, as encoding/json takes it: its default when the key is
-// absent or null, nil when there is none.
+// absent or null, nil when there is none. Of Objects it has the members that are given.
 func (o *Object) Value(name string) any {
 	m, f := o.lookup(name)
 	if m.value == nil {
 		return f.Default
 	}
-	return m.value
+	list, ok := m.value.([]*Object)
+	if !ok {
+		return m.value
+	}
+	values := make([]map[string]any, len(list))
+	for i, inner := range list {
+		values[i] = map[string]any{}
+		for _, member := range inner.Names() {
+			if inner.Given(member) {
+				values[i][member] = inner.Value(member)
+			}
+		}
+	}
+	return values
 }
+
+// Objects returns the value of an Objects, nil when the key is absent or null.
+func (o *Object) Objects(name string) []*Object { return valueOf[[]*Object](o, name) }
 
 // Object returns the value of a Nested, nil when the key is absent or null.
 func (o *Object) Object(name string) *Object { return valueOf[*Object](o, name) }
@@ -183,6 +203,12 @@ func (o *Object) checkPresence() error {
 		case Nested:
 			if err := m.value.(*Object).checkPresence(); err != nil {
 				return err
+			}
+		case Objects:
+			for _, inner := range m.value.([]*Object) {
+				if err := inner.checkPresence(); err != nil {
+					return err
+				}
 			}
 		case Enum:
 			word, ok := t.choice(m.value.(string))

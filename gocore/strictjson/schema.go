@@ -30,7 +30,7 @@ type Field struct {
 	Doc string
 }
 
-// Type is the form of a value: Integer, Number, Bool, Text, List, Enum, Nested or Any.
+// Type is the form of a value: Integer, Number, Bool, Text, List, Enum, Nested, Objects or Any.
 type Type interface {
 	// Want says in words what is allowed, such as "an integer >= 1".
 	Want() string
@@ -75,6 +75,11 @@ type Enum struct {
 
 // Nested is an object with fields of its own.
 type Nested struct {
+	Fields []Field
+}
+
+// Objects is a list of objects with fields of their own.
+type Objects struct {
 	Fields []Field
 }
 
@@ -213,6 +218,12 @@ func (Nested) Want() string { return "an object" }
 
 // broken leaves the judgement to the fields of the nested object.
 func (Nested) broken(any) string { return "" }
+
+// Want is the same for every list.
+func (Objects) Want() string { return "a list of objects" }
+
+// broken leaves the judgement to the fields of the objects.
+func (Objects) broken(any) string { return "" }
 
 // Want is never part of a message, since anything will do.
 func (Any) Want() string { return "any value" }

@@ -115,6 +115,9 @@ func (List) decode(v rawValue) (any, bool) {
 // decode is only asked for what is not an object; the decoder reads objects itself.
 func (Nested) decode(rawValue) (any, bool) { return nil, false }
 
+// decode is only asked for what is not a list; the decoder reads the objects itself.
+func (Objects) decode(rawValue) (any, bool) { return nil, false }
+
 func (Any) decode(rawValue) (any, bool) { return nil, true }
 
 // shownRunes bounds how much of a value or key a message repeats.

@@ -19,11 +19,13 @@ import (
 // Case is a workload of one engine and, if it is recorded, what the engine did.
 type Case struct {
 	ID             string            `json:"id"`
-	Rows           []json.RawMessage `json:"rows"` // of a Mooncake trace
+	Scheduler      string            `json:"scheduler"` // the engine argument, if the case is for one release only
+	Rows           []json.RawMessage `json:"rows"`      // of a Mooncake trace
 	TraceBlockSize int               `json:"trace_block_size"`
-	Engine         map[string]any    `json:"engine"` // engine arguments
-	VLLM           map[string]any    `json:"vllm"`   // engine arguments that only vLLM has
-	SGLang         map[string]any    `json:"sglang"` // settings that only SGLang has, by the names of its driver
+	Engine         map[string]any    `json:"engine"`  // engine arguments
+	VLLM           map[string]any    `json:"vllm"`    // engine arguments that only vLLM has
+	SGLang         map[string]any    `json:"sglang"`  // settings that only SGLang has, by the names of its driver
+	HiCache        map[string]any    `json:"hicache"` // the engine argument host_cache, as the driver calls it
 	Preemptions    int               `json:"preemptions"`
 	Requests       []Request         `json:"requests"`
 	Passes         []Pass            `json:"passes"` // the first ones
@@ -37,6 +39,7 @@ type Request struct {
 	Last   float64 `json:"last"`
 	Tokens int     `json:"tokens"`
 	Reused int     `json:"reused"`
+	Rank   int     `json:"rank"` // the data-parallel rank
 }
 
 // Pass is start, end, requests that compute prompt tokens, the sum of their prompt positions at the end, and at the start,
@@ -72,6 +75,9 @@ func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 			nested[settingNames[name]] = value
 		}
 		all["sglang"] = nested
+		if c.HiCache != nil {
+			all["host_cache"] = c.HiCache
+		}
 	} else if _, given := all["async_scheduling"]; !given {
 		all["async_scheduling"] = false
 	}
@@ -115,6 +121,7 @@ func Run(c *Case, args engineargs.Args) (Result, error) {
 	for _, name := range []string{"trace_row", "output_length", "reused_input_tokens"} {
 		counts[name], _ = rows.Ints(name)
 	}
+	ranks, ranked := rows.Ints("dp_rank")
 	result.Requests = make([]Request, rows.Len())
 	for i := range result.Requests {
 		result.Requests[i] = Request{
@@ -124,6 +131,9 @@ func Run(c *Case, args engineargs.Args) (Result, error) {
 			Last:   times["last_token_ms"][i],
 			Tokens: int(counts["output_length"][i]),
 			Reused: int(counts["reused_input_tokens"][i]),
+		}
+		if ranked {
+			result.Requests[i].Rank = int(ranks[i])
 		}
 	}
 	return result, nil
@@ -178,7 +188,7 @@ func (c *Case) Difference(r Result) string {
 			got.Reused = want.Reused // ours is the largest of all admissions, the engine's the first
 		}
 		if !ok || !near(want.Admit, got.Admit) || !near(want.First, got.First) || !near(want.Last, got.Last) ||
-			want.Tokens != got.Tokens || want.Reused != got.Reused {
+			want.Tokens != got.Tokens || want.Reused != got.Reused || want.Rank != got.Rank {
 			return fmt.Sprintf("row %d:\nwant %+v\ngot  %+v", want.Row, want, got)
 		}
 	}

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -35,21 +36,23 @@ func readCases(t *testing.T, path string, see func(*Case)) {
 	}
 }
 
-// TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did. How it mixes prompts
-// with decoding requests in a batch, an option that is off by default, is recorded but not simulated.
+// TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did: in all settings, in
+// pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests, and with a tier of host
+// memory.
 func TestRecordedSGLang(t *testing.T) {
-	cases := 0
-	readCases(t, "../../tests/truth/sglang.jsonl.gz", func(c *Case) {
-		if c.SGLang["mixed_chunk"] == true {
-			return
-		}
-		cases++
-		if err := check(c, "sglang-0.5"); err != nil {
-			t.Errorf("%s: %v", c.ID, err)
-		}
-	})
-	if cases != 87 {
-		t.Errorf("got %d cases, want 87", cases)
+	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60} {
+		t.Run(name, func(t *testing.T) {
+			cases := 0
+			readCases(t, "../../tests/truth/"+name+".jsonl.gz", func(c *Case) {
+				cases++
+				if err := check(c, "sglang-0.5"); err != nil {
+					t.Errorf("%s: %v", c.ID, err)
+				}
+			})
+			if cases != want {
+				t.Errorf("got %d cases, want %d", cases, want)
+			}
+		})
 	}
 }
 
@@ -72,17 +75,20 @@ func TestRecordedIntervals(t *testing.T) {
 	}
 }
 
-// TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did.
+// TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did. Those of the first file
+// are of release 0.28; others name theirs.
 func TestRecordedVLLM(t *testing.T) {
-	cases := 0
-	readCases(t, "../../tests/truth/vllm.jsonl.gz", func(c *Case) {
-		cases++
-		if err := check(c, "vllm-0.28"); err != nil {
-			t.Errorf("%s: %v", c.ID, err)
+	for file, want := range map[string]int{"vllm": 120, "vllm-033": 30, "vllm-hybrid": 60} {
+		cases := 0
+		readCases(t, "../../tests/truth/"+file+".jsonl.gz", func(c *Case) {
+			cases++
+			if err := check(c, cmp.Or(c.Scheduler, "vllm-0.28")); err != nil {
+				t.Errorf("%s: %v", c.ID, err)
+			}
+		})
+		if cases != want {
+			t.Errorf("%s: got %d cases, want %d", file, cases, want)
 		}
-	})
-	if cases != 120 {
-		t.Errorf("got %d cases, want 120", cases)
 	}
 }
 
@@ -99,4 +105,19 @@ func check(c *Case, scheduler string) error {
 		return fmt.Errorf("%s", difference)
 	}
 	return nil
+}
+
+// TestRecordedRanks compares every request, and its rank, with what vLLM's own schedulers did as data-parallel ranks that run
+// their passes together.
+func TestRecordedRanks(t *testing.T) {
+	cases := 0
+	readCases(t, "../../tests/truth/ranks.jsonl.gz", func(c *Case) {
+		cases++
+		if err := check(c, "vllm-0.28"); err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+		}
+	})
+	if cases != 50 {
+		t.Errorf("got %d cases, want 50", cases)
+	}
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engine/intake"
-	"dynosim/gocore/engine/sglang"
-	"dynosim/gocore/engine/sglangsrt"
-	"dynosim/gocore/engine/vllm"
-	"dynosim/gocore/engine/vllmv1"
 	"dynosim/gocore/engineargs"
+	mockersglang "dynosim/gocore/engines/mocker/sglang"
+	mockervllm "dynosim/gocore/engines/mocker/vllm"
+	"dynosim/gocore/engines/sglang"
+	"dynosim/gocore/engines/vllm"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
+	"dynosim/gocore/worker/intake"
 )
 
 // Kind is an engine that workers can have. Live workers want one that New returns to be an [engine.Reporter], too.
@@ -28,12 +28,21 @@ type selector struct {
 
 // kinds has a row for each engine. TensorRT-LLM differs from vLLM only in arguments.
 var kinds = map[selector]Kind{
-	{engineargs.VLLM, engineargs.Dynamo}:   {made(vllm.New), vllm.Traits},
-	{engineargs.TRTLLM, engineargs.Dynamo}: {made(vllm.New), vllm.Traits},
-	{engineargs.SGLang, engineargs.Dynamo}: {made(sglang.New), sglang.Traits},
-	{engineargs.VLLM, engineargs.VLLMOwn}:  {made(vllmv1.New), vllmv1.Traits},
+	{engineargs.VLLM, engineargs.Dynamo}:   {made(mockervllm.New), mockervllm.Traits},
+	{engineargs.TRTLLM, engineargs.Dynamo}: {made(mockervllm.New), mockervllm.Traits},
+	{engineargs.SGLang, engineargs.Dynamo}: {made(mockersglang.New), mockersglang.Traits},
+	{engineargs.VLLM, engineargs.VLLMOwn}:  {vllmOwn, vllm.Traits},
 
-	{engineargs.SGLang, engineargs.SGLangOwn}: {made(sglangsrt.New), sglangsrt.Traits},
+	{engineargs.SGLang, engineargs.SGLangOwn}: {made(sglang.New), sglang.Traits},
+}
+
+// vllmOwn returns a scheduler, or a group of them if there are several ranks. vLLM 0.28 counts the passes of a wave for
+// prefill_schedule_interval on one rank, too.
+func vllmOwn(args engineargs.Args, setup engine.Setup) engine.Engine {
+	if v := args.VLLM; v.Ranks > 1 || v.Release == engineargs.VLLM028 && v.PrefillInterval > 1 {
+		return vllm.NewGroup(args, setup)
+	}
+	return vllm.New(args, setup)
 }
 
 // made makes an engine.Engine of what a constructor returns.

@@ -10,7 +10,7 @@ import (
 // whatever its session_id; that only labels it.
 func loadAgentic(w *Workload, source Source, spec TraceSpec) error {
 	l := newAgenticLoader(w, spec)
-	err := readRows(w, source, spec.Poll, agenticKeys, func(line int, r *row) error {
+	err := readRows(w, source, &spec, agenticKeys, func(line int, r *row) error {
 		l.line = line
 		return l.add(r)
 	})

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"slices"
@@ -135,7 +137,7 @@ func TestMooncakeRefuses(t *testing.T) {
 		{"only blank lines", "\n \r\n\n", "t.jsonl: holds no requests"},
 		{"broken JSON", good + "\n{bad", "t.jsonl line 3: broken JSON at byte 2: "},
 		{"cut off", `{"output_length":1`, "t.jsonl line 1: broken JSON"},
-		{"byte order mark", "\ufeff" + good, "t.jsonl line 1: begins with a byte order mark, remove it"},
+		{"byte order mark in the middle", good + "\ufeff" + good, "t.jsonl line 2: begins with a byte order mark, remove it"},
 		{"list", "[1]", "t.jsonl line 1: got a list, want a JSON object"},
 		{"number", "12", "t.jsonl line 1: got a number, want a JSON object"},
 		{"text", `"x"`, "t.jsonl line 1: got a string, want a JSON object"},
@@ -240,5 +242,50 @@ func TestMooncakePolls(t *testing.T) {
 	text := strings.Repeat(`{"output_length":1,"hash_ids":[7]}`+"\n", 10*pollEvery)
 	if _, err := LoadMooncake(strings.NewReader(text), "t", spec); !errors.Is(err, stop) || calls != 3 {
 		t.Errorf("got %v after %d calls", err, calls)
+	}
+}
+
+// TestLengthsOnly: prompts of a trace without block ids share nothing, and the user is told so.
+func TestLengthsOnly(t *testing.T) {
+	w := mustLoad(t, `{"timestamp":0,"input_length":9,"output_length":1}
+{"timestamp":1,"input_tokens":8,"output_length":1,"hash_ids":null}`)
+	want := []string{"request_1.0 line 1 @0 9->1 [0 1]", "request_2.0 line 2 @1 8->1 [2 3]"}
+	if got := describe(w); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	const note = "2 of 2 requests: there are no hash_ids, so that prompts share no prefixes"
+	if got := w.Notes.Texts(2); !slices.Equal(got, []string{note}) {
+		t.Errorf("got %q", got)
+	}
+	with, without := `{"output_length":1,"input_length":4,"hash_ids":[7]}`, `{"output_length":1,"input_length":4}`
+	for text, want := range map[string]string{
+		with + "\n" + without:                                    "line 2: hash_ids: missing, want the list of the prompt's block ids, as in line 1",
+		without + "\n" + with:                                    "line 2: hash_ids: got a list, want it in all lines",
+		`{"output_length":1,"input_length":67108865}`:            "line 1: input_length: got 67108865, want at most 67108864 without hash_ids",
+		`{"output_length":1,"input_length":9223372036854775807}`: "line 1: input_length: got 9223372036854775807, want at most",
+		`{"output_length":1,"input_length":0}`:                   "line 1: hash_ids: missing",
+	} {
+		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestByteOrderMark: the mark that some programs write before text changes nothing, in compressed files, too.
+func TestByteOrderMark(t *testing.T) {
+	const row = `{"output_length":1,"hash_ids":[7]}` + "\n"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("\ufeff" + row)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := describe(mustLoad(t, row))
+	for _, text := range []string{"\ufeff" + row, packed.String()} {
+		if got := describe(mustLoad(t, text)); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -94,11 +94,15 @@ type rowDecoder struct {
 
 // readRows hands every row to add, with its 1-based line number, and records misspelt keys. The row is valid until add
 // returns.
-func readRows(w *Workload, source Source, poll func() error, keys map[string]fields, add func(line int, r *row) error) error {
+func readRows(w *Workload, source Source, spec *TraceSpec, keys map[string]fields, add func(line int, r *row) error) error {
 	decoder := newRowDecoder(keys)
 	defer func() { w.Notes.Strays = decoder.row.strays.found }()
-	return readLines(source, poll, func(line int, text []byte) error {
+	lengths := lengthsOnly{w: w, traceBlock: spec.TraceBlockSize}
+	return readLines(source, spec.Poll, func(line int, text []byte) error {
 		r, err := decoder.decode(text)
+		if err == nil {
+			err = lengths.complete(line, r)
+		}
 		if err != nil {
 			return err
 		}

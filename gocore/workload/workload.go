@@ -45,8 +45,10 @@ type Notes struct {
 	Shortened int // prompts cut to what their block ids cover
 	Surplus   int // more block ids than the prompt needs
 	WideIDs   int // block ids beyond 32 bits, of which only the low 32 bits count
-	Imported  []traffic.Note
-	Strays    []Stray
+	// LengthsOnly counts prompts without block ids, of which only the length is known.
+	LengthsOnly int
+	Imported    []traffic.Note
+	Strays      []Stray
 }
 
 // Texts describes them for a trace of so many requests.
@@ -58,6 +60,7 @@ func (n Notes) Texts(requests int) []string {
 	}{
 		{n.Shortened, "input_length is more than hash_ids cover, the prompt is cut to that"},
 		{n.Surplus, "hash_ids has more ids than the prompt needs with this trace_block_size, the last ones are ignored"},
+		{n.LengthsOnly, "there are no hash_ids, so that prompts share no prefixes"},
 		{n.WideIDs, "hash_ids beyond 32 bits: only the low 32 bits tell blocks apart"},
 	} {
 		if note.count > 0 {
@@ -115,6 +118,14 @@ func (w *Workload) SessionName(turn int32) string {
 		return session.Name
 	}
 	return unnamedPrefix + strconv.Itoa(int(w.Turns[session.First].Row)+1)
+}
+
+// SessionKey is the name of a turn's session as routers know it, "" in a workload without sessions.
+func (w *Workload) SessionKey(turn int32) string {
+	if w.passing != nil || w.Flat() && !w.Sessions[w.Turns[turn].Session].Named {
+		return ""
+	}
+	return w.SessionName(turn)
 }
 
 // fault names the turn an error is about.

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Compare our engines, scheduling by the rules of vLLM or SGLang, with the schedulers of these on random workloads.
 
-usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|sglang] [-n CASES] [--seed N] [--mode sync|async|both]
+usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|sglang] [--kind KIND] [-n CASES] [--seed N]
+                [--mode sync|async|both]
 
 PYTHON is an environment with the engine (installation in the head of vllm_scheduler.py or sglang_scheduler.py), PROGRAM
 is gocore/truth/passes as built by go build. Both sides replay the same seeded random workloads; every request and every
 pass must agree. The first difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit
 status 0 if there is none, 1 if there is.
 
-Mode async stands for vLLM's asynchronous and SGLang's overlap scheduling.
+The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain or groups, of SGLang plain,
+small, mixed or host); by default they take turns. Mode async stands for vLLM's asynchronous and SGLang's overlap
+scheduling.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from workloads import Case, sglang_case, vllm_case
+from workloads import SGLANG_KINDS, VLLM_KINDS, Case
 
 HERE = Path(__file__).parent
 # A run of an engine imports it first, which takes up to half a minute; so many cases share a run.
@@ -38,28 +42,38 @@ class Engine:
     name: str
     scheduler: str  # our engine argument
     driver: str
-    draw: Callable[[random.Random, int, bool], Case]
+    kinds: Mapping[str, Callable[..., Case]]
     columns: str  # of a pass
 
 
 ENGINES = [
-    Engine("vLLM", "vllm-0.28", "vllm_scheduler.py", vllm_case, "decodes, blocks, tokens, preempted"),
-    Engine("SGLang", "sglang-0.5", "sglang_scheduler.py", sglang_case, "decodes, context, tokens in use, retracted"),
+    Engine("vLLM", "vllm", "vllm_scheduler.py", VLLM_KINDS, "decodes, blocks, tokens, preempted"),
+    Engine("SGLang", "sglang-0.5", "sglang_scheduler.py", SGLANG_KINDS, "decodes, context, tokens in use, retracted"),
 ]
+
+
+def release_of(engine: Engine, python: str) -> str:
+    """Our name for the rules of the engine that an interpreter has."""
+    if engine.name != "vLLM":
+        return engine.scheduler
+    version = "import importlib.util, pathlib, re; p = pathlib.Path(importlib.util.find_spec('vllm').origin).parent; "
+    version += "print(re.search(r'[0-9]+[.][0-9]+', (p / '_version.py').read_text().split('version = ')[-1])[0])"
+    done = subprocess.run([python, "-c", version], capture_output=True, text=True, check=True)
+    return f"vllm-{done.stdout.strip()}"
 
 
 class Sides:
     """Both programs that replay cases."""
 
-    def __init__(self, engine: Engine, python: str, passes: str, work: Path) -> None:
-        self.engine, self.python, self.passes, self.work = engine, python, passes, work
+    def __init__(self, engine: Engine, release: str, python: str, passes: str, work: Path) -> None:
+        self.engine, self.release, self.python, self.passes, self.work = engine, release, python, passes, work
 
     def replay(self, cases: Sequence[Case]) -> list[tuple[Case, Case, Case]]:
         """Every case with the engine's result and ours."""
         path = self.work / "cases.jsonl"
         path.write_text("".join(json.dumps(case) + "\n" for case in cases))
         theirs = self._run([self.python, str(HERE / self.engine.driver), str(path), "--passes", "1000000"])
-        ours = self._run([self.passes, self.engine.scheduler, str(path)])
+        ours = self._run([self.passes, self.release, str(path)])
         return list(zip(cases, theirs, ours, strict=True))
 
     def _run(self, command: Sequence[str]) -> list[Case]:
@@ -131,17 +145,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", required=True, help="interpreter of an environment with the engine")
     parser.add_argument("--passes", required=True, help="our program, built from gocore/truth/passes")
     parser.add_argument("--engine", choices=[engine.name.lower() for engine in ENGINES], default="vllm")
+    parser.add_argument("--kind", help="one kind of workloads (default: all in turn)")
     parser.add_argument("-n", type=int, default=2000, help="cases (default: 2000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mode", choices=["sync", "async", "both"], default="both")
     given = parser.parse_args(argv)
     engine = next(engine for engine in ENGINES if engine.name.lower() == given.engine)
+    release = release_of(engine, given.python)
     rng = random.Random(given.seed)
     asynchronous = {"sync": (False,), "async": (True,), "both": (False, True)}[given.mode]
-    cases = [engine.draw(rng, number, asynchronous[number % len(asynchronous)]) for number in range(given.n)]
+    kinds = list(engine.kinds.values()) if given.kind is None else [engine.kinds.get(given.kind)]
+    if kinds[0] is None:
+        parser.error(f"--kind {given.kind}: {engine.name} has {', '.join(engine.kinds)}")
+    if engine.name == "vLLM":
+        kinds = [partial(draw, release=release) for draw in kinds]
+    cases = []
+    for number in range(given.n):
+        turn, mode = divmod(number, len(asynchronous))
+        cases.append(kinds[turn % len(kinds)](rng, number, asynchronous[mode]))
     refused = passes = 0
     with tempfile.TemporaryDirectory() as folder:
-        sides = Sides(engine, given.python, given.passes, Path(folder))
+        sides = Sides(engine, release, given.python, given.passes, Path(folder))
         for start in range(0, len(cases), CASES_PER_RUN):
             for case, theirs, ours in sides.replay(cases[start : start + CASES_PER_RUN]):
                 refused += "error" in theirs
@@ -150,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     report(sides, shrink(sides, case))
                     return 1
             done = min(start + CASES_PER_RUN, len(cases))
-            print(f"{done} cases, {refused} refused by {engine.name}, {passes} passes: no difference", flush=True)
+            print(f"{done} cases, {refused} refused by {release}, {passes} passes: no difference", flush=True)
     return 0
 
 

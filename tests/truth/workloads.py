@@ -8,8 +8,8 @@ from typing import Any
 Case = dict[str, Any]
 
 
-def vllm_case(rng: random.Random, number: int, asynchronous: bool) -> Case:
-    """A workload of one vLLM engine."""
+def vllm_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of one vLLM engine with a single KV cache group."""
     block = rng.choice([1, 2, 4, 8, 16, 16, 32, 64, 128])
     per_hash = _tokens_per_hash(rng, block * rng.choice([1, 1, 1, 2, 4, 8]))
     rows = _rows(rng, rng.choice([1, 5, 10, 20, 40, 80, 150]), per_hash)
@@ -35,7 +35,65 @@ def vllm_case(rng: random.Random, number: int, asynchronous: bool) -> Case:
         vllm["watermark"] = rng.choice([0.01, 0.05, 0.2, 0.4, 0.9])
     if rng.random() < 0.2:
         vllm["long_prefill_token_threshold"] = rng.choice([1, block, 3 * block, 64, rng.randint(1, longest)])
+    vllm |= _newer(rng, seqs, vllm) if release != "vllm-0.28" else {}
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
+
+
+def hybrid_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of one vLLM engine whose KV cache has several groups."""
+    linear = rng.random() < 0.35
+    block = rng.choice([4, 8, 16, 16, 32, 64])
+    per_hash = block * rng.choice([1, 1, 2, 4])
+    rows = _rows(rng, rng.choice([3, 8, 16, 30, 60]), per_hash)
+    beside = 3 if linear else rng.choice([1, 1, 3, 6])
+    window = rng.choice([2, block, block + 1, 2 * block, 5 * block, 8 * block + 1, rng.randint(2, 10 * block)])
+    other = {"type": "linear"} if linear else {"type": "sliding_window", "window": window}
+    seqs = rng.choice([1, 2, 3, 8, 16, 64])
+    budget = rng.choice([block, 48, 64, 100, 256, 512, 2048, 8192, rng.randint(1, 600)])
+    budget = max(seqs, block if linear else 1, budget)
+    asked = [_groups_need(row, block, budget * (1 + asynchronous), beside, None if linear else window) for row in rows]
+    pool = int(max(asked) * rng.choice([1, 1.1, 1.5, 2, 4, 8])) + rng.randrange(3)
+    engine = {
+        "block_size": block,
+        "num_gpu_blocks": pool,
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": budget,
+        "kv_cache_groups": [{"type": "full"}, *([other] * beside)],
+        **_speed(rng),
+    }
+    if release != "vllm-0.28":
+        engine["prefix_cache_retention_interval"] = rng.choice([None, 0, 0, 0, block, 2 * block, 8 * block])
+    if rng.random() < 0.08:
+        engine["enable_prefix_caching"] = False
+    vllm: dict[str, Any] = {"async_scheduling": asynchronous}
+    if rng.random() < 0.15:
+        vllm["scheduler_reserve_full_isl"] = False
+    if rng.random() < 0.15:
+        vllm["watermark"] = rng.choice([0.01, 0.05, 0.2])
+    if rng.random() < 0.15:
+        vllm["long_prefill_token_threshold"] = rng.choice([block, 3 * block, 64, rng.randint(1, 20 * block)])
+    vllm |= _newer(rng, seqs, vllm) if release != "vllm-0.28" else {}
+    return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
+
+
+def _newer(rng: random.Random, seqs: int, vllm: Case) -> Case:
+    """Settings that vLLM has from 0.33 on."""
+    more: Case = {}
+    if vllm.get("long_prefill_token_threshold") and rng.random() < 0.5:
+        more["long_prefill_token_threshold_adaptive"] = True
+    if rng.random() < 0.2:
+        more["prefill_schedule_interval"] = rng.choice([2, 3, 5, 8])
+    if rng.random() < 0.2:
+        more["max_num_active_seqs"] = rng.randint(1, seqs)
+    return more
+
+
+def _groups_need(row: Case, block: int, budget: int, beside: int, window: int | None) -> int:
+    """Blocks that a request needs in all groups, alone; without a window the groups beside the full one are linear."""
+    whole = -(-(row["input_length"] + row["output_length"]) // block)
+    if window is None:
+        return whole + 3 * beside
+    return whole + beside * min(whole, -(-(window - 1 + budget) // block) + 1)
 
 
 def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
@@ -43,7 +101,6 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     block = rng.choice([1, 1, 1, 2, 3, 4, 8, 16, 16, 32, 64, 128])
     per_hash = block * rng.choice([1, 2, 4, 8]) if block > 4 else block * rng.choice([1, 4, 8, 16])
     rows = _rows(rng, rng.choice([1, 5, 10, 20, 40, 80, 160]), per_hash)
-    needed = max(-(-row["input_length"] // block) * block + row["output_length"] + block for row in rows)
     nested: dict[str, Any] = {
         "schedule_conservativeness": rng.choice([0, 0.02, 0.1, 0.3, 0.6, 1, 1, 1.5, 3]),
         "schedule_policy": rng.choice(["fcfs", "fcfs", "fifo", "lpm", "lpm"]),
@@ -59,13 +116,60 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     engine = {
         "engine_type": "sglang",
         "block_size": block,
-        "num_gpu_blocks": _pool(rng, needed + 8, block),
+        "num_gpu_blocks": _pool(rng, _needed(rows, block), block),
         "max_num_seqs": rng.choice([1, 2, 3, 4, 8, 16, 64, 256]),
         "sglang": nested,
         **_speed(rng),
     }
     sglang = {"overlap": overlapped, "ignore_eos": rng.random() < 0.15}
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "sglang": sglang}
+
+
+def sglang_small_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang with pages as large as its chunk, and a pool that holds two or three requests."""
+    case = sglang_case(rng, number, overlapped)
+    engine = case["engine"]
+    block = engine["block_size"] = case["trace_block_size"] = rng.choice([4, 8, 16, 16, 16, 32])
+    case["rows"] = _rows(rng, rng.choice([5, 10, 20, 40]), block, longest=rng.choice([2, 4, 8]))
+    engine["num_gpu_blocks"] = -(-_needed(case["rows"], block) // block) + rng.randrange(20)
+    engine["sglang"]["chunked_prefill_size"] = block
+    return case
+
+
+def sglang_mixed_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang with batches that mix prompts with decoding requests. Its chunk is larger than any number of these."""
+    case = sglang_case(rng, number, overlapped)
+    case["sglang"]["mixed_chunk"] = True
+    engine = case["engine"]
+    engine["max_num_seqs"] = min(engine["max_num_seqs"], 64)
+    if chunk := engine["sglang"].get("chunked_prefill_size"):
+        block = engine["block_size"]
+        engine["sglang"]["chunked_prefill_size"] = max(chunk, (engine["max_num_seqs"] // block + 1) * block)
+    return case
+
+
+def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang with a tier of host memory, half to four times as large as the pool, whose copies are quick or slow."""
+    case = sglang_case(rng, number, overlapped)
+    engine = case["engine"]
+    case["hicache"] = {
+        "num_blocks": max(1, int(engine["num_gpu_blocks"] * rng.choice([0.1, 0.5, 1, 2, 4]))),
+        "write_policy": rng.choice(["write_through", "write_through_selective", "write_back"]),
+        "load_back_threshold": rng.choice([0, 1, 10, 10, 40, 200]),
+        "load_ms_per_block": rng.choice([0, 0.01, 0.5, 5]) * engine["block_size"] / 16,
+        "store_ms_per_block": rng.choice([0, 0.01, 0.5, 5]) * engine["block_size"] / 16,
+        "latency_ms": rng.choice([0, 0, 0.1, 3]),
+    }
+    return case
+
+
+SGLANG_KINDS = {"plain": sglang_case, "small": sglang_small_case, "mixed": sglang_mixed_case, "host": sglang_host_case}
+VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case}
+
+
+def _needed(rows: list[dict[str, Any]], block: int) -> int:
+    """Tokens of a pool in which SGLang takes each row whole."""
+    return 8 + max(-(-row["input_length"] // block) * block + row["output_length"] + block for row in rows)
 
 
 def _tokens_per_hash(rng: random.Random, usual: int) -> int:
@@ -91,10 +195,10 @@ def _speed(rng: random.Random) -> Case:
     return ratios
 
 
-def _rows(rng: random.Random, count: int, per_hash: int) -> list[dict[str, Any]]:
+def _rows(rng: random.Random, count: int, per_hash: int, longest: int | None = None) -> list[dict[str, Any]]:
     families = [[1000 * family + i for i in range(1, 40)] for family in range(rng.choice([1, 3, 10]))]
     gap = rng.choice([0, 5, 50, 300, 2000])
-    longest = rng.choice([1, 3, 8, 30])
+    longest = longest or rng.choice([1, 3, 8, 30])
     most_output = rng.choice([1, 4, 20, 120, 120 if count > 40 else 600])
     fresh, now, rows = 10**6, 0.0, []
     for _ in range(count):

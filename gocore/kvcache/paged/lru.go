@@ -16,6 +16,9 @@ import "dynosim/gocore/kvcache"
 //	held by requests                 in the free queue
 //	registered | unregistered        registered, oldest first | without content
 //
+// Groups of layers share the pool: a content is registered for one group (InGroup), so that equal tokens in two groups are two
+// blocks. Events tell of group 0 only.
+//
 // An LRUPool is not safe for concurrent use.
 type LRUPool struct {
 	capacity  int
@@ -37,10 +40,25 @@ type copies struct {
 	of        map[kvcache.BlockID][]Slot // in order of registration
 	content   map[Slot]kvcache.BlockID
 	lastAlias kvcache.BlockID
+	orphans   int // contents of which only copies are left
 }
+
+// copied marks, as pins, a block under its own id of which there may be copies.
+const copied = 1
 
 // firstAlias counts down from the id below Partial; the ids of contents grow from below.
 const firstAlias = Partial - 1
+
+// groupBits begin above all ids of prompts, and below the bit that marks private ones.
+const groupBits, groupMask = 56, 63
+
+// InGroup is the id of a content in a group of layers; group 0 has the ids as they are.
+func InGroup(id kvcache.BlockID, group int) kvcache.BlockID {
+	return id | kvcache.BlockID(group)<<groupBits
+}
+
+// groupOf is the group of a content.
+func groupOf(id kvcache.BlockID) int { return int(id>>groupBits) & groupMask }
 
 // NewLRU returns a pool of capacity blocks without content.
 func NewLRU(capacity int) *LRUPool {
@@ -77,7 +95,7 @@ func (p *LRUPool) Free() int { return p.capacity - p.inUse }
 func (p *LRUPool) Find(id kvcache.BlockID) (slot Slot, inUse, ok bool) {
 	slot = p.registered.find(id)
 	if slot == noSlot {
-		if len(p.copies.of[id]) == 0 {
+		if p.copies.orphans == 0 || len(p.copies.of[id]) == 0 {
 			return noSlot, false, false
 		}
 		slot = p.copies.of[id][0]
@@ -133,9 +151,11 @@ func (p *LRUPool) Register(held []Slot, ids []kvcache.BlockID) []Slot {
 
 // register gives an unregistered block a content, and tells whether there is a copy of it already.
 func (p *LRUPool) register(id kvcache.BlockID) (slot Slot, known bool) {
-	if _, _, known := p.Find(id); !known {
+	first, _, known := p.Find(id)
+	if !known {
 		return p.registered.insert(id), false
 	}
+	p.registered.at(first).pins = copied
 	slot = p.registered.insert(p.copies.lastAlias)
 	p.copies.lastAlias--
 	p.copies.of[id] = append(p.copies.of[id], slot)
@@ -146,16 +166,35 @@ func (p *LRUPool) register(id kvcache.BlockID) (slot Slot, known bool) {
 // Release takes the blocks of a request back, last to first: its unregistered blocks lose their content, and the
 // registered ones that no other request holds enter the free queue.
 func (p *LRUPool) Release(held []Slot, unregistered int) {
+	p.Discard(unregistered)
+	for i := len(held) - 1; i >= 0; i-- {
+		p.Drop(held[i])
+	}
+}
+
+// Discard takes unregistered blocks back.
+func (p *LRUPool) Discard(unregistered int) {
 	p.loose -= unregistered
 	p.inUse -= unregistered
-	for i := len(held) - 1; i >= 0; i-- {
-		b := p.registered.at(held[i])
-		if b.refs--; b.refs == 0 {
-			p.registered.pushBack(0, held[i])
-			p.evictable++
-			p.inUse--
-		}
+}
+
+// Drop takes a registered block back from a request.
+func (p *LRUPool) Drop(slot Slot) {
+	b := p.registered.at(slot)
+	if b.refs--; b.refs == 0 {
+		p.registered.pushBack(0, slot)
+		p.evictable++
+		p.inUse--
 	}
+}
+
+// RegisterInGroup registers an unregistered block of a request, which another group than 0 has.
+func (p *LRUPool) RegisterInGroup(id kvcache.BlockID) Slot {
+	if p.loose--; p.loose < 0 {
+		panic("paged: a block was registered that no request holds")
+	}
+	slot, _ := p.register(id)
+	return slot
 }
 
 // evict takes the content of the registered block that has been in the free queue longest. There must be one.
@@ -165,7 +204,7 @@ func (p *LRUPool) evict() {
 		panic("paged: no block to evict")
 	}
 	id, last := p.forget(victim)
-	if p.recording && last {
+	if p.recording && last && groupOf(id) == 0 {
 		p.evicted = append(p.evicted, id)
 	}
 	p.evictable--
@@ -175,11 +214,15 @@ func (p *LRUPool) evict() {
 
 // forget removes a block from the copies of its content, and tells whether it was the last of them.
 func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
-	id, isCopy := p.copies.content[victim]
-	if !isCopy {
-		id = p.registered.id(victim)
-		return id, len(p.copies.of[id]) == 0
+	id = p.registered.id(victim)
+	if id <= p.copies.lastAlias {
+		if p.registered.at(victim).pins != copied || len(p.copies.of[id]) == 0 {
+			return id, true
+		}
+		p.copies.orphans++
+		return id, false
 	}
+	id = p.copies.content[victim]
 	delete(p.copies.content, victim)
 	others := p.copies.of[id]
 	for i, slot := range others {
@@ -193,7 +236,11 @@ func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
 		return id, false
 	}
 	delete(p.copies.of, id)
-	return id, p.registered.find(id) == noSlot
+	last = p.registered.find(id) == noSlot
+	if last {
+		p.copies.orphans--
+	}
+	return id, last
 }
 
 // content is what a registered block holds.

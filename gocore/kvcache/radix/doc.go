@@ -45,6 +45,9 @@
 // its age. The reference also loses duplicates when a request is retracted, and returns slots it shares when that
 // happens at once (the parameter quirks of New).
 //
+// LeasePool, which SGLang's own scheduler has, is the cache as SGLang itself keeps it. A tier of host memory may lie below it
+// (host.go): then nodes may have left the device and be loaded back.
+//
 // pool.go has the slots and what requests do, tree.go the tree, lock.go and evict.go its two other sides, events.go the
 // record for routers, which copies.go and pageset.go keep.
 package radix

@@ -48,7 +48,7 @@ func (t *tree) remove(at ref) {
 // offer makes a node a candidate for eviction if it is an unlocked leaf.
 func (t *tree) offer(at ref) {
 	n := &t.nodes[at]
-	if at == root || n.locks > 0 || n.children > 0 || n.queued {
+	if at == root || n.locks > 0 || n.children > 0 || n.queued || n.cold {
 		return
 	}
 	n.queued = true

@@ -12,6 +12,7 @@ type LeasePool struct {
 	total, free int  // slots
 	uses        Time // of the tree so far
 	recording   bool
+	host        *host // nil without a host tier
 	events      []kvcache.Event
 	evicted     []stretch // scratch
 }
@@ -22,6 +23,10 @@ type Lease struct {
 	node   ref // where the shared pages end; locked
 	cached int // tokens of the shared pages
 	slots  int // of shared and own pages
+
+	// With a host tier.
+	below    ref   // where the pages end that the host has, behind the shared ones; root if there are none
+	inserted int32 // pages put into the tree so far
 }
 
 // NewLeases returns a pool of total free slots, whole pages.
@@ -53,10 +58,16 @@ func (p *LeasePool) now() Time {
 	return p.uses
 }
 
-// Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and makes them the youngest. A
-// node in which they end is cut there.
-func (p *LeasePool) Refresh(key *kvcache.Key, tokens int) (cached int) {
-	return int(p.nodes[p.refresh(key, tokens)].end()) * p.pageSize
+// Refresh finds how many of the first tokens tokens of key are in the tree, in whole pages, and how many of these on the device,
+// and makes them the youngest. A node in which they end is cut there.
+func (p *LeasePool) Refresh(key *kvcache.Key, tokens int) (cached, device int) {
+	end := p.refresh(key, tokens)
+	cached = int(p.nodes[end].end()) * p.pageSize
+	if p.host == nil {
+		return cached, cached
+	}
+	end, _ = p.divide(end)
+	return cached, int(p.nodes[end].end()) * p.pageSize
 }
 
 func (p *LeasePool) refresh(key *kvcache.Key, tokens int) ref {
@@ -73,17 +84,27 @@ func (p *LeasePool) use(from ref, key *kvcache.Key, limit int32) ref {
 		p.nodes[child].used = now
 	}
 	p.nodes[end].used = now
+	if p.host != nil {
+		p.touch(end, now)
+		p.listHalved()
+	}
 	return end
 }
 
 // Open makes l, which has nothing yet, share what Refresh finds, and returns the number of tokens.
 func (p *LeasePool) Open(l *Lease, tokens int) (cached int) {
 	l.node = p.refresh(&l.Key, tokens)
+	if p.host != nil {
+		l.node, l.below = p.divide(l.node)
+	}
 	p.lock(l.node)
 	l.cached = int(p.nodes[l.node].end()) * p.pageSize
 	l.slots = l.cached
 	return l.cached
 }
+
+// Cached is the number of tokens that l shares.
+func (p *LeasePool) Cached(l *Lease) int { return l.cached }
 
 // Grow gives l pages for its first tokens tokens.
 func (p *LeasePool) Grow(l *Lease, tokens int) {
@@ -110,12 +131,19 @@ func (p *LeasePool) MakeRoom(slots int) bool {
 	if p.free >= slots {
 		return true
 	}
-	if !p.recording {
+	if !p.recording && p.host == nil {
 		p.free += p.evict(slots-p.free, nil)
 		return p.free >= slots
 	}
 	p.evicted = p.evicted[:0]
-	p.free += p.evict(slots-p.free, &p.evicted)
+	if p.host != nil {
+		p.free += p.demote(slots-p.free, &p.evicted)
+	} else {
+		p.free += p.evict(slots-p.free, &p.evicted)
+	}
+	if !p.recording {
+		return p.free >= slots
+	}
 	var gone []kvcache.BlockID
 	for i := range p.evicted {
 		s := &p.evicted[i]
@@ -133,6 +161,10 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 	pages, known := int32(tokens/p.pageSize), int32(l.cached/p.pageSize)
 	if pages < known {
 		panic("radix: a request shares less than it did")
+	}
+	if p.host != nil {
+		p.shareTiered(l, pages, known, int32(promptTokens/p.pageSize))
+		return
 	}
 	end := p.use(l.node, &l.Key, pages)
 	at := p.nodes[end].end()

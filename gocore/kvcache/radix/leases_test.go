@@ -68,7 +68,8 @@ func (s *leaseScript) step() string {
 		return "retraction"
 	case choice == 1:
 		key, tokens := s.newKey()
-		s.got = [2]int{s.pool.Refresh(&key, tokens), s.model.refresh(ids(&key, tokens/s.pageSize))}
+		found, _ := s.pool.Refresh(&key, tokens)
+		s.got = [2]int{found, s.model.refresh(ids(&key, tokens/s.pageSize))}
 		return "look-up"
 	case choice == 2:
 		slots := s.rng.IntN(s.pool.Total() + 1)

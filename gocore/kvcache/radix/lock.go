@@ -8,8 +8,10 @@ func (t *tree) lock(at ref) {
 		if n.locks > 1 {
 			return
 		}
-		t.evictable -= int(n.pages) * t.pageSize
-		t.protected += int(n.pages) * t.pageSize
+		if !n.cold {
+			t.evictable -= int(n.pages) * t.pageSize
+			t.protected += int(n.pages) * t.pageSize
+		}
 		at = n.parent
 	}
 }
@@ -26,8 +28,14 @@ func (t *tree) unlock(at ref) {
 		if n.locks > 0 {
 			break
 		}
-		t.protected -= int(n.pages) * t.pageSize
-		t.evictable += int(n.pages) * t.pageSize
+		if !n.cold {
+			t.protected -= int(n.pages) * t.pageSize
+			t.evictable += int(n.pages) * t.pageSize
+		}
+		if t.tiered {
+			t.offer(at) // only what is on the host may be below it
+			t.offerHost(at)
+		}
 		at = n.parent
 	}
 	t.offer(lowest)

@@ -22,8 +22,8 @@ type node struct {
 	first    int32           // its position in the sequence
 	pages    int32
 	parent   ref
-	children int32
-	recent   ref // the child that a walk went to last, or what has become of it
+	children int32 // on the device
+	recent   ref   // the child that a walk went to last, or what has become of it
 	// locks counts the requests that hold exactly this node, and the children that are locked: the node is locked if
 	// some request needs it or anything below it, and a lock or unlock stops climbing where that does not change.
 	locks int32
@@ -31,6 +31,7 @@ type node struct {
 	// is cut page by page, where any other node goes as a whole.
 	chain  bool
 	queued bool // is in Pool.leaves
+	hosted      // its side in the host tier, if there is one
 	// used is the last use of the node, or less: a use is only noted at the deepest node it goes through, and carried
 	// up when that one is removed. So it is right for every leaf.
 	used Time
@@ -50,6 +51,10 @@ type tree struct {
 	leaves               leafHeap
 	// version changes whenever a prefix that requests other than the one that made it might look for comes or goes.
 	version int
+	// tiered tells that there is a host tier: nodes may have left the device, and used is right for all of them.
+	tiered     bool
+	hostLeaves *leafHeap
+	halved     []ref // the upper parts of nodes that were split and have not been looked at
 }
 
 func newTree(pageSize int) tree {
@@ -139,7 +144,7 @@ func (t *tree) walk(from ref, key *kvcache.Key, limit int32) (last, child ref, c
 // each page, and most walks go the way the last one went.
 func (t *tree) child(parent ref, id kvcache.BlockID) (child ref, found bool) {
 	above := &t.nodes[parent]
-	if above.children == 0 {
+	if above.children+above.coldKids == 0 {
 		return root, false
 	}
 	if child = above.recent; t.nodes[child].id == id {
@@ -186,6 +191,9 @@ func (t *tree) split(lower ref, pages int32) ref {
 		locks:    min(t.nodes[lower].locks, 1),
 		chain:    t.nodes[lower].chain,
 	})
+	if t.tiered {
+		t.splitHosted(upper, lower)
+	}
 	n := &t.nodes[lower]
 	n.first += pages
 	n.pages -= pages

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"

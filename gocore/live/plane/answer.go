@@ -11,7 +11,7 @@ import (
 	"net"
 	"net/http"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/wire"
 )
 

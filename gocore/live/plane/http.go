@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/connlimit"
-	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/wire"
 )
 

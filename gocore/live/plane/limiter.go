@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 
 	"github.com/gammazero/deque"
 )

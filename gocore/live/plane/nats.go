@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/guard"
 	"dynosim/gocore/protocol/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/wire"
 )
 

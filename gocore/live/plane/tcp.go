@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/wire"
 )
 

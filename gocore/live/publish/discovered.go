@@ -12,27 +12,54 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// Records returns the discovery records of the channels. host is an address of this host that subscribers can reach.
+// Records returns the discovery records of the channels, for frontends of 1.3 and for those of 1.6. host is an address of this host
+// that subscribers can reach.
 func (w *Worker) Records(host string) []discovery.Record {
 	var list []discovery.Record
+	e := w.config.Endpoint
 	for _, c := range w.Channels() {
-		component := w.config.Component
+		component := e.Component
 		if c.NamespaceScoped {
 			component = ""
 		}
-		transport := discovery.NATS(c.SubjectPrefix)
+		transport, scoped := discovery.NATS(c.SubjectPrefix), discovery.NATS(c.ScopedPrefix)
 		if c.SubjectPrefix == "" {
-			transport = discovery.ZMQ("tcp://" + net.JoinHostPort(host, strconv.Itoa(c.Port)))
+			transport, scoped = socketAt(host, c.Port), socketAt(host, c.ScopedPort)
 		}
-		list = append(list, discovery.EventChannelRecord(w.config.Namespace, component, c.Topic, c.PublisherID, transport))
+		list = append(list, discovery.EventChannelRecord(e.Namespace, component, c.Topic, c.PublisherID, transport),
+			discovery.ScopedChannelRecord(e, c.Topic, c.PublisherID, scoped))
 	}
 	return list
 }
 
-// RecoveryEndpoint is the name of the endpoint where routers ask for events of a rank that they missed.
+func socketAt(host string, port int) discovery.Transport {
+	return discovery.ZMQ("tcp://" + net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// RecoveryEndpoint is the name of the endpoint where routers of 1.3 ask for events of a rank that they missed.
 func RecoveryEndpoint(dpRank int) string { return fmt.Sprintf("worker_kv_indexer_query_dp%d", dpRank) }
 
-// Recovery serves that endpoint.
+// SourceEndpoint is the same for routers of 1.6, to which the record of an event source tells the rank.
+func SourceEndpoint(publisher uint64) string {
+	return "worker_kv_query_source_" + discovery.Hex(publisher)
+}
+
+// Publisher is the id of the publisher of the KV events of a rank. There is none if it has no KV events, or a stream keeps them.
+func (w *Worker) Publisher(dpRank int) (id uint64, ok bool) {
+	c := w.ranks[dpRank].channel
+	if c == nil {
+		return 0, false
+	}
+	return c.info.PublisherID, true
+}
+
+// SourceRecord says who publishes the KV events of a rank. answers is the record of the endpoint where they can be asked for, nil if
+// there is none.
+func (w *Worker) SourceRecord(dpRank int, publisher uint64, answers *discovery.Record) discovery.Record {
+	return discovery.EventSourceRecord(w.config.Endpoint, events.KVTopic, publisher, w.config.WorkerID, dpRank, answers)
+}
+
+// Recovery serves both endpoints.
 func (w *Worker) Recovery(dpRank int) plane.Handler { return recovery{worker: w, dpRank: dpRank} }
 
 type recovery struct {

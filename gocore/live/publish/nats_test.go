@@ -2,6 +2,7 @@ package publish
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -28,7 +29,7 @@ func connectBus(t *testing.T, s *bustest.Server) *bus.Conn {
 func TestNATS(t *testing.T) {
 	s := bustest.Start(t)
 	w := start(t, Config{
-		WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2, Namespace: "ns", Component: "backend", Bus: connectBus(t, s),
+		WorkerID: 5, Ranks: 2, KVEvents: true, BlockSize: 2, Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"}, Bus: connectBus(t, s),
 	})
 	client := s.Connect(t)
 	listen := func(subject string) *nats.Subscription {
@@ -52,6 +53,8 @@ func TestNATS(t *testing.T) {
 	}
 	loads, stored := listen("namespace.ns.kv_metrics"), listen("namespace.ns.component.backend.kv-events")
 	passes := listen("namespace.ns.component.backend.forward-pass-metrics")
+	lists := listen("namespace.ns.component.backend.endpoint.generate.kv-events")
+	again := listen("namespace.ns.component.backend.endpoint.generate.forward-pass-metrics")
 	table := blocks.New(2)
 	w.Cache(1, hold(table, 1, 2))
 	w.Cache(1, hold(table, 3, 4))
@@ -70,10 +73,18 @@ func TestNATS(t *testing.T) {
 	if e := hear(passes); e.Topic != events.ForwardPassTopic {
 		t.Errorf("got %+v", e)
 	}
+	if list, err := events.ParseRouterEvents(hear(lists).Payload); err != nil || len(list) != 1 || list[0].Event.DPRank != 1 {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if e := hear(again); e.Topic != events.ForwardPassTopic {
+		t.Errorf("got %+v", e)
+	}
 	for _, r := range w.Records("192.0.2.7") {
 		prefix := "namespace.ns.component.backend"
 		if r.Key[:4] == "ns//" {
 			prefix = "namespace.ns"
+		} else if strings.HasPrefix(r.Key, "namespace/") {
+			prefix += ".endpoint.generate"
 		}
 		want := `"transport":{"kind":"Nats","config":{"subject_prefix":"` + prefix + `"}}}`
 		if text := string(r.Document); text[len(text)-len(want):] != want {
@@ -91,7 +102,7 @@ func TestStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := start(t, Config{
-		WorkerID: 2324035525006360073, Ranks: 1, KVEvents: true, BlockSize: 64, Namespace: "my_ns", Component: "backend", Stream: stream,
+		WorkerID: 2324035525006360073, Ranks: 1, KVEvents: true, BlockSize: 64, Endpoint: discovery.Endpoint{Namespace: "my_ns", Component: "backend", Name: "generate"}, Stream: stream,
 	})
 	var prompt []uint32
 	for i := range uint32(128) {

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/bus"
-	"dynosim/gocore/live/guard"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/live/publish/zmtp"
+	"dynosim/gocore/protocol/discovery"
 )
 
 // Config describes the worker whose events are published.
@@ -27,13 +28,12 @@ type Config struct {
 	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that missed
 	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
 	NativePort, ReplayPort int
-	BlockSize              int    // tokens
-	Host                   string // to bind sockets to, "" for all addresses
-	// Namespace and Component are those of the worker: subjects and records name them.
-	Namespace, Component string
-	Bus                  *bus.Conn   // to publish over; nil if the worker has sockets of its own
-	Stream               *bus.Stream // keeps KV events for later subscribers; nil if they go to the current ones only
-	Log                  *slog.Logger
+	BlockSize              int                // tokens
+	Host                   string             // to bind sockets to, "" for all addresses
+	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
+	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
+	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
+	Log                    *slog.Logger
 }
 
 // Channel is what subscribers have to find: a socket, or a subject of a NATS server.
@@ -41,8 +41,10 @@ type Channel struct {
 	Topic           string
 	NamespaceScoped bool   // the topic is that of a namespace, not of a component in it
 	PublisherID     uint64 // a random number
-	Port            int    // of the socket
-	SubjectPrefix   string // if there is no socket: the subject is this, a dot and the topic
+	// Port is that of the socket for frontends of 1.3, and ScopedPort for those of 1.6.
+	Port, ScopedPort int
+	// If there is no socket, the subject is this, a dot and the topic: SubjectPrefix for frontends of 1.3, ScopedPrefix for those of 1.6.
+	SubjectPrefix, ScopedPrefix string
 }
 
 // Worker publishes for one worker. Its methods may be called from any goroutine.
@@ -250,10 +252,10 @@ func (w *Worker) Answer(dpRank int, q events.Query) events.Answer {
 
 // Dropped is how many messages subscribers of sockets lost because they read too slowly.
 func (w *Worker) Dropped() uint64 {
-	n := w.loads.out.Dropped() + w.passes.out.Dropped()
+	n := w.loads.dropped() + w.passes.dropped()
 	for _, r := range w.ranks {
 		if r.channel != nil {
-			n += r.channel.out.Dropped()
+			n += r.channel.dropped()
 		}
 		if r.nativePub != nil {
 			n += r.nativePub.Dropped()
@@ -281,28 +283,50 @@ func (w *Worker) closeSockets() {
 // nowMs is the time since Start.
 func (w *Worker) nowMs() float64 { return float64(time.Since(w.start)) / float64(time.Millisecond) }
 
-// channel is a publisher of the event plane.
+// channel is a publisher of the event plane. 1.6 sends a list of KV events in a message and 1.3 one event, so these go out in both ways.
 type channel struct {
-	info Channel
-	out  outlet
+	info  Channel
+	out   outlet
+	lists outlet // of messages for 1.6; nil if out serves both
 
 	mu       sync.Mutex
 	sequence uint64
 }
 
 func (w *Worker) listen(c Config, topic string, namespaceScoped bool) (*channel, error) {
-	info := Channel{Topic: topic, NamespaceScoped: namespaceScoped, PublisherID: publisherID()}
+	ch := &channel{info: Channel{Topic: topic, NamespaceScoped: namespaceScoped, PublisherID: publisherID()}}
+	twice := topic == events.KVTopic
 	if c.Bus != nil {
-		info.SubjectPrefix = c.subjectPrefix(namespaceScoped)
-		return &channel{info: info, out: &subject{bus: c.Bus, name: info.SubjectPrefix + "." + topic}}, nil
+		ch.info.SubjectPrefix, ch.info.ScopedPrefix = c.subjectPrefix(namespaceScoped), c.scopedPrefix()
+		plain, scoped := ch.info.SubjectPrefix+"."+topic, ch.info.ScopedPrefix+"."+topic
+		if twice {
+			ch.out, ch.lists = &subject{c.Bus, []string{plain}}, &subject{c.Bus, []string{scoped}}
+		} else {
+			ch.out = &subject{c.Bus, []string{plain, scoped}}
+		}
+		return ch, nil
 	}
+	pub, err := w.openSocket(c, topic)
+	if err != nil {
+		return nil, err
+	}
+	ch.out, ch.info.Port, ch.info.ScopedPort = socket{pub}, pub.Port(), pub.Port()
+	if twice {
+		if pub, err = w.openSocket(c, topic); err != nil {
+			return nil, err
+		}
+		ch.lists, ch.info.ScopedPort = socket{pub}, pub.Port()
+	}
+	return ch, nil
+}
+
+func (w *Worker) openSocket(c Config, topic string) (*zmtp.Pub, error) {
 	pub, err := zmtp.ListenPub(c.address(0), c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", topic, err)
 	}
 	w.closes = append(w.closes, pub.Close)
-	info.Port = pub.Port()
-	return &channel{info: info, out: socket{pub}}, nil
+	return pub, nil
 }
 
 // publish sends an event, which is encoded only if there may be subscribers.
@@ -317,4 +341,16 @@ func (c *channel) publish(encode func(b []byte) []byte) {
 	}
 	c.sequence++
 	c.out.send(&e, encode)
+	if c.lists != nil {
+		c.lists.send(&e, func(b []byte) []byte { return encode(events.AppendListOfOne(b)) })
+	}
+}
+
+// dropped is how many messages subscribers have lost.
+func (c *channel) dropped() uint64 {
+	n := c.out.Dropped()
+	if c.lists != nil {
+		n += c.lists.Dropped()
+	}
+	return n
 }

@@ -21,6 +21,7 @@ import (
 	"dynosim/gocore/live/freeport"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish/events"
+	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
 )
 
@@ -216,7 +217,7 @@ func TestRecovery(t *testing.T) {
 }
 
 func TestRecords(t *testing.T) {
-	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2, Namespace: "ns", Component: "backend"})
+	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2, Endpoint: discovery.Endpoint{Namespace: "ns", Component: "backend", Name: "generate"}})
 	keys := ""
 	for _, r := range w.Records("192.0.2.7") {
 		keys += strings.TrimRight(r.Key, "0123456789abcdef") + " "
@@ -224,8 +225,26 @@ func TestRecords(t *testing.T) {
 			t.Errorf("got %s", r.Document)
 		}
 	}
-	if want := "ns/backend/forward-pass-metrics/ ns//kv_metrics/ ns/backend/kv-events/ "; keys != want {
+	if want := strings.ReplaceAll("ns/backend/forward-pass-metrics/ SCOPED/forward-pass-metrics/ ns//kv_metrics/ SCOPED/kv_metrics/ "+
+		"ns/backend/kv-events/ SCOPED/kv-events/ ", "SCOPED", "namespace/ns/component/backend/endpoint/generate/topic"); keys != want {
 		t.Errorf("got %s, want %s", keys, want)
+	}
+}
+
+// TestLists: for 1.6, KV events are sent again at a socket of their own, in lists.
+func TestLists(t *testing.T) {
+	w := start(t, Config{WorkerID: 5, Ranks: 1, KVEvents: true, BlockSize: 2})
+	table, next := blocks.New(2), uint32(0)
+	store := func() { next++; w.Cache(0, hold(table, next, next)) }
+	channel := w.channelOf(events.KVTopic, 0)
+	if loads := w.channelOf(events.LoadTopic, 0); channel.Port == channel.ScopedPort || loads.Port != loads.ScopedPort {
+		t.Errorf("got %+v and %+v", channel, loads)
+	}
+	heard := subscribe(t, channel.ScopedPort, events.KVTopic, store)
+	store()
+	e, list := open(t, hear(t, heard), events.ParseRouterEvents)
+	if e.PublisherID != channel.PublisherID || len(list) != 1 || list[0].Event.ID != uint64(next) || list[0].Domain != events.WorkerDomain || e.Payload[0] != 0x91 {
+		t.Errorf("got %+v, %+v", e, list)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/bootstrap"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/bootstrap"
 )
 

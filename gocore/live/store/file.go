@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/discovery"
 )
 

@@ -18,12 +18,14 @@ import (
 type Card struct {
 	DisplayName      string                  `json:"display_name"`
 	Slug             string                  `json:"slug"`
+	SourcePath       string                  `json:"source_path,omitempty"` // where the model is, for 1.6
 	ModelInfo        map[string]File         `json:"model_info"`
 	Tokenizer        map[string]File         `json:"tokenizer"`
 	PromptFormatter  map[string]File         `json:"prompt_formatter,omitempty"`
 	ChatTemplateFile map[string]ChatTemplate `json:"chat_template_file,omitempty"`
 	GenConfig        map[string]File         `json:"gen_config,omitempty"`
 	MaxContextLength int                     `json:"architectural_max_context_length,omitempty"`
+	ContextLength    int                     `json:"context_length"` // 0: no limit
 	KVCacheBlockSize int                     `json:"kv_cache_block_size"`
 	MigrationLimit   int                     `json:"migration_limit"`
 	ModelType        string                  `json:"model_type"`
@@ -60,21 +62,24 @@ const (
 
 // RuntimeConfig is what a router needs to know about the engine.
 type RuntimeConfig struct {
-	ContextLength            int         `json:"context_length"` // 0: no limit
-	TotalKVBlocks            int         `json:"total_kv_blocks"`
-	MaxNumSeqs               int         `json:"max_num_seqs"`
-	MaxNumBatchedTokens      int         `json:"max_num_batched_tokens"`
-	ToolCallParser           *string     `json:"tool_call_parser"`
-	ReasoningParser          *string     `json:"reasoning_parser"`
-	StructuralTagMode        string      `json:"structural_tag_mode"`
-	StructuralTagScope       string      `json:"structural_tag_scope"`
-	StructuralTagSchema      string      `json:"structural_tag_schema"`
-	ExcludeToolsWhenNoChoice bool        `json:"exclude_tools_when_tool_choice_none"`
-	DataParallelStartRank    int         `json:"data_parallel_start_rank"`
-	DataParallelSize         int         `json:"data_parallel_size"`
-	EnableLocalIndexer       bool        `json:"enable_local_indexer"`
-	RuntimeData              RuntimeData `json:"runtime_data"`
-	EnableEagle              bool        `json:"enable_eagle"`
+	ContextLength            int     `json:"context_length"` // 0: no limit
+	TotalKVBlocks            int     `json:"total_kv_blocks"`
+	MaxNumSeqs               int     `json:"max_num_seqs"`
+	MaxNumBatchedTokens      int     `json:"max_num_batched_tokens"`
+	ToolCallParser           *string `json:"tool_call_parser"`
+	ReasoningParser          *string `json:"reasoning_parser"`
+	ToolCallArgumentsFormat  string  `json:"tool_call_arguments_format,omitempty"`
+	StructuralTagMode        string  `json:"structural_tag_mode"`
+	StructuralTagScope       string  `json:"structural_tag_scope"`
+	StructuralTagSchema      string  `json:"structural_tag_schema"`
+	ExcludeToolsWhenNoChoice bool    `json:"exclude_tools_when_tool_choice_none"`
+	DataParallelStartRank    int     `json:"data_parallel_start_rank"`
+	DataParallelSize         int     `json:"data_parallel_size"`
+	EnableLocalIndexer       bool    `json:"enable_local_indexer"`
+	// PublishesKVEvents tells routers of 1.6 whether to look for KV events; cards of 1.3 do not say it.
+	PublishesKVEvents *bool       `json:"kv_event_publishing_enabled,omitempty"`
+	RuntimeData       RuntimeData `json:"runtime_data"`
+	EnableEagle       bool        `json:"enable_eagle"`
 	// DisaggregatedEndpoint is the address for hand-offs of a prefill worker; nil if it has none.
 	DisaggregatedEndpoint *DisaggregatedEndpoint `json:"disaggregated_endpoint,omitempty"`
 }
@@ -100,7 +105,11 @@ type Model struct {
 	MaxNumBatchedTokens int
 	Ranks               int
 	LocalIndexer        bool
+	KVEvents            bool // it publishes some
 	WorkerType          WorkerType
+	// Hub is the name of the model on the Hugging Face hub, if Folder is from there: frontends get the files by it. Otherwise the card
+	// names Folder, and that of 1.6, unlike that of 1.3, once more as Source.
+	Hub, Source string
 }
 
 // kinds lists for each type of worker what frontends may use it for, and which other workers it needs.
@@ -118,6 +127,7 @@ func New(m Model) (Card, error) {
 	c := Card{
 		DisplayName:      m.DisplayName,
 		Slug:             Slug(m.DisplayName),
+		SourcePath:       m.Source,
 		KVCacheBlockSize: m.BlockSize,
 		ModelType:        kinds[m.WorkerType].modelType,
 		ModelInput:       "Tokens",
@@ -131,20 +141,33 @@ func New(m Model) (Card, error) {
 			StructuralTagScope:       "auto",
 			StructuralTagSchema:      "auto",
 			ExcludeToolsWhenNoChoice: true,
+			ToolCallArgumentsFormat:  "json_string",
+			PublishesKVEvents:        &m.KVEvents,
 			DataParallelSize:         m.Ranks,
 			EnableLocalIndexer:       m.LocalIndexer,
 			RuntimeData:              RuntimeData{OutputReplayConsumer: true},
 		},
 	}
-	if err := c.addFiles(m.Folder); err != nil {
+	if err := c.addFiles(m.Folder, m.Hub); err != nil {
 		return Card{}, err
+	}
+	if m.Hub != "" {
+		c.SourcePath = m.Hub
 	}
 	length, err := MaxContextLength(m.Folder)
 	c.MaxContextLength = length
 	return c, err
 }
 
-func (c *Card) addFiles(folder string) error {
+// addFiles names the files in a folder, by their place on the hub if it is from there.
+func (c *Card) addFiles(folder, name string) error {
+	describe := func(file string) (File, error) {
+		f, err := describe(filepath.Join(folder, file))
+		if name != "" {
+			f.Path = hub + name + "/" + file
+		}
+		return f, err
+	}
 	for _, f := range []struct {
 		name, kind string
 		required   bool
@@ -155,7 +178,7 @@ func (c *Card) addFiles(folder string) error {
 		{"tokenizer_config.json", "hf_tokenizer_config_json", false, &c.PromptFormatter},
 		{"generation_config.json", "hf_generation_config_json", false, &c.GenConfig},
 	} {
-		file, err := describe(filepath.Join(folder, f.name))
+		file, err := describe(f.name)
 		switch {
 		case err == nil:
 			*f.into = map[string]File{f.kind: file}
@@ -163,7 +186,7 @@ func (c *Card) addFiles(folder string) error {
 			return err
 		}
 	}
-	file, err := describe(filepath.Join(folder, "chat_template.jinja"))
+	file, err := describe("chat_template.jinja")
 	if err == nil {
 		c.ChatTemplateFile = map[string]ChatTemplate{"hf_chat_template": {File: file}}
 	} else if !errors.Is(err, fs.ErrNotExist) {

@@ -21,6 +21,7 @@ func (c *Card) Checksum() string {
 		_, _ = h.Write(b[:])
 	}
 	text(c.DisplayName)
+	text(c.SourcePath)
 	for _, files := range []map[string]File{c.ModelInfo, c.Tokenizer, c.PromptFormatter} {
 		for _, f := range files { // at most one
 			text(f.Checksum)

@@ -31,6 +31,12 @@ func FindModel(path, cache string) (string, error) {
 	return filepath.Join(model, "snapshots", strings.TrimSpace(string(revision))), nil
 }
 
+// IsFolder reports whether a path of a model is a folder of this host, and not a name on the hub.
+func IsFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // HubCache is the folder of the Hugging Face cache. getenv looks up environment variables.
 func HubCache(getenv func(string) string) string {
 	if dir := getenv("HF_HUB_CACHE"); dir != "" {

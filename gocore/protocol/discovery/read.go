@@ -25,9 +25,20 @@ type Served struct {
 
 // Channel is what the record of an event channel says: where the events of a topic are published.
 type Channel struct {
-	Namespace, Component, Topic string
-	Publisher                   uint64
-	Transport                   Transport
+	Endpoint  // without a name in records of 1.3, whose topics belong to a component
+	Topic     string
+	Publisher uint64
+	Transport Transport
+}
+
+// Source is what the record of an event source says: which rank of a worker publishes the events of a topic.
+type Source struct {
+	Endpoint
+	Topic     string
+	Publisher uint64
+	DPRank    int
+	// Recovery is the name of the endpoint of the worker where events can be asked for, "" if there is none.
+	Recovery string
 }
 
 // ParseInstance reads the record of an endpoint.
@@ -69,11 +80,11 @@ func ParseChannel(r Record) (c Channel, err error) {
 			Config map[string]json.RawMessage `json:"config"`
 		} `json:"transport"`
 	}
-	parts, id, err := r.open(&d, 4)
+	e, topic, id, err := r.openTopic(&d)
 	if err != nil {
 		return c, err
 	}
-	c = Channel{parts[0], parts[1], parts[2], id, Transport{Kind: d.Transport.Kind, Config: map[string]string{}}}
+	c = Channel{e, topic, id, Transport{Kind: d.Transport.Kind, Config: map[string]string{}}}
 	for name, value := range d.Transport.Config {
 		var text string
 		if json.Unmarshal(value, &text) == nil {
@@ -81,6 +92,54 @@ func ParseChannel(r Record) (c Channel, err error) {
 		}
 	}
 	return c, nil
+}
+
+// ParseSource reads the record of an event source.
+func ParseSource(r Record) (s Source, err error) {
+	var d struct {
+		Metadata struct {
+			Worker struct {
+				DPRank int `json:"dp_rank"`
+			} `json:"worker"`
+			Recovery struct {
+				Endpoint string `json:"endpoint"`
+			} `json:"recovery_target"`
+		} `json:"metadata"`
+	}
+	e, topic, id, err := r.openTopic(&d)
+	if err != nil {
+		return s, err
+	}
+	return Source{e, topic, id, d.Metadata.Worker.DPRank, d.Metadata.Recovery.Endpoint}, nil
+}
+
+// openTopic reads the document of a record about a topic, and its key. Those of 1.6 name what each part is:
+// namespace/N/component/C/endpoint/E/topic/T/ID; those of 1.3 are N/C/T/ID.
+func (r *Record) openTopic(into any) (e Endpoint, topic string, id uint64, err error) {
+	count := strings.Count(r.Key, "/") + 1
+	parts, id, err := r.open(into, max(count, 4))
+	switch {
+	case err != nil:
+	case count == 4:
+		return Endpoint{Namespace: parts[0], Component: parts[1]}, parts[2], id, nil
+	case count%2 == 0:
+		err = fmt.Errorf("record %s/%s: want pairs of names and values before the id", r.Bucket, r.Key)
+	}
+	for i := 0; err == nil && i+1 < count; i += 2 {
+		switch value := parts[i+1]; parts[i] {
+		case "namespace":
+			e.Namespace = value
+		case "component":
+			e.Component = value
+		case "endpoint":
+			e.Name = value
+		case "topic":
+			topic = value
+		default:
+			err = fmt.Errorf("record %s/%s: got %q, want namespace, component, endpoint or topic", r.Bucket, r.Key, parts[i])
+		}
+	}
+	return e, topic, id, err
 }
 
 // open reads the document of a record, and the parts of its key: names, and at place idAt-1 an id. The id is taken from the key,

@@ -17,10 +17,11 @@ const (
 	Instances     Bucket = "v1/instances"
 	Models        Bucket = "v1/mdc"
 	EventChannels Bucket = "v1/event_channels"
+	EventSources  Bucket = "v1/event_sources"
 )
 
 // Buckets are all of them.
-var Buckets = []Bucket{Instances, Models, EventChannels}
+var Buckets = []Bucket{Instances, Models, EventChannels, EventSources}
 
 // Record is one document and its key.
 type Record struct {
@@ -86,17 +87,31 @@ func (e Endpoint) key(id uint64) string {
 	return e.Namespace + "/" + e.Component + "/" + e.Name + "/" + Hex(id)
 }
 
+// Path is what follows the address in the transport of an endpoint. Frontends send it with each request.
+func (e Endpoint) Path(id uint64) string {
+	return Hex(id) + "/" + e.Namespace + "/" + e.Component + "/" + e.Name
+}
+
+// codec is the codec that 1.6 asks a frontend to send requests in. Workers read what each request says that it is.
+const codec = "msgpack"
+
+// endpointFields are the members of the record of an endpoint that others repeat.
+type endpointFields struct {
+	Component         string            `json:"component"`
+	Endpoint          string            `json:"endpoint"`
+	Namespace         string            `json:"namespace"`
+	InstanceID        uint64            `json:"instance_id"`
+	Transport         map[string]string `json:"transport"`
+	DeviceType        string            `json:"device_type"`
+	RequestPlaneCodec string            `json:"request_plane_codec"`
+}
+
 // EndpointRecord says where requests for an endpoint of an instance go. device is "cuda" or "cpu".
 func EndpointRecord(e Endpoint, id uint64, transport map[string]string, device string) Record {
 	return record(Instances, e.key(id), struct {
-		Type       string            `json:"type"`
-		Component  string            `json:"component"`
-		Endpoint   string            `json:"endpoint"`
-		Namespace  string            `json:"namespace"`
-		InstanceID uint64            `json:"instance_id"`
-		Transport  map[string]string `json:"transport"`
-		DeviceType string            `json:"device_type"`
-	}{"Endpoint", e.Component, e.Name, e.Namespace, id, transport, device})
+		Type string `json:"type"`
+		endpointFields
+	}{"Endpoint", endpointFields{e.Component, e.Name, e.Namespace, id, transport, device, codec}})
 }
 
 // ModelRecord says what model an endpoint of an instance serves.
@@ -127,7 +142,8 @@ func NATS(subjectPrefix string) Transport {
 	return Transport{Kind: "Nats", Config: map[string]string{"subject_prefix": subjectPrefix}}
 }
 
-// EventChannelRecord says where the events of a topic are published. component is "" for topics of the namespace.
+// EventChannelRecord says to frontends of 1.3 where the events of a topic are published. component is "" for topics of the
+// namespace.
 func EventChannelRecord(namespace, component, topic string, publisher uint64, t Transport) Record {
 	return record(EventChannels, namespace+"/"+component+"/"+topic+"/"+Hex(publisher), struct {
 		Type       string    `json:"type"`
@@ -137,6 +153,68 @@ func EventChannelRecord(namespace, component, topic string, publisher uint64, t 
 		InstanceID uint64    `json:"instance_id"`
 		Transport  Transport `json:"transport"`
 	}{"EventChannel", namespace, component, topic, publisher, t})
+}
+
+// scope is what 1.6 says that a topic belongs to.
+type scope struct {
+	Kind     string        `json:"kind"`
+	Endpoint scopeEndpoint `json:"endpoint"`
+}
+
+type scopeEndpoint struct {
+	Namespace string `json:"namespace"`
+	Component string `json:"component"`
+	Name      string `json:"name"`
+}
+
+func (e Endpoint) scope() scope { return scope{"endpoint", scopeEndpoint(e)} }
+
+// scopedKey is the key of what a publisher says about a topic of an endpoint.
+func (e Endpoint) scopedKey(topic string, publisher uint64) string {
+	return "namespace/" + e.Namespace + "/component/" + e.Component + "/endpoint/" + e.Name + "/topic/" + topic + "/" + Hex(publisher)
+}
+
+// ScopedChannelRecord is [EventChannelRecord] for frontends of 1.6. On Kubernetes, frontends of 1.3 drop all records of a pod if one
+// event channel has no namespace and component, so it has them; the component is one that nobody looks for.
+func ScopedChannelRecord(e Endpoint, topic string, publisher uint64, t Transport) Record {
+	return record(EventChannels, e.scopedKey(topic, publisher), struct {
+		Type       string    `json:"type"`
+		Scope      scope     `json:"scope"`
+		Namespace  string    `json:"namespace"`
+		Component  string    `json:"component"`
+		Topic      string    `json:"topic"`
+		InstanceID uint64    `json:"instance_id"`
+		Transport  Transport `json:"transport"`
+	}{"EventChannel", e.scope(), e.Namespace, e.Component + "." + e.Name, topic, publisher, t})
+}
+
+// EventSourceRecord says to frontends of 1.6 which rank of a worker publishes the events of a topic, and at which endpoint those that
+// were missed can be asked for. instance is the record of that endpoint, nil if there is none.
+func EventSourceRecord(e Endpoint, topic string, publisher, worker uint64, dpRank int, instance *Record) Record {
+	type rank struct {
+		WorkerID uint64 `json:"worker_id"`
+		DPRank   int    `json:"dp_rank"`
+	}
+	type metadata struct {
+		KVStateEndpoint scopeEndpoint   `json:"kv_state_endpoint"`
+		Worker          rank            `json:"worker"`
+		PublisherID     uint64          `json:"publisher_id"`
+		RecoveryTarget  *endpointFields `json:"recovery_target,omitempty"`
+	}
+	m := metadata{KVStateEndpoint: scopeEndpoint(e), Worker: rank{worker, dpRank}, PublisherID: publisher}
+	if instance != nil {
+		m.RecoveryTarget = new(endpointFields)
+		if err := json.Unmarshal(instance.Document, m.RecoveryTarget); err != nil {
+			panic(fmt.Sprintf("discovery: %v", err)) // EndpointRecord has made it
+		}
+	}
+	return record(EventSources, e.scopedKey(topic, publisher), struct {
+		Type        string   `json:"type"`
+		Scope       scope    `json:"scope"`
+		Topic       string   `json:"topic"`
+		PublisherID uint64   `json:"publisher_id"`
+		Metadata    metadata `json:"metadata"`
+	}{"EventSource", e.scope(), topic, publisher, m})
 }
 
 func record(bucket Bucket, key string, document any) Record {

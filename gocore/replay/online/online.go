@@ -25,7 +25,7 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 		Config:    cfg,
 		clock:     pace.New(stop),
 		driver:    workload.NewDriver(cfg.Workload, cfg.Concurrency),
-		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers),
+		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers).Within(cfg.Args.MaxModelLen),
 		messages:  make(chan message, 4*cfg.Workers),
 		router:    cfg.Router.Make(cfg.Workers),
 	}

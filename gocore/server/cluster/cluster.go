@@ -59,9 +59,10 @@ type Sink interface {
 
 // Request is one request from outside.
 type Request struct {
-	Keys                       []Key // full blocks of the prompt and of the answer, which is known
-	PromptTokens, OutputTokens int   // at least 1
-	Priority                   int64 // for the router
+	Keys                       []Key  // full blocks of the prompt and of the answer, which is known
+	PromptTokens, OutputTokens int    // at least 1
+	Priority                   int64  // for the router
+	Session                    string // for the router, "" for none
 	Sink                       Sink
 
 	state    emission // on the worker that makes the answer
@@ -242,6 +243,7 @@ func (c *Cluster) takeArrivals() (changed bool) {
 func (c *Cluster) routed(r *Request) router.Request {
 	return router.Request{
 		ID: int32(r.state.ID), Prompt: c.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority,
+		Session: r.Session,
 	}
 }
 

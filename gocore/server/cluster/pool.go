@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"dynosim/gocore/engine"
-	shares "dynosim/gocore/engine/emission"
+	shares "dynosim/gocore/engines/emission"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
 	"dynosim/gocore/router"

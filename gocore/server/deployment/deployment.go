@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/server/cluster"
 )
 
@@ -147,7 +147,8 @@ func (d *Deployment) untilNext() time.Duration {
 	if !ok {
 		return math.MaxInt64
 	}
-	return d.onTheClock(next) - time.Since(d.started)
+	// Less than a nanosecond may be left, which a clock cannot say: the next one is due then.
+	return max(1, d.onTheClock(next)-time.Since(d.started))
 }
 
 // catchUp lets everything happen that is due, in the order of time.

@@ -40,6 +40,17 @@ func newFrontendMetrics(r *prometheus.Registry) *frontendMetrics {
 	return m
 }
 
+// show makes the gauges and histograms of a model appear before its first request: who scales by them finds them at once.
+func (m *frontendMetrics) show(model string) {
+	m.outputs.WithLabelValues(model)
+	for _, gauge := range []*prometheus.GaugeVec{m.inflight, m.queued} {
+		gauge.WithLabelValues(model)
+	}
+	for _, histogram := range []*prometheus.HistogramVec{m.duration, m.firstToken, m.gap, m.isl, m.osl} {
+		histogram.WithLabelValues(model)
+	}
+}
+
 // enter counts a request until the function that it returns is called.
 func (m *frontendMetrics) enter(g *generation) (leave func()) {
 	model := g.modelName()
@@ -73,11 +84,15 @@ func (m *frontendMetrics) tokens(g *generation, c *choice, n int, now time.Time)
 		m.queued.WithLabelValues(model).Dec()
 	}
 	m.outputs.WithLabelValues(model).Add(float64(n))
-	if c.sent == 0 {
+	last := c.last
+	if c.sent == 0 { // what comes with the first token comes at once
 		m.firstToken.WithLabelValues(model).Observe(now.Sub(g.received).Seconds())
+		last, n = now, n-1
+	}
+	if n == 0 {
 		return
 	}
-	each, gap := now.Sub(c.last).Seconds()/float64(n), m.gap.WithLabelValues(model)
+	each, gap := now.Sub(last).Seconds()/float64(n), m.gap.WithLabelValues(model)
 	for range n {
 		gap.Observe(each)
 	}

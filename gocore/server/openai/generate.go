@@ -142,7 +142,7 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
 	c.call = deployment.NewCall(cluster.Request{
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
-		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
+		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority, Session: sessionOf(ctx),
 	}, g.wake)
 	return nil
 }

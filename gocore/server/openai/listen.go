@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 )
 
 // Address says where and how a server listens.

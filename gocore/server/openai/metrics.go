@@ -43,6 +43,7 @@ func newMetrics(r *prometheus.Registry, models *served) *metrics {
 // show makes the metrics of one more model. Those with the names of an engine are shown by the process that runs it.
 func (m *metrics) show(model *Model) {
 	m.open.WithLabelValues(model.Name)
+	m.frontend.show(model.Name)
 	if model.elsewhere() {
 		return
 	}

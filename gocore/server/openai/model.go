@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/enginemetrics"
+	"dynosim/gocore/enginemetrics"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/backend"
 	"dynosim/gocore/server/deployment"

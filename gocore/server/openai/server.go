@@ -112,7 +112,6 @@ func (s *Server) routes() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of an earlier request on this connection
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r)
@@ -152,6 +151,27 @@ func receivedAt(ctx context.Context) time.Time {
 	return at
 }
 
+// sessionHeaders name the conversation of a request for routers that keep it on a worker; the first that is given counts. vLLM's router
+// reads the first one, SGLang's gateway and Shepherd the second.
+var sessionHeaders = []string{"X-Session-Id", "X-Smg-Routing-Key"}
+
+type sessionKey struct{}
+
+func sessionOf(ctx context.Context) string {
+	session, _ := ctx.Value(sessionKey{}).(string)
+	return session
+}
+
+// withSession keeps the session that the headers name.
+func withSession(ctx context.Context, headers http.Header) context.Context {
+	for _, name := range sessionHeaders {
+		if session := headers.Get(name); session != "" {
+			return context.WithValue(ctx, sessionKey{}, session)
+		}
+	}
+	return ctx
+}
+
 // requestID is the header that names a request in logs of clients and servers.
 const requestID = "X-Request-Id"
 
@@ -181,7 +201,7 @@ func (s *Server) open(h handler) http.HandlerFunc {
 		var held hold
 		defer held.release()
 		ctx := context.WithValue(context.WithValue(r.Context(), receivedKey{}, time.Now()), holdKey{}, &held)
-		err := h(w, r.WithContext(ctx))
+		err := h(w, r.WithContext(withSession(ctx, r.Header)))
 		if err != nil {
 			p := asProblem(err)
 			s.mustRead(w)

@@ -19,7 +19,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/live/enginemetrics"
+	"dynosim/gocore/enginemetrics"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/cluster"
 	"dynosim/gocore/server/deployment"
@@ -58,8 +58,8 @@ func newModel(t *testing.T, name, arguments string, registry *prometheus.Registr
 	return m
 }
 
-// start starts a server; change changes its configuration.
-func start(t *testing.T, arguments string, change func(*Config)) (*Server, string) {
+// serverOf makes a server with one model; change changes its configuration, nil for no change.
+func serverOf(t *testing.T, arguments string, change func(*Config)) *Server {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	c := Config{
@@ -68,7 +68,13 @@ func start(t *testing.T, arguments string, change func(*Config)) (*Server, strin
 	if change != nil {
 		change(&c)
 	}
-	s := New(c)
+	return New(c)
+}
+
+// start starts a server that listens.
+func start(t *testing.T, arguments string, change func(*Config)) (*Server, string) {
+	t.Helper()
+	s := serverOf(t, arguments, change)
 	l, err := s.Listen(Address{Listen: "127.0.0.1:0", MaxConnections: 2000})
 	if err != nil {
 		t.Fatal(err)
@@ -655,61 +661,6 @@ func TestMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("there is no %s", want)
-		}
-	}
-}
-
-// TestSlowBody: a client that does not send its body is cut off, with or without a length, and holds no memory.
-func TestSlowBody(t *testing.T) {
-	s, url := start(t, fast, func(c *Config) { c.BodyTimeout = 50 * time.Millisecond })
-	for _, length := range []int64{-1, 1 << 19} {
-		reader, writer := io.Pipe()
-		r, _ := http.NewRequest(http.MethodPost, url+"/v1/completions", reader)
-		r.ContentLength = length
-		response, err := http.DefaultTransport.RoundTrip(r)
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode != 408 {
-				t.Errorf("length %d: got %d", length, response.StatusCode)
-			}
-		}
-		_ = writer.Close()
-	}
-	eventually(t, "nothing is held", func() bool { return s.bodies.unused() == maxBodies })
-	if got := post(t, url+"/v1/completions", `{"prompt":"`+strings.Repeat("x", 1000)+`"}`); got.status != 200 {
-		t.Errorf("got %d", got.status)
-	}
-}
-
-// TestStuckReader: a client that does not read is cut off, and its call ends.
-func TestStuckReader(t *testing.T) {
-	s, url := start(t, fast, func(c *Config) { c.WriteTimeout, c.Models[0].MaxLength = 100*time.Millisecond, 60_000 })
-	var stuck []io.Closer
-	for range 3 {
-		response, err := http.Post(url+"/v1/completions", "", strings.NewReader(`{"prompt":"x","max_tokens":50000,"n":2,"stream":true}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stuck = append(stuck, response.Body)
-	}
-	eventually(t, "all calls have ended", func() bool { return s.config.Models[0].Deployment.Open() == 0 && s.InFlight() == 0 })
-	for _, body := range stuck {
-		_ = body.Close()
-	}
-}
-
-// TestConnectionIsUsedAgain: the deadline of one answer does not meet the next one.
-func TestConnectionIsUsedAgain(t *testing.T) {
-	_, url := start(t, fast, func(c *Config) { c.WriteTimeout = 20 * time.Millisecond })
-	for range 3 {
-		if got := post(t, url+"/v1/completions", `{"prompt":"x","stream":true}`); got.status != 200 {
-			t.Fatalf("got %d", got.status)
-		}
-		time.Sleep(50 * time.Millisecond) // past the deadline
-		for _, path := range []string{"/v1/models", "/health", "/metrics"} {
-			if got := get(t, url+path); got.status != 200 {
-				t.Fatalf("%s: got %d", path, got.status)
-			}
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/server/detokenize"
 )
 

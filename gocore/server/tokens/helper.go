@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 )
 
 //go:embed helper.py

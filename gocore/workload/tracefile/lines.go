@@ -26,7 +26,20 @@ func Plain(r io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, readFault(err)
 	}
-	return plain, nil
+	return withoutMark(plain), nil
+}
+
+// byteOrderMark is what some programs on Windows write before UTF-8 text.
+const byteOrderMark = "\ufeff"
+
+// withoutMark skips a byte order mark. An error comes again when the rest is read.
+func withoutMark(plain io.Reader) io.Reader {
+	head := make([]byte, len(byteOrderMark))
+	n, _ := io.ReadFull(plain, head)
+	if string(head[:n]) == byteOrderMark {
+		return plain
+	}
+	return io.MultiReader(bytes.NewReader(head[:n]), plain)
 }
 
 func decompressed(r io.Reader) (io.Reader, error) {

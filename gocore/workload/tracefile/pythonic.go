@@ -18,7 +18,7 @@ type jsonText struct {
 	ended   error  // what r returned at last
 	failed  error  // why the text cannot be read, unless that is its end
 
-	started, inString, escaped bool
+	inString, escaped bool
 
 	consumed func() int64 // how far the decoder has come
 	offset   int64        // of the bytes handed out
@@ -67,10 +67,6 @@ func (t *jsonText) refill() {
 		got, t.ended = t.r.Read(t.buffer[n:])
 		n += got
 	}
-	if !t.started && bytes.HasPrefix(t.buffer[:n], []byte(byteOrderMark)) {
-		copy(t.buffer, "   ")
-	}
-	t.started = true
 	t.ready = t.buffer[:t.translate(t.buffer[:n])]
 }
 

@@ -89,8 +89,6 @@ func (t *Table) Next() (bool, error) {
 	}
 }
 
-const byteOrderMark = "\ufeff"
-
 // take makes the row of a line, unless the line is blank.
 func (t *Table) take(text []byte) (blank bool, err error) {
 	switch {
@@ -100,9 +98,6 @@ func (t *Table) take(text []byte) (blank bool, err error) {
 		return false, errors.New("not valid UTF-8")
 	}
 	line := strings.TrimSpace(string(text))
-	if t.line == 1 {
-		line = strings.TrimPrefix(line, byteOrderMark)
-	}
 	if line == "" {
 		return true, nil
 	}

@@ -32,6 +32,8 @@ class MockEngineArgs(FieldSet):
         num_gpu_blocks_override: Another name of num_gpu_blocks, as vLLM's command line has it.
         block_size: Tokens of a KV block; 0 takes that of the engine: vLLM 64, SGLang 1 (or its page_size), TensorRT-LLM
             32.
+        max_model_len: Most tokens of a prompt and its output together: outputs end there, and prompts that reach it are
+            rejected.
         max_num_seqs: Most requests that run at the same time; None is unlimited.
         max_num_batched_tokens: Most tokens of one pass; None is unlimited.
         enable_prefix_caching: Whether blocks are kept for later prompts that begin with the same tokens. Works with
@@ -40,7 +42,8 @@ class MockEngineArgs(FieldSet):
             trtllm.
         speedup_ratio: Divides all durations.
         decode_speedup_ratio: Divides decode durations once more.
-        dp_size: Data-parallel ranks of a live worker, an engine each; replay accepts only 1.
+        dp_size: Data-parallel ranks: of a live worker, an engine each; in replay, with scheduler vllm, ranks that run
+            their passes together.
         startup_time: Seconds before a live worker serves, or one that a planner has started. Default: 0. Works with
             live workers, and runs with a planner.
         startup_time_cv: Lets startup_time vary for workers that a planner starts: standard deviation of lognormal
@@ -108,22 +111,47 @@ class MockEngineArgs(FieldSet):
             refuse it).
         bandwidth_g4_to_g2_gbps: GB/s from object storage to host. Default: 4. Works with nothing yet (live workers
             refuse it).
+        num_host_blocks: KV blocks in host memory, as Dynamo 1.6 names them. Works with nothing yet (it is refused).
+        host_offload_d2h_bandwidth_gbps: GB/s from GPU to host, as Dynamo 1.6 names it. Works with nothing yet (it is
+            refused).
+        host_offload_h2d_bandwidth_gbps: GB/s from host to GPU, likewise. Works with nothing yet (it is refused).
         watermark: Fraction of the pool that admission must leave free, 0 to less than 1. Works with ``engine_type``
             vllm.
         eviction_backend: Which cached block is evicted: ``"lineage"`` (leaves first), ``"lru"`` or ``"multi_lru"``.
             Works with ``engine_type`` vllm or trtllm.
         scheduler: Whose rules the engine schedules by: ``"dynamo"``, those of Dynamo's mocker, or those of the engine,
-            ``"vllm"`` or ``"sglang"`` for the newest release known and ``"vllm-0.28"`` or ``"sglang-0.5"`` for that
-            one.
+            ``"vllm"`` or ``"sglang"`` for the newest release known and ``"vllm-0.28"`` or ``"sglang-0.5"``, say, for
+            that one.
         async_scheduling: Whether a pass is composed while the one before it runs, as a stock server does. Works with
             ``engine_type`` vllm, ``scheduler`` vllm.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free. Works
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with
             ``engine_type`` vllm, ``scheduler`` vllm.
+        long_prefill_token_threshold_adaptive: Whether that threshold is raised to an equal share of
+            ``max_num_batched_tokens`` for each request. Works with ``engine_type`` vllm, ``scheduler`` vllm from
+            vllm-0.33.
+        prefill_schedule_interval: Passes from one that computes prompts to the next one that may, while other requests
+            decode. Works with ``engine_type`` vllm, ``scheduler`` vllm.
+        max_num_active_seqs: Most requests that run when one is admitted; None is ``max_num_seqs``. Works with
+            ``engine_type`` vllm, ``scheduler`` vllm from vllm-0.33.
+        dp_routing: How a request finds its data-parallel rank: ``"vllm"``, by vLLM's load balancer, or
+            ``"round_robin"``. Works with ``engine_type`` vllm, ``scheduler`` vllm.
+        kv_cache_groups: Groups of layers that share the pool, as vLLM forms them for models with sliding windows or
+            linear attention: one of ``{"type": "full"}``, then ``{"type": "sliding_window", "window": 1024}`` or
+            ``{"type": "linear"}`` for each other one. None is one group of full attention. Works with ``engine_type``
+            vllm, ``scheduler`` vllm.
+        prefix_cache_retention_interval: Which blocks of windows and linear states are kept for later prompts: those at
+            the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of so many tokens, or
+            all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
+        host_cache: Memory of the host below the KV blocks of the pool, as SGLang's HiCache uses it: a HostCacheArgs or
+            a dict of its fields. Works with ``engine_type`` sglang, ``scheduler`` sglang.
         timing_model: What says how long passes take. By default that follows from other fields: ``"aic"`` with
             aic_backend, ``"interpolated"`` with planner_profile_data, else ``"polynomial"``; naming it makes sure that
-            the field is not forgotten.
+            the field is not forgotten. ``"fixed"`` takes fixed_prefill_ms and fixed_decode_ms.
+        fixed_prefill_ms: Milliseconds that the prompts of a pass take together, with timing_model fixed, which needs
+            it.
+        fixed_decode_ms: Milliseconds of a decode step, likewise.
         step_overhead_us: Host time of each pass, in microseconds.
         seq_overhead_us: Host time of each pass for each request in it, in microseconds.
         request_overhead_us: Time from the worker to the scheduler, for each request, in microseconds. Works with
@@ -151,8 +179,11 @@ class MockEngineArgs(FieldSet):
 
     @staticmethod
     def from_json(text: str) -> MockEngineArgs:
-        """Engine arguments from the text of a JSON object. Raises ValueError for anything wrong in it."""
-        return MockEngineArgs._of(parse(fields_of(None), text))
+        """Engine arguments from the text of a JSON object, which may have the nested form of Dynamo 1.6.
+
+        Raises ValueError for anything wrong in it.
+        """
+        return MockEngineArgs._of(parse(fields_of(None), text, _flat))
 
     def copy(self) -> MockEngineArgs:
         """An independent copy."""
@@ -214,6 +245,15 @@ class MockEngineArgs(FieldSet):
 
     def _legacy_worker_type(self) -> str | None:
         return next((kind for kind in ("prefill", "decode") if self._given.get(f"is_{kind}")), None)
+
+
+def _flat(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of an object in either form."""
+    if "engine" not in given and "dynamo" not in given and not isinstance(given.get("timing_model"), Mapping):
+        return given
+    from dynamo._shell.launch import flat  # not before it is needed: the command line starts here, too
+
+    return flat(given)
 
 
 def _check_page_size(given: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ Generated from gocore/engineargs/fields.go and nested.go: go generate ./gocore/e
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
 
 from dynamo._shell.fields import FieldSet
@@ -17,9 +17,11 @@ KvTransferTimingMode: TypeAlias = Literal["full_prompt", "destination_missing"]
 PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
 RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
-Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.28", "sglang", "sglang-0.5"]
-TimingModel: TypeAlias = Literal["polynomial", "interpolated", "aic"]
+Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.33", "vllm-0.28", "sglang", "sglang-0.5"]
+DpRouting: TypeAlias = Literal["vllm", "round_robin"]
+TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
+WritePolicy: TypeAlias = Literal["write_through", "write_through_selective", "write_back"]
 
 
 class ReasoningFields(TypedDict):
@@ -92,7 +94,7 @@ class SglangArgs(FieldSet):
             with ``scheduler`` sglang.
         ignore_eos: Requests never end early, so the whole outputs of running requests are reserved. Default: False.
             Works with ``scheduler`` sglang.
-        enable_mixed_chunk: Batches that mix prompts with decoding requests. They are not simulated: True is refused.
+        enable_mixed_chunk: Running requests decode in the batches that compute prompts, instead of waiting for them.
             Default: False. Works with ``scheduler`` sglang.
         scheduler_recv_interval: Look for new requests after this many decode batches, and after each prefill batch.
             Default: 1. Works with ``scheduler`` sglang.
@@ -134,6 +136,56 @@ class SglangArgs(FieldSet):
         super().__init__({name: value for name, value in given.items() if value is not None})
 
 
+class HostCacheFields(TypedDict, total=False):
+    """The fields of HostCacheArgs, for a dict in its place."""
+
+    num_blocks: int
+    write_policy: WritePolicy | None
+    load_back_threshold: int | None
+    load_ms_per_block: float | None
+    store_ms_per_block: float | None
+    latency_ms: float | None
+
+
+class HostCacheArgs(FieldSet):
+    """A tier of host memory below the KV blocks; None means its default.
+
+    Args:
+        num_blocks: KV blocks of the host.
+        write_policy: When blocks are copied to the host: ``"write_through"``, once they are in the cache;
+            ``"write_through_selective"``, once a second request has them; or ``"write_back"``, when they are evicted.
+            Default: ``"write_through"``.
+        load_back_threshold: The fewest tokens that are loaded back; fewer are computed again. Default: 10.
+        load_ms_per_block: Milliseconds to load one block. Default: 0.
+        store_ms_per_block: Milliseconds to store one block. Default: 0.
+        latency_ms: Milliseconds of each copy, besides those of its blocks. Default: 0.
+
+    Raises TypeError for a wrong type, ValueError for a value out of range.
+    """
+
+    __slots__ = ()
+    _section: ClassVar[str] = "host_cache"
+
+    def __init__(
+        self,
+        num_blocks: int,
+        write_policy: WritePolicy | None = None,
+        load_back_threshold: int | None = None,
+        load_ms_per_block: float | None = None,
+        store_ms_per_block: float | None = None,
+        latency_ms: float | None = None,
+    ) -> None:
+        given = {
+            "num_blocks": num_blocks,
+            "write_policy": write_policy,
+            "load_back_threshold": load_back_threshold,
+            "load_ms_per_block": load_ms_per_block,
+            "store_ms_per_block": store_ms_per_block,
+            "latency_ms": latency_ms,
+        }
+        super().__init__({name: value for name, value in given.items() if value is not None})
+
+
 class TrtllmFields(TypedDict, total=False):
     """The fields of TrtllmArgs, for a dict in its place."""
 
@@ -170,6 +222,7 @@ class EngineFields(TypedDict, total=False):
     num_gpu_blocks: int | None
     num_gpu_blocks_override: int | None
     block_size: int
+    max_model_len: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
     enable_prefix_caching: bool
@@ -224,13 +277,25 @@ class EngineFields(TypedDict, total=False):
     enable_g4_storage: bool
     bandwidth_g2_to_g4_gbps: float | None
     bandwidth_g4_to_g2_gbps: float | None
+    num_host_blocks: int | None
+    host_offload_d2h_bandwidth_gbps: float | None
+    host_offload_h2d_bandwidth_gbps: float | None
     watermark: float
     eviction_backend: EvictionBackend
     scheduler: Scheduler
     async_scheduling: bool
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
+    long_prefill_token_threshold_adaptive: bool
+    prefill_schedule_interval: int
+    max_num_active_seqs: int | None
+    dp_routing: DpRouting
+    kv_cache_groups: Sequence[Mapping[str, Any]] | None
+    prefix_cache_retention_interval: int | None
+    host_cache: HostCacheArgs | HostCacheFields | Mapping[str, Any] | None
     timing_model: TimingModel | None
+    fixed_prefill_ms: float | None
+    fixed_decode_ms: float | None
     step_overhead_us: float
     seq_overhead_us: float
     request_overhead_us: float

@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
     def obeyed_by(self, value: Any) -> bool:
         """Whether a value of the right type is in range."""
-        if value is None or self.type in ("bool", "string", "object", "any"):
+        if value is None or self.type in ("bool", "string", "object", "objects", "any"):
             return True
         if self.choices is not None:
             return value in self.choices
@@ -198,8 +198,10 @@ def check(fields: Fields, given: Mapping[str, Any], path: str = "", from_json: b
     return checked
 
 
-def parse(fields: Fields, text: str) -> dict[str, Any]:
-    """Checks the fields of a JSON object. Every mistake in it is a ValueError."""
+def parse(
+    fields: Fields, text: str, prepared: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Checks the fields of a JSON object, ``prepared`` before if that is given. Every mistake in it is a ValueError."""
     try:
         given = json.loads(values.text("text", text), object_pairs_hook=values.unique)
     except json.JSONDecodeError as error:
@@ -209,7 +211,7 @@ def parse(fields: Fields, text: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError(f"got {values.show(given)}, want a JSON object")
     try:
-        return check(fields, given, from_json=True)
+        return check(fields, prepared(given) if prepared else given, from_json=True)
     except TypeError as error:
         raise ValueError(str(error)) from None
 
@@ -219,7 +221,9 @@ def _plain(field: Field, name: str, value: Any, from_json: bool) -> Any:
         return None
     if field.type == "object":
         return _nested(field, name, value, from_json)
-    if field.type == "any":
+    if field.type == "objects" and not (isinstance(value, list | tuple) and all(isinstance(x, Mapping) for x in value)):
+        raise TypeError(f"{name}: got {values.show(value)}, want {field.want}")
+    if field.type in ("any", "objects"):
         return values.json_value(name, value)
     if field.path and isinstance(value, os.PathLike):
         value = values.path(name, value)

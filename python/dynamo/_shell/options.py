@@ -63,7 +63,13 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
     for option in options:
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        groups[option.group].add_argument(option.flag, dest=option.name, help=option.help, **_form(option))
+        groups[option.group].add_argument(*_flags(option), dest=option.name, help=option.help, **_form(option))
+
+
+def _flags(option: Option) -> tuple[str, ...]:
+    """The spellings of an option: Dynamo 1.6 has ais for aic."""
+    newer = option.flag.replace("--aic-", "--ais-")
+    return (option.flag,) if newer == option.flag else (option.flag, newer)
 
 
 def _form(option: Option) -> dict[str, Any]:

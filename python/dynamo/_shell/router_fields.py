@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Literal, TypeAlias, TypedDict
 
-RouterPrefillLoadModel: TypeAlias = Literal["none", "aic"]
+RouterPrefillLoadModel: TypeAlias = Literal["none", "aic", "ais"]
 RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
 SharedCacheType: TypeAlias = Literal["none", "hicache"]
 

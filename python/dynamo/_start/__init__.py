@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 
-_COMMANDS = ("dynamo.replay", "dynamo.mocker", "dynamo.validate")
+_COMMANDS = ("dynamo.replay", "dynamo.mocker", "dynamo.validate", "dynamo.sweep", "dynamo.calibrate")
 _INTERRUPTED = 130
 
 

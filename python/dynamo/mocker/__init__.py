@@ -10,6 +10,8 @@ from dynamo._shell.aic_fields import AicFields
 from dynamo._shell.engine import MockEngineArgs
 from dynamo._shell.engine_fields import (
     EngineFields,
+    HostCacheArgs,
+    HostCacheFields,
     ReasoningConfig,
     ReasoningFields,
     SglangArgs,
@@ -29,6 +31,8 @@ __all__ = [
     "AicFields",
     "AicPerfConfig",
     "EngineFields",
+    "HostCacheArgs",
+    "HostCacheFields",
     "KvRouterConfig",
     "MockEngineArgs",
     "ReasoningConfig",

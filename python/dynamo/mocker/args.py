@@ -6,6 +6,8 @@ from dynamo._shell.engine import MockEngineArgs
 from dynamo._shell.engine_fields import (
     EngineFields,
     EngineType,
+    HostCacheArgs,
+    HostCacheFields,
     ReasoningConfig,
     ReasoningFields,
     SglangArgs,
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EngineFields",
     "EngineType",
+    "HostCacheArgs",
+    "HostCacheFields",
     "MockEngineArgs",
     "ProfileDataResult",
     "ReasoningConfig",

@@ -73,7 +73,22 @@ TraceFormat: TypeAlias = Literal[
     "guidellm",
 ]
 ArrivalProcess: TypeAlias = Literal["constant", "poisson", "gamma", "weibull"]
-RouterMode: TypeAlias = Literal["round_robin", "kv_router"]
+RouterMode: TypeAlias = Literal[
+    "round_robin",
+    "kv_router",
+    "random",
+    "least_requests",
+    "least_tokens",
+    "power_of_two",
+    "consistent_hash",
+    "prefix_hash",
+    "sticky_least_loaded",
+    "manual",
+    "bucket",
+    "sglang_cache_aware",
+    "smg_cache_aware",
+    "vllm_cache_aware",
+]
 RouterDecisionsMode: TypeAlias = Literal["check", "force"]
 ReplayMode: TypeAlias = Literal["offline", "online"]
 
@@ -158,8 +173,12 @@ def run_trace_replay(
             makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
             default then.
         decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
-        router_mode: ``"round_robin"`` (default) or ``"kv_router"``, for two workers or more.
-        router_config: The KV-aware router: a KvRouterConfig or a dict of its fields.
+        router_mode: ``"round_robin"`` (default), ``"kv_router"``, ``"random"``, ``"least_requests"``,
+            ``"least_tokens"``, ``"power_of_two"``, ``"consistent_hash"``, ``"prefix_hash"``, ``"sticky_least_loaded"``,
+            ``"manual"``, ``"bucket"``, ``"sglang_cache_aware"``, ``"smg_cache_aware"`` or ``"vllm_cache_aware"``, for
+            two workers or more.
+        router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
+            ``router_mode`` (docs/reference/routing-modes.md).
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
@@ -240,7 +259,7 @@ def run_trace_replay(
         TypeError: An argument has the wrong Python type.
         ValueError: An argument, an engine argument or the trace breaks a rule. Nothing has run.
         FileNotFoundError: A trace file is missing.
-        RuntimeError: The run failed after it began.
+        RuntimeError: The run failed after it began, or every request was rejected (its files are there).
         OSError: The per-request file could not be written after the run.
         UserWarning: Only where warnings are turned into errors (``python -W error``): the run has ended and its
             per-request file is written, but the report is lost. Filter UserWarning to keep it.
@@ -405,6 +424,8 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     report = Report(result.report, Requests(result), Timeseries(result.timeseries))
     artifacts.write(config, report)
+    if (rejected := report["rejected_requests"]) and rejected == report["num_requests"]:
+        raise RuntimeError(f"every request was rejected ({rejected} of {rejected})")
     return report
 
 

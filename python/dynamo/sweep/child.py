@@ -9,11 +9,13 @@ import signal
 import sys
 import threading
 
+from dynamo._start import begin
 from dynamo.sweep.simulate import Traces, simulate
 
 
 def main() -> None:
     """Reads runs from standard input and writes their results to standard output, until the other side is gone."""
+    begin()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not get between the results

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dynamo.replay import deployment
 from dynamo.sweep import figures, points, sla
 from dynamo.sweep.figures import Figure
 from dynamo.sweep.folder import Finished
@@ -50,6 +51,7 @@ class Measured(NamedTuple):
             "figures": {name: _plain(figure) for name, figure in self.figures.items()},
             "sla": [verdict.to_json() for verdict in self.verdicts],
             "arguments": self.prepared.arguments,
+            "deployment": deployment.of(self.prepared.facts["arguments"]),
             "runs": list(self.keys),
             "warnings": list(self.warnings),
             **more,

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from dynamo._core import spelling, values
+from dynamo._shell import launch
 from dynamo._shell.options import run_options
 from dynamo._shell.tables import table
 
@@ -24,6 +25,9 @@ OBJECTS: Mapping[str, tuple[str, str]] = {
     "autoscaler": (AUTOSCALER, AUTOSCALER),
 }
 """What stands before the dot of a field: the key of the run that holds it, and the table of its fields."""
+
+ROUTING_MODES = "routing_modes"
+"""The table of the settings of routing modes besides kv_router."""
 
 _FREE = frozenset({PLANNER_CONFIG})
 """Objects whose fields only the program that reads them knows."""
@@ -53,7 +57,16 @@ def run_keys() -> frozenset[str]:
 def names() -> frozenset[str]:
     """All names that a sweep can set, but for fields of nested objects."""
     fields = {f"{prefix}.{field['name']}" for prefix, (_, of) in OBJECTS.items() for field in table(of)["fields"]}
-    return run_keys() | fields | {TOPOLOGY}
+    return run_keys() | fields | {f"router.{field['name']}" for field in table(ROUTING_MODES)["fields"]} | {TOPOLOGY}
+
+
+def routes_without(mode: object, name: str) -> bool:
+    """Whether a field of router means nothing to the routers of a mode."""
+    field = name.removeprefix("router.").partition(".")[0]
+    fields: Iterable[str] | None = table(ROUTING_MODES)["modes"].get(mode)
+    if fields is None:  # kv_router, or a mode of another package
+        fields = [row["name"] for row in table("router_config")["fields"]]
+    return field not in fields
 
 
 def check(where: str, name: str) -> None:
@@ -73,6 +86,16 @@ def check(where: str, name: str) -> None:
         else "want a key of --config, or a field of engine, prefill, decode, router, aic, autoscaler, planner_config"
     )
     raise ValueError(f"{where}: unknown key {values.brief(values.show(name))}, {hint}")
+
+
+def flat(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object of the run; engine arguments in flat form, whose fields can be set. Raises ValueError."""
+    if not name.endswith("engine_args"):
+        return value
+    try:
+        return launch.flat(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _output(name: str) -> str:
@@ -111,5 +134,7 @@ def default(name: str) -> Any:
     prefix, _, field = name.partition(".")
     if field and prefix in _FREE:
         return None
-    rows: Iterable[Mapping[str, Any]] = table(OBJECTS[prefix][1])["fields"] if field else table("run_options")["fields"]
+    rows: list[Mapping[str, Any]] = table(OBJECTS[prefix][1])["fields"] if field else table("run_options")["fields"]
+    if prefix == "router":
+        rows = rows + table(ROUTING_MODES)["fields"]
     return next((row["default"] for row in rows if row["name"] == (field or name)), None)

@@ -14,13 +14,15 @@ from dynamo._core import values
 from dynamo._shell import console
 from dynamo.sweep.spec import EXECUTORS
 
-_NO_RESULT = ("rejected", "failed")
+_NO_RESULT = ("rejected", "failed", "timeout")
+_INFEASIBLE = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.sweep`` with these arguments (those of the process if None) and returns its exit code.
 
-    0: done. 2: bad input, nothing was run. 1: results could not be kept, or no point has any. 130: it was interrupted.
+    0: done. 2: bad input, nothing was run. 1: results could not be kept, or no point has any. 3: no point keeps the
+    service level. 130: it was interrupted.
     """
     return console.exit_code(lambda: _command(_parser().parse_args(argv)))
 
@@ -71,13 +73,18 @@ def _interruptible(folder: str) -> Iterator[None]:
 
 
 def _present(found: Any) -> int:
-    """Prints the report of a sweep that is done. Points without results everywhere are a failure."""
+    """Prints the report of a sweep that is done, which has failed if no point has a result or keeps the SLA."""
     console.print_text(str(found).rstrip())
     console.print_text(
         f"Simulated {found.simulated:,} runs {found.place}\nSaved report to: {found.directory}, see report.html"
     )
     if found.points and all(point["status"] in _NO_RESULT for point in found.points):
         return console.fail(f"no point has a result; the first: {found.points[0]['reason']}", console.FAILED)
+    statuses = {point["status"] for point in found.points}
+    if "infeasible" in statuses and not statuses & {"ok", "open"}:
+        from dynamo.sweep import wording
+
+        return console.fail(wording.nearest(found.content), _INFEASIBLE)
     return 0
 
 

@@ -55,7 +55,8 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
     one = None if spec.load is not None and spec.load.kind == FIND_MIN_GPUS else 1
     workers = settings.get("num_workers", spec.run.get("num_workers", one))
     alone = shape == keys.AGG and workers == 1 and not keys.is_planned([*spec.run, *settings])
-    routed = not alone and settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN)) != ROUND_ROBIN
+    mode = settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN))
+    routed = not alone and mode != ROUND_ROBIN
 
     def ignored(name: str) -> bool:
         prefix = name.partition(".")[0]
@@ -65,7 +66,9 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
             return shape == keys.DISAGG
         if name == "router_mode":
             return alone
-        return (prefix == "router" or name == "router_config") and not routed
+        if prefix == "router":
+            return not routed or keys.routes_without(mode, name)
+        return name == "router_config" and not routed
 
     return ignored
 
@@ -98,9 +101,9 @@ def _key(name: str) -> str:
 def _object(name: str, value: Any) -> Any:
     """An object of the run, which may be ``@FILE``."""
     if isinstance(value, str) and value.startswith("@"):
-        return objectfile.read(name, value[1:])
+        value = objectfile.read(name, value[1:])
     if isinstance(value, Mapping):
-        return values.json_object(name, value)
+        return keys.flat(name, values.json_object(name, value))
     if keys.is_list(name, value):
         return value
     raise ValueError(f"{name}: got {values.show(value)}, want an object or @FILE")

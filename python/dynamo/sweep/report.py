@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo.replay import files
-from dynamo.sweep import page, points, reasons
+from dynamo.replay import deployment, files
+from dynamo.sweep import page, points, reasons, wording
 from dynamo.sweep.page.measured import Measured
 from dynamo.sweep.sla import bound_of
 
@@ -46,15 +46,21 @@ def _run_pages(content: Mapping[str, Any], folder: Path) -> dict[int, str]:
 
 
 def table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A flat row for each point: knobs, status and reason, every figure and the ends of its interval, the command.
+    """A flat row for each point, with the same columns: knobs, status, deployment, figures, command.
 
-    A figure that is called like a knob is not repeated.
+    Every figure has the ends of its interval beside it. One that is called like a knob is not repeated.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
+    deployed = dict.fromkeys(name for point in content["points"] for name in wording.columns(point["deployment"]))
     for point in content["points"]:
-        row = {"id": point["id"], **{name: _cell(value) for name, value in point["knobs"].items()}}
+        knobs = {knob["name"]: _cell(point["knobs"].get(knob["name"])) for knob in content["search"]}
+        row = {"id": point["id"], **knobs}
         row |= {"topology": point["topology"], "status": point["status"], "reason": point["reason"]}
         row["on_front"] = point["on_front"]
+        found = wording.columns(point["deployment"])
+        for name in deployed:
+            row.setdefault(name, found.get(name))
+        row.setdefault("gpus", point["figures"].get("gpus"))
         for name, number in point["figures"].items():
             row.setdefault(name, number)
             if name in point["intervals"]:
@@ -94,15 +100,15 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def text(content: Mapping[str, Any]) -> str:
-    """The report for people: the front, which knobs matter, and why the other points are out."""
+    """The report for people: the answer, the front, which knobs matter, and why the other points are out."""
     by_id = {point["id"]: point for point in content["points"]}
     parts = [_counts(content)]
     front = [by_id[found] for found in content["fronts"]["all"]]
     if front:
-        parts.append(_front(content, front))
+        parts += [_answer(content), _front(content, front)]
         parts += [_influence(figure, entries) for figure, entries in content["influence"].items() if entries]
     else:
-        parts.append("No point keeps the SLA." if by_id else "There are no points.")
+        parts.append(wording.nearest(content))
     if why_not := _why_not(content):
         parts.append(why_not)
     return "\n\n".join(parts) + "\n"
@@ -116,13 +122,24 @@ def _counts(content: Mapping[str, Any]) -> str:
     return f"{total} points: {each}{bounds}"
 
 
+def _answer(content: Mapping[str, Any]) -> str:
+    """The best deployment by each objective."""
+    lines = []
+    for objective, point in wording.answers(content):
+        figure, way = objective["figure"], "Most" if objective["maximize"] else "Least"
+        lines.append(f"{way} {figure}: {_shown(point, figure)} with point {point['id']}:")
+        lines.append(f"  {wording.deployed_in_a_line(point)}")
+    return "\n".join(lines)
+
+
 def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> str:
     """Knobs and objectives of the points that no other one beats."""
     figures = list(dict.fromkeys([*(o["figure"] for o in content["objectives"]), "gpus"]))
     knobs = [knob["name"] for knob in content["search"]]
-    header = [*knobs, *figures]
+    header = ["point", *knobs, "workers", *figures]
     rows = [
-        [*(points.label(p["knobs"][name]) if name in p["knobs"] else "-" for name in knobs)]
+        [str(p["id"]), *(points.label(p["knobs"][name]) if name in p["knobs"] else "-" for name in knobs)]
+        + ["-" if p["deployment"] is None else deployment.size(p["deployment"])]
         + [_shown(p, name) for name in figures]
         for p in front[:_MOST_ROWS]
     ]
@@ -130,19 +147,21 @@ def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> st
     if len(front) > _MOST_ROWS:
         lines.append(f"... and {len(front) - _MOST_ROWS} more, see {CSV_FILE}")
     if front[0]["limited_by"]:
-        lines.append(f"The first one is limited by {front[0]['limited_by']}")
+        lines.append(f"Point {front[0]['id']} is limited by {front[0]['limited_by']}")
     lines += _doubts(front[:_MOST_ROWS])
-    return "\n".join([*lines, "The first one again:", f"  {front[0]['command']}"])
+    return "\n".join([*lines, f"Point {front[0]['id']} again:", f"  {front[0]['command']}"])
 
 
 def _doubts(front: Sequence[Mapping[str, Any]]) -> list[str]:
     """Bounds that a point keeps on average, but not within its whole interval."""
     lines = []
-    for row, point in enumerate(front, start=1):
+    for point in front:
         for verdict in point["sla"]:
             if verdict["met"] and not verdict["sure"]:
                 low, high = point["intervals"][verdict["figure"]]
-                lines.append(f"Not sure in row {row}: {bound_of(verdict)}, with 95 % from {low:.5g} to {high:.5g}")
+                lines.append(
+                    f"Not sure at point {point['id']}: {bound_of(verdict)}, with 95 % from {low:.5g} to {high:.5g}"
+                )
     return lines
 
 
@@ -156,15 +175,18 @@ def _shown(point: Mapping[str, Any], name: str) -> str:
 
 
 def _influence(figure: str, entries: Sequence[Mapping[str, Any]]) -> str:
-    rows = [
-        [
-            entry["knob"],
-            f"{100 * entry['share']:.0f} %",
-            ", ".join(f"{m['value']}: {m['mean']:.4g}" for m in entry["means"]),
-        ]
-        for entry in entries
-    ]
-    return "\n".join([f"What decides {figure}:", *_aligned(["knob", "share", "mean by value"], rows)])
+    """The table of what each knob changes, with all other knobs equal."""
+    rows = []
+    for entry in entries:
+        first = [entry["knob"], f"{100 * entry['share']:.0f} %" if entry["pairs"] else "-", str(entry["pairs"])]
+        if not entry["effects"]:
+            rows.append([*first, "no two points differ in it alone", "", "", ""])
+        for effect in entry["effects"]:
+            rows.append([*first, *wording.effect_cells(effect)])
+            first = ["", "", ""]
+    header = ["knob", "share", "pairs", "from -> to", "mean of pairs", "better, worse", "SLA kept by one alone"]
+    title = f"What decides {figure} (pairs of points that keep the SLA and differ in one knob only):"
+    return "\n".join([title, *_aligned(header, rows)])
 
 
 def _why_not(content: Mapping[str, Any]) -> str:

@@ -38,6 +38,17 @@ def bound_of(verdict: Mapping[str, Any]) -> Bound:
     return Bound(verdict["figure"], verdict["at_most" if at_most else "at_least"], at_most)
 
 
+def miss(verdict: Mapping[str, Any], figure: Figure) -> float:
+    """Returns by which part of the limit a bound is missed, 0 if it is met.
+
+    A bound that is met, but not within the whole 95 % interval, is missed by the end of the interval.
+    """
+    bound = bound_of(verdict)
+    ends = [] if verdict["sure"] else [end for end in (figure.low, figure.high) if end is not None]
+    numbers = ends if verdict["met"] else [figure.mean]
+    return max((bound.excess(number) for number in numbers), default=0.0)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What became of one bound. Without the figure it is not met."""
@@ -88,7 +99,10 @@ def _bounds(name: str, limit: object) -> list[Bound]:
     if isinstance(limit, Mapping):
         if not limit or set(limit) - {"min", "max"}:
             raise ValueError(f"sla: {name}: got {values.show(limit)}, want min, max or both")
-        return [Bound(name, _number(name, limit[side]), side == "max") for side in ("min", "max") if side in limit]
+        found = [Bound(name, _number(name, limit[side]), side == "max") for side in ("min", "max") if side in limit]
+        if len(found) == 2 and found[0].limit > found[1].limit:
+            raise ValueError(f"sla: {name}: got {values.show(limit)}, want min at most max: nothing could keep both")
+        return found
     larger = figures.maximizes(name)
     if larger is None:
         raise ValueError(f"sla: {name}: got {values.show(limit)}, want {{min: ...}} or {{max: ...}} for this figure")

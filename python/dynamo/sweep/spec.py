@@ -155,7 +155,7 @@ def _run(given: object) -> dict[str, Any]:
             value = objectfile.read(f"run: {name}", value[1:])
         if keys.is_object(name) and not isinstance(value, Mapping) and not keys.is_list(name, value):
             raise ValueError(f"run: {name}: got {values.brief(values.show(value))}, want an object or @FILE")
-        run[plain] = value
+        run[plain] = keys.flat(f"run: {name}", value) if isinstance(value, Mapping) else value
     _check_traces(run.get(keys.TRACE_FILES))
     if "-" in trace_files(run):
         raise ValueError("run: trace: got standard input, want a file, which can be read again")

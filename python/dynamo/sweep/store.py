@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 OK, INFEASIBLE, REJECTED, FAILED, TIMED_OUT = "ok", "infeasible", "rejected", "failed", "timeout"
 _BUSY_SECONDS = 120.0
+_REMEDY = "; remove it and run the sweep again, which computes anew what it held"
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -86,7 +87,8 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise StoreError(f"{self.path}: {error}") from error
+            damaged = type(error) is sqlite3.DatabaseError  # its other kinds are about the disk, or locks
+            raise StoreError(f"{self.path}: {error}", _REMEDY if damaged else "") from error
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
@@ -123,6 +125,10 @@ class Database:
 
 class StoreError(RuntimeError):
     """The store cannot be read or written: the disk is full, the file is damaged. What was finished is kept."""
+
+    def __init__(self, fault: str, remedy: str = "") -> None:
+        super().__init__(fault + remedy)
+        self.fault = fault
 
 
 class Store:

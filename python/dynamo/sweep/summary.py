@@ -5,26 +5,29 @@ docs/sweeps.md describes its members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo._core.version import VERSION
 from dynamo.replay.commandline import command
-from dynamo.sweep import analysis, points
-from dynamo.sweep.analysis import Candidate
+from dynamo.sweep import analysis, points, sla
+from dynamo.sweep.analysis import Candidate, Tried
 from dynamo.sweep.evaluate import figure
 from dynamo.sweep.folder import Folder, Point
-from dynamo.sweep.spec import Objective, Spec
-from dynamo.sweep.store import OK
+from dynamo.sweep.spec import Spec
+from dynamo.sweep.store import INFEASIBLE, OK
 
-SCHEMA = 1
+# What a point costs, where its objectives do not say it: the first of these that it has.
+_COSTS = ("cost_per_million_tokens", "gpu_cost", "gpus")
+
+SCHEMA = 2
 """Of the structure: grows when a member changes its meaning or goes."""
 
 
 def describe(spec: Spec, folder: Folder) -> dict[str, Any]:
     """All that a report of a sweep shows."""
     found = folder.points()
-    candidates = [candidate for point in found if (candidate := _candidate(spec, point)) is not None]
+    candidates = [each for point in found if (each := candidate(spec, point)) is not None]
     groups = {"all": candidates}
     for shape in sorted({candidate.topology for candidate in candidates}):
         groups[shape] = [candidate for candidate in candidates if candidate.topology == shape]
@@ -43,18 +46,24 @@ def describe(spec: Spec, folder: Folder) -> dict[str, Any]:
         "points": [_row(spec, point, point.id in on_front) for point in found],
         "fronts": {name: [candidate.id for candidate in of] for name, of in fronts.items()},
         "hulls": {name: [candidate.id for candidate in of] for name, of in hulls.items()},
-        "best": {objective.figure: _best(candidates, i, objective) for i, objective in enumerate(spec.objectives)},
-        "influence": _influence(spec, candidates),
+        "best": {objective.figure: _best(spec, candidates, i) for i, objective in enumerate(spec.objectives)},
+        "nearest": None if candidates else _nearest(found),
+        "influence": _influence(spec, candidates, [p.knobs for p in found if _misses(p)]),
     }
 
 
-def _candidate(spec: Spec, point: Point) -> Candidate | None:
+def candidate(spec: Spec, point: Point) -> Candidate | None:
     """A point as the analysis takes it, None if it is not ok or lacks an objective."""
     figures = point.outcome.get("figures", {})
     if point.status != OK or any(objective.figure not in figures for objective in spec.objectives):
         return None
     numbers = [figure(figures[objective.figure]).mean for objective in spec.objectives]
-    return Candidate(point.id, point.knobs, _topology(spec, point), numbers)
+    return Candidate(point.id, point.knobs, _topology(spec, point), numbers, _cost(point))
+
+
+def _cost(point: Point) -> float:
+    figures = point.outcome.get("figures", {})
+    return next((figure(figures[name]).mean for name in _COSTS if name in figures), 0.0)
 
 
 def _topology(spec: Spec, point: Point) -> str:
@@ -79,20 +88,49 @@ def _row(spec: Spec, point: Point, on_front: bool) -> dict[str, Any]:
         "runs": point.outcome.get("runs", []),
         "command": "" if arguments is None else command(arguments),
         "arguments": arguments,
+        "deployment": point.outcome.get("deployment"),
     }
 
 
-def _best(candidates: Sequence[Candidate], index: int, objective: Objective) -> int | None:
-    """The point that is best in one objective, the first of equals; None without any."""
-    if not candidates:
+def _best(spec: Spec, candidates: Sequence[Candidate], index: int) -> int | None:
+    """Returns the id of the best point of an objective, which no other point beats; None without any."""
+    found = analysis.best(candidates, spec.objectives, index)
+    return None if found is None else found.id
+
+
+def _nearest(found: Sequence[Point]) -> dict[str, Any] | None:
+    """Returns which point misses the SLA by least, and by which bound; None if none was simulated and misses it.
+
+    By how much is a part of the limit, of the bound that the point misses by most.
+    """
+    missed = []
+    for point in found:
+        verdicts = point.outcome.get("sla", [])
+        each = [
+            (sla.miss(verdict, figure(point.outcome["figures"][verdict["figure"]])), at)
+            for at, verdict in enumerate(verdicts)
+            if verdict["value"] is not None
+        ]
+        if _misses(point) and each and len(each) == len(verdicts):
+            by, at = max(each, key=lambda pair: (pair[0], -pair[1]))
+            missed.append((by, _cost(point), point.id, verdicts[at]))
+    if not missed:
         return None
-    sign = -1 if objective.maximize else 1
-    return min(candidates, key=lambda candidate: (sign * candidate.objectives[index], candidate.id)).id
+    by, _, found_id, verdict = min(missed, key=lambda each: each[:3])
+    return {"point": found_id, "by": by, "verdict": verdict}
 
 
-def _influence(spec: Spec, candidates: Sequence[Candidate]) -> dict[str, Any]:
+def _misses(point: Point) -> bool:
+    """Reports whether a point misses the SLA. One that a condition excludes says nothing about it."""
+    return point.status == INFEASIBLE and not point.reason.startswith("where: ")
+
+
+def _influence(spec: Spec, candidates: Sequence[Candidate], missed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     knobs = {knob.name: knob.values for knob in spec.search}
+    out = [Tried(each, None) for each in missed]
     return {
-        objective.figure: analysis.influence(candidates, index, knobs)
-        for index, objective in enumerate(spec.objectives)
+        objective.figure: analysis.influence(
+            [*(Tried(c.knobs, c.objectives[at]) for c in candidates), *out], knobs, maximize=objective.maximize
+        )
+        for at, objective in enumerate(spec.objectives)
     }

@@ -232,7 +232,7 @@ def _open(option: str, kind: Callable[[Path], _Opened], path: Path) -> _Opened:
     except OSError as error:
         raise ValueError(f"{option}: cannot write to {str(path)!r}: {error.strerror}") from None
     except StoreError as error:
-        raise ValueError(f"{option}: {error}, want another file or folder") from None
+        raise ValueError(f"{option}: {error.fault}, want another file or folder") from None
 
 
 def _begun(spec: Spec, path: Path, inputs: Mapping[str, str], store: Path | None) -> Folder:

@@ -6,17 +6,17 @@ import _thread
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
-from dynamo.sweep import points
-from dynamo.sweep.evaluate import Evaluator, figure
+from dynamo.sweep import analysis, points, summary
+from dynamo.sweep.analysis import Candidate
+from dynamo.sweep.evaluate import Evaluator
 from dynamo.sweep.folder import Finished, Folder, Point
 from dynamo.sweep.progress import Progress
 from dynamo.sweep.runs import Runs
 from dynamo.sweep.search import Search
 from dynamo.sweep.simulate import Stopped
 from dynamo.sweep.spec import Spec
-from dynamo.sweep.store import FAILED, OK, StoreError
+from dynamo.sweep.store import FAILED, StoreError
 
 _TICK_SECONDS = 0.1
 # For how many points at a time it is asked what is known of them.
@@ -38,7 +38,7 @@ class Team:
         self._lock, self._ahead = threading.Lock(), threading.Lock()
         self._seen = 0  # up to this point, what can be known without a run is known
         self._finished = 0
-        self._best: tuple[float, str] | None = None
+        self._best: Candidate | None = None
         self._fatal: BaseException | None = None
         self._stopping = threading.Event()
         self._began = time.monotonic()
@@ -121,13 +121,16 @@ class Team:
             self._keep_best(point, finished)
 
     def _keep_best(self, point: Point, finished: Finished) -> None:
-        objective = self._spec.objectives[0]
-        plain: Any = finished.outcome.get("figures", {}).get(objective.figure)
-        if finished.status != OK or plain is None:
-            return
-        number = figure(plain).mean
-        if self._best is None or ((number > self._best[0]) == objective.maximize and number != self._best[0]):
-            self._best = (number, f"best {objective.figure} {number:.5g} ({points.words(point.knobs)})")
+        ended = point._replace(status=finished.status, reason=finished.reason, outcome=finished.outcome)
+        found = summary.candidate(self._spec, ended)
+        if found is not None:
+            known = [found] if self._best is None else [self._best, found]
+            self._best = analysis.best(known, self._spec.objectives, 0)
+
+    def _best_in_words(self) -> str:
+        if (best := self._best) is None:
+            return ""
+        return f"best {self._spec.objectives[0].figure} {best.objectives[0]:.5g} ({points.words(best.knobs)})"
 
     def _progress(self) -> Progress:
         counts = self._folder.counts()
@@ -136,4 +139,4 @@ class Team:
         with self._lock:
             rate = self._finished / max(time.monotonic() - self._began, 1e-9)
             left = (total - done) / rate if rate > 0 else None
-            return Progress(done, total, rate, left, self._best[1] if self._best else "")
+            return Progress(done, total, rate, left, self._best_in_words())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,8 @@ def spread(work: Callable[[Piece], Done], pieces: Sequence[Piece], jobs: int, wh
         for _ in range(jobs):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work_off, args=(theirs, work), daemon=True)
-            process.start()
+            with _without_interrupts():
+                process.start()
             theirs.close()
             processes.append(process)
             hand_out(ours)
@@ -68,6 +70,20 @@ def spread(work: Callable[[Piece], Done], pieces: Sequence[Piece], jobs: int, wh
             process.terminate()
         for process in processes:
             process.join()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keeps Ctrl-C back for a moment, and from processes that are started in it: they inherit that for good.
+
+    A terminal sends it to all processes of a command, and one that is still starting would print a traceback.
+    """
+    multiprocessing.resource_tracker.ensure_running()  # it unblocks Ctrl-C when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _received(connection: Any, dead: str) -> Any:

@@ -62,6 +62,7 @@ func (f *Feed) event(id uint64, tier kvcache.Tier, d Data) RouterEvent {
 	return RouterEvent{
 		WorkerID:    f.workerID,
 		StorageTier: tier.String(),
+		Domain:      WorkerDomain,
 		Event:       CacheEvent{ID: id, Data: d, DPRank: f.dpRank},
 	}
 }

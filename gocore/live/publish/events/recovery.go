@@ -43,6 +43,7 @@ type Answer struct {
 type EventList struct {
 	Events      []RouterEvent `json:"events"`
 	LastEventID uint64        `json:"last_event_id"`
+	ResetScope  string        `json:"reset_scope,omitempty"` // of a tree dump: what it replaces
 }
 
 // InvalidRange answers a query whose end comes before its start.
@@ -90,7 +91,7 @@ func (f *Feed) Answer(q Query) Answer {
 }
 
 func (f *Feed) treeDump() Answer {
-	list := &EventList{Events: []RouterEvent{}, LastEventID: f.lastID}
+	list := &EventList{Events: []RouterEvent{}, LastEventID: f.lastID, ResetScope: "all"}
 	for i, chain := range f.index.dump() {
 		list.Events = append(list.Events, f.event(uint64(i), kvcache.Device, Data{Stored: &chain}))
 	}

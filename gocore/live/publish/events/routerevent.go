@@ -13,8 +13,12 @@ import (
 type RouterEvent struct {
 	WorkerID    uint64     `json:"worker_id"`
 	StorageTier string     `json:"storage_tier"`
+	Domain      string     `json:"residency_domain,omitempty"` // whose cache it is, for 1.6: see WorkerDomain
 	Event       CacheEvent `json:"event"`
 }
+
+// WorkerDomain is the Domain of events about the cache of a worker itself.
+const WorkerDomain = "worker"
 
 // CacheEvent is one of the numbered events of a data-parallel rank.
 type CacheEvent struct {
@@ -86,14 +90,24 @@ func (d *Data) UnmarshalJSON(text []byte) error {
 
 // Append appends the MessagePack of e.
 func (e *RouterEvent) Append(b []byte) []byte {
-	b = msgp.AppendMapHeader(b, 3)
+	members := uint32(3)
+	if e.Domain != "" {
+		members++
+	}
+	b = msgp.AppendMapHeader(b, members)
 	b = appendUint(b, "worker_id", e.WorkerID)
 	b = msgp.AppendString(appendKey(b, "storage_tier"), e.StorageTier)
+	if e.Domain != "" {
+		b = msgp.AppendString(appendKey(b, "residency_domain"), e.Domain)
+	}
 	b = msgp.AppendMapHeader(appendKey(b, "event"), 3)
 	b = appendUint(b, "event_id", e.Event.ID)
 	b = e.Event.Data.append(appendKey(b, "data"))
 	return appendUint(b, "dp_rank", uint64(e.Event.DPRank))
 }
+
+// AppendListOfOne begins the MessagePack of a list of one event, as 1.6 sends them.
+func AppendListOfOne(b []byte) []byte { return msgp.AppendArrayHeader(b, 1) }
 
 func (d *Data) append(b []byte) []byte {
 	switch {
@@ -120,25 +134,45 @@ func (s *Stored) append(b []byte) []byte {
 	return b
 }
 
-// ParseRouterEvent decodes MessagePack.
+// ParseRouterEvent decodes the MessagePack of one event.
 func ParseRouterEvent(b []byte) (e RouterEvent, err error) {
+	err = readWhole(b, "router event", e.read)
+	return e, err
+}
+
+// ParseRouterEvents decodes the MessagePack of one event, as 1.3 sends them, or of a list, as 1.6 does.
+func ParseRouterEvents(b []byte) (list []RouterEvent, err error) {
+	one := func(b []byte) ([]byte, error) {
+		list = append(list, RouterEvent{})
+		return list[len(list)-1].read(b)
+	}
 	err = readWhole(b, "router event", func(b []byte) ([]byte, error) {
-		return readMap(b, func(key string, b []byte) ([]byte, error) {
-			switch key {
-			case "worker_id":
-				return readUint(b, &e.WorkerID)
-			case "storage_tier":
-				return readString(b, &e.StorageTier)
-			case "event":
-				return e.Event.read(b)
-			}
-			return msgp.Skip(b)
-		})
+		if msgp.NextType(b) == msgp.ArrayType {
+			return readArray(b, one)
+		}
+		return one(b)
+	})
+	return list, err
+}
+
+func (e *RouterEvent) read(b []byte) ([]byte, error) {
+	b, err := readMap(b, func(key string, b []byte) ([]byte, error) {
+		switch key {
+		case "worker_id":
+			return readUint(b, &e.WorkerID)
+		case "storage_tier":
+			return readString(b, &e.StorageTier)
+		case "residency_domain":
+			return readString(b, &e.Domain)
+		case "event":
+			return e.Event.read(b)
+		}
+		return msgp.Skip(b)
 	})
 	if err == nil && !e.Event.Data.valid() {
-		err = fmt.Errorf("router event: event: data: %w", errData)
+		err = fmt.Errorf("event: data: %w", errData)
 	}
-	return e, err
+	return b, err
 }
 
 func (e *CacheEvent) read(b []byte) ([]byte, error) {

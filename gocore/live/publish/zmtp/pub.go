@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 
 	"github.com/gammazero/deque"
 )

@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 )
 
 // Sub hears what the PUB socket at one address publishes. It connects again whenever the connection ends; what is published meanwhile

@@ -202,8 +202,8 @@ func TestApply(t *testing.T) {
 	const want = `{"apiVersion":"nvidia.com/v1alpha1","kind":"DynamoWorkerMetadata","metadata":{"name":"worker-0","ownerReferences":` +
 		`[{"apiVersion":"v1","kind":"Pod","name":"worker-0","uid":"1-2","controller":true,"blockOwnerDeletion":false}]},"spec":{"data":{` +
 		`"endpoints":{"dynamo/backend/generate/43710f49c0cff":{"type":"Endpoint","component":"backend","endpoint":"generate",` +
-		`"namespace":"dynamo","instance_id":1186445869714687,"transport":{"tcp":"a:1/x"},"device_type":"cuda"}},` +
-		`"model_cards":{},"event_channels":{}}}}`
+		`"namespace":"dynamo","instance_id":1186445869714687,"transport":{"tcp":"a:1/x"},"device_type":"cuda","request_plane_codec":"msgpack"}},` +
+		`"model_cards":{},"event_channels":{},"event_sources":{}}}}`
 	var got, expected any
 	if err := errors.Join(json.Unmarshal([]byte(s.resource("worker-0")), &got), json.Unmarshal([]byte(want), &expected)); err != nil || !reflect.DeepEqual(got, expected) {
 		t.Errorf("got %s, %v, want %s", s.resource("worker-0"), err, want)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"dynosim/gocore/live/guard"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/discovery"
 )
 
@@ -37,6 +37,7 @@ var sections = map[discovery.Bucket]string{
 	discovery.Instances:     "endpoints",
 	discovery.Models:        "model_cards",
 	discovery.EventChannels: "event_channels",
+	discovery.EventSources:  "event_sources",
 }
 
 // Resource is the resource of this process. It is safe for concurrent use.

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo import _page
-from dynamo.sweep import keys, points, reasons
+from dynamo.sweep import keys, points, reasons, wording
 from dynamo.sweep.page import data
 from dynamo.sweep.page.measured import Measured
 
@@ -61,14 +61,11 @@ def _headline(content: Mapping[str, Any]) -> str:
 
 def _best(content: Mapping[str, Any]) -> str:
     """The best point of each objective, as a card."""
-    by_id = {point["id"]: point for point in content["points"]}
-    cards = [
-        _card(objective, by_id[content["best"][objective["figure"]]])
-        for objective in content["objectives"]
-        if content["best"][objective["figure"]] is not None
-    ]
+    cards = [_card(objective, point) for objective, point in wording.answers(content)]
     if not cards:
-        return "<p class=none>No point has results that keep the service level.</p>"
+        found = content["nearest"]
+        button = _button(found["point"]) if found else ""
+        return f"<article><p><b>{html.escape(wording.nearest(content))}</b></p>{button}</article>"
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
@@ -80,15 +77,19 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
         if interval and interval[0] < interval[1]
         else ""
     )
-    knobs = "".join(
-        f"<li><span>{html.escape(knob)}</span> <b>{html.escape(points.label(value))}</b></li>"
-        for knob, value in point["knobs"].items()
+    facts = "".join(
+        f"<li><span>{html.escape(name)}</span> <b>{html.escape(text)}</b></li>"
+        for name, text in wording.deployed(point).items()
     )
     return (
         f"<article><h3>{'Most' if objective['maximize'] else 'Least'} {html.escape(data.title(name))}</h3>"
-        f'<p class="big">{point["figures"][name]:,.5g}{spread}</p><ul>{knobs}</ul>'
-        f'<button type="button" data-point="{point["id"]}">Point {point["id"]}</button></article>'
+        f'<p class="big">{point["figures"][name]:,.5g}{spread}</p><ul>{facts}</ul>'
+        f"{_button(point['id'])}</article>"
     )
+
+
+def _button(point: int) -> str:
+    return f'<button type="button" data-point="{point}">Point {point}</button>'
 
 
 def _left_out(content: Mapping[str, Any], given: Mapping[str, Any]) -> str:
@@ -100,31 +101,36 @@ def _left_out(content: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 
 
 def _influence(content: Mapping[str, Any]) -> str:
-    """For each objective: the part of the variance that each knob explains, and the mean of each of its values."""
+    """For each objective: how much each knob decides, and what changes from one of its values to another."""
     return (
         "\n".join(
             f"<h3>{html.escape(data.title(figure))}</h3>\n{_knob_rows(entries)}"
             for figure, entries in content["influence"].items()
-            if entries
+            if any(entry["effects"] for entry in entries)
         )
-        or "<p>There are too few points with results to tell.</p>"
+        or "<p>No two points differ in one knob only, so what a knob changes cannot be told.</p>"
     )
 
 
 def _knob_rows(entries: Sequence[Mapping[str, Any]]) -> str:
     rows = []
+    heads = ("from → to", "mean of pairs", "better, worse", "SLA kept by one alone")
+    head = "".join(f"<th scope=col class=text>{title}</th>" for title in heads)
     for entry in entries:
-        most = max(abs(mean["mean"]) for mean in entry["means"]) or 1
-        means = "".join(
-            f"<li><span>{html.escape(mean['value'])}</span> <meter max=1 value={abs(mean['mean']) / most:.3f}></meter>"
-            f" <b>{mean['mean']:,.4g}</b></li>"
-            for mean in entry["means"]
-        )
-        percent = f"{100 * entry['share']:.0f} %"
+        knob = f"<span>{html.escape(entry['knob'])}</span>"
+        if not entry["effects"]:
+            rows.append(f"<p class=none>{knob}: no two points differ in it alone</p>")
+            continue
+        cells = [
+            [html.escape(cell).replace("-&gt;", "→") for cell in wording.effect_cells(e)] for e in entry["effects"]
+        ]
+        body = "".join(f"<tr>{''.join(f'<td class=text>{cell}</td>' for cell in row)}</tr>" for row in cells)
+        percent = f"{100 * entry['share']:.0f} %" if entry["pairs"] else "–"
         rows.append(
-            f"<details><summary><span>{html.escape(entry['knob'])}</span>"
+            f"<details><summary>{knob}"
             f" <meter max=1 value={entry['share']:.3f}>{percent}</meter> <b>{percent}</b></summary>"
-            f"<p>Mean by value</p><ul>{means}</ul></details>"
+            f"<p>{entry['pairs']:,} pair{'s' if entry['pairs'] != 1 else ''} of points that keep the service level</p>"
+            f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
         )
     return f'<div class="influence">{"".join(rows)}</div>'
 

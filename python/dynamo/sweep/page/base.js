@@ -17,7 +17,7 @@ function inOrder(a, b) {
 // Any column of a point: a knob, a figure, or what it is otherwise.
 function value(point, name) {
   if (name in point.knobs) return point.knobs[name];
-  if (name === "id" || name === "status" || name === "topology") return point[name];
+  if (["id", "status", "topology", "workers"].includes(name)) return point[name];
   return figure(point, name);
 }
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo._page import short
-from dynamo.sweep import figures, points
+from dynamo.replay import deployment
+from dynamo.sweep import figures, points, wording
 from dynamo.sweep.page.measured import Measured
 
 MOST_POINTS = 2_000
@@ -48,8 +49,12 @@ def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[
         "points": [_point(point, names, pages) for point in _chosen(content)],
         "hulls": {name: ids for name, ids in content["hulls"].items() if name != "all"},
         "measured": [_measurement(row) for row in measured],
-        "best": next((found for found in content["best"].values() if found is not None), None),
+        "best": next((found for found in content["best"].values() if found is not None), _nearest(content)),
     }
+
+
+def _nearest(content: Mapping[str, Any]) -> int | None:
+    return content["nearest"]["point"] if content["nearest"] else None
 
 
 def _chosen(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -73,6 +78,8 @@ def _point(point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, s
         "figures": [short(point["figures"].get(name)) for name in names],
         "command": point["command"],
     }
+    if point["deployment"] is not None:
+        found |= {"workers": deployment.size(point["deployment"]), "deployed": wording.deployed(point)}
     if point["intervals"]:
         intervals = [point["intervals"].get(name) for name in names]
         found["intervals"] = [pair and [short(pair[0]), short(pair[1])] for pair in intervals]

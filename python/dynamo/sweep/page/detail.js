@@ -6,8 +6,9 @@ function drawDetail() {
     box.replaceChildren();
     return;
   }
-  const knobs = html("ul", { class: "knobs" }, ...data.knobs.filter(name => name in point.knobs).map(name =>
-    html("li", {}, html("span", {}, name), html("b", {}, plain(point.knobs[name])))));
+  const facts = point.deployed || point.knobs;
+  const knobs = html("ul", { class: "knobs" }, ...Object.keys(facts).map(name =>
+    html("li", {}, html("span", {}, name), html("b", {}, plain(facts[name])))));
   const notes = [point.reason, point.limited_by && `limited by ${point.limited_by}`, ...(point.warnings || [])].filter(Boolean);
   box.replaceChildren(
     html("h2", {}, `Point ${point.id}${point.front ? " ★ not beaten by any other" : ""}`),

@@ -5,9 +5,9 @@ const comparisons = {
   "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b,
   "=": (a, b) => a === b, "!=": (a, b) => a !== b,
 };
-const known = new Set([...data.knobs, ...data.figures, "id", "status", "topology"]);
+const known = new Set([...data.knobs, ...data.figures, "id", "status", "topology", "workers"]);
 const haystacks = new Map(data.points.map(point =>
-  [point.id, [point.status, point.topology, point.reason || "", knobText(point)].join(" ").toLowerCase()]));
+  [point.id, [point.status, point.topology, point.reason || "", point.workers || "", knobText(point)].join(" ").toLowerCase()]));
 
 // Its terms, with what is in double quotes in one piece.
 const filterWords = () => filterBox.value.match(/(?:"[^"]*"|[^\s"])+/g) || [];

@@ -1,7 +1,7 @@
 // The table: a row for each point, sorted by the column that the reader selects.
 
 const FIRST_ROWS = 50;
-const columns = ["id", "status", ...(data.knobs.includes("topology") ? [] : ["topology"]), ...data.knobs, ...data.shown];
+const columns = ["id", "status", ...(data.knobs.includes("topology") ? [] : ["topology"]), ...data.knobs, "workers", ...data.shown];
 
 function sorted(points) {
   const { name, down } = state.sort;

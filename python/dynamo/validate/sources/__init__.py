@@ -1,7 +1,8 @@
 """Files of measurements: which format a file has, and the records in it.
 
 A module per format has ``FORMAT``, its name; ``recognised(file)``, whether a file looks like it; and ``read(file)``,
-the measurements of a file, which raises BadSource with one line that names the file and the fault.
+the measurements of a file, which raises BadSource with one line that names the file and the fault. ``MARKS`` are names
+in a file that tell it from others.
 """
 
 from __future__ import annotations
@@ -54,13 +55,16 @@ def _read_path(path: Path, source_format: str | None) -> list[Measurement]:
     if not path.is_dir():
         return _read_file(open_source(path), source_format)
     found: list[Measurement] = []
-    for child in sorted(child for child in path.rglob("*") if child.name.endswith(MEASUREMENT_SUFFIXES)):
+    children = sorted(child for child in path.rglob("*") if child.name.endswith(MEASUREMENT_SUFFIXES))
+    for child in children:
         file = open_source(child)
         module = FORMATS[source_format] if source_format else _recognise(file)
         if module is not None and module.recognised(file):
             found += module.read(file)
     if not found:
-        raise BadSource(f"SOURCE: {str(path)!r} has no file of measurements; want {', '.join(FORMATS)}")
+        almost = "; ".join(fault for child in children for fault in [_almost(child)] if fault)
+        why = f"; {almost}" if almost else f"; want {', '.join(FORMATS)}"
+        raise BadSource(f"SOURCE: {str(path)!r} has no file of measurements{why}")
     return found
 
 
@@ -73,6 +77,23 @@ def _read_file(file: SourceFile, source_format: str | None) -> list[Measurement]
         )
     found: list[Measurement] = module.read(file)
     return found
+
+
+def _almost(path: Path) -> str:
+    """What is wrong with a file that has at least half of what tells a format from others; "" for any other file."""
+    file = open_source(path)
+    named = {module: [key for key in module.MARKS if key in file.text] for module in _MODULES}
+    module = max(named, key=lambda module: len(named[module]) / len(module.MARKS))
+    if 2 * len(named[module]) < len(module.MARKS):
+        return ""
+    missing = [key for key in module.MARKS if key not in named[module]]
+    if missing:
+        return f"{file.name} is almost {module.FORMAT}: {', '.join(missing)} is missing"
+    try:
+        file.rows() if "\n" in file.text.strip() and file.first_line.rstrip().endswith("}") else file.whole
+    except BadSource as error:
+        return f"{file.name} is almost {module.FORMAT}: {str(error).removeprefix(file.name).lstrip(': ')}"
+    return f"{file.name} is almost {module.FORMAT}; --source-format {module.FORMAT} says what is missing"
 
 
 def _recognise(file: SourceFile) -> ModuleType | None:

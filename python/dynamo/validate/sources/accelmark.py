@@ -17,6 +17,7 @@ from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.gpus import aic_system
 
 FORMAT = "accelmark"
+MARKS = ("suite_id", "chip", "metrics", "task")
 _REQUESTS = 300
 # The value below which 99 % of a standard normal distribution lie.
 _P99 = 2.3263478740408408

@@ -18,6 +18,7 @@ from dynamo.validate.sources.file import SourceFile, open_source
 from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "aiperf"
+MARKS = ("request_start_ns", "time_to_first_token")
 _RECORDS, _STATISTICS = "profile_export.jsonl", "profile_export_aiperf.json"
 
 

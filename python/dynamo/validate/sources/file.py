@@ -67,7 +67,7 @@ def open_source(path: Path) -> SourceFile:
                 data = file.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise BadSource(f"{path}: larger than {_LARGEST >> 20} MiB, want a file of measurements")
-        return SourceFile(path, data.decode())
+        return SourceFile(path, data.decode("utf-8-sig"))  # some programs on Windows begin with a mark
     except UnicodeDecodeError:
         raise BadSource(f"{path}: not UTF-8 text") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

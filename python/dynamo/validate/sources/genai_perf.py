@@ -7,6 +7,7 @@ from dynamo.validate.sources import stats_export
 from dynamo.validate.sources.file import SourceFile
 
 FORMAT = "genai-perf"
+MARKS = ("time_to_first_token", "avg")
 
 
 def recognised(file: SourceFile) -> bool:

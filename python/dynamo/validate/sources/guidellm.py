@@ -17,6 +17,7 @@ from dynamo.validate.sources.file import SourceFile
 from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "guidellm"
+MARKS = ("benchmarks", "requests")
 _STARTS = ("request_start_time", "start_time")
 
 

@@ -16,12 +16,12 @@ from dynamo.validate.sources.gpus import aic_system
 from dynamo.validate.sources.requests import Row, arranged, measured
 
 FORMAT = "llmservingsim"
-_STAMPS = ("queued_ts", "first_token_ts", "last_token_ts")
+MARKS = ("queued_ts", "first_token_ts", "last_token_ts")
 _PRECISIONS = {"bfloat16": "bf16", "float16": "bf16", "auto": "bf16"}
 
 
 def recognised(file: SourceFile) -> bool:
-    return set(_STAMPS) <= file.start.keys()
+    return set(MARKS) <= file.start.keys()
 
 
 def read(file: SourceFile) -> list[Measurement]:
@@ -56,9 +56,9 @@ def read(file: SourceFile) -> list[Measurement]:
 def _requests(file: SourceFile) -> Requests:
     rows = []
     for where, row in file.rows():
-        queued, first, last = (number(row.get(name), f"{where}: {name}") for name in _STAMPS)
+        queued, first, last = (number(row.get(name), f"{where}: {name}") for name in MARKS)
         if not queued <= first <= last:
-            raise BadSource(f"{where}: want {' <= '.join(_STAMPS)}, got {queued}, {first}, {last}")
+            raise BadSource(f"{where}: want {' <= '.join(MARKS)}, got {queued}, {first}, {last}")
         isl, osl = (count(row.get(name), f"{where}: {name}") for name in ("input_toks", "output_toks"))
         gap = (last - first) / (osl - 1) * 1e3 if osl > 1 else math.nan
         rows.append(Row(queued, isl, osl, (first - queued) * 1e3, gap))

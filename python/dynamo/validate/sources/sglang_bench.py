@@ -7,6 +7,7 @@ from dynamo.validate.sources import serving_bench
 from dynamo.validate.sources.file import SourceFile
 
 FORMAT = "sglang-bench"
+MARKS = ("mean_ttft_ms", "mean_tpot_ms", "completed", "request_throughput")
 # Keys that the program writes, and its cousin of vLLM does not.
 _OWN = {"total_output_tokens_retokenized", "sharegpt_output_len", "random_range_ratio"}
 

@@ -12,6 +12,7 @@ from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
 
 FORMAT = "silicon"
+MARKS = ("silicon_ttft_ms", "silicon_tpot_ms")
 CAMPAIGNS = ("inferencex", "gap")
 _COLUMNS = (
     "id",

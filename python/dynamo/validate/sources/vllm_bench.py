@@ -7,6 +7,7 @@ from dynamo.validate.sources import serving_bench
 from dynamo.validate.sources.file import SourceFile
 
 FORMAT = "vllm-bench"
+MARKS = ("mean_ttft_ms", "mean_tpot_ms", "completed", "model_id")
 
 
 def recognised(file: SourceFile) -> bool:

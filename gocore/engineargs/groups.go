@@ -1,0 +1,107 @@
+package engineargs
+
+import (
+	"fmt"
+
+	"dynosim/gocore/strictjson"
+)
+
+// Groups are the KV cache groups of vLLM beside the one of full attention, which are alike. The zero value has none.
+type Groups struct {
+	Beside int  // how many there are
+	Linear bool // states of linear attention; otherwise sliding windows
+	Window int  // tokens
+	// Retention says which of their blocks are registered: those at the end of a prompt (0), besides those at each multiple of
+	// so many tokens, or all (RetainAll).
+	Retention int
+}
+
+// RetainAll registers every block of every group.
+const RetainAll = -1
+
+const (
+	fullGroup   = "full"
+	windowGroup = "sliding_window"
+	linearGroup = "linear"
+)
+
+var groupKinds = []string{fullGroup, windowGroup, linearGroup}
+
+// maxGroups is the largest number of groups: a block has six bits for its own. maxGroupBlock bounds their blocks, in tokens.
+const (
+	maxGroups     = 64
+	maxGroupBlock = 1 << 16
+)
+
+// groups may trust checkGroups.
+func groups(o *strictjson.Object) Groups {
+	list := o.Objects("kv_cache_groups")
+	if len(list) < 2 {
+		return Groups{}
+	}
+	g := Groups{Beside: len(list) - 1, Linear: list[1].Text("type") == linearGroup}
+	if !g.Linear {
+		g.Window = list[1].Int("window")
+	}
+	switch {
+	case o.Given("prefix_cache_retention_interval"):
+		g.Retention = o.Int("prefix_cache_retention_interval")
+	case o.Null("prefix_cache_retention_interval") || named(o).release < VLLM033:
+		g.Retention = RetainAll
+	}
+	return g
+}
+
+// checkGroups refuses groups that vLLM's rules are not known for, and settings without them.
+func checkGroups(o *strictjson.Object) error {
+	const name, retention = "kv_cache_groups", "prefix_cache_retention_interval"
+	if s := named(o); o.Given(name) && s.rules != VLLMOwn {
+		return &strictjson.FieldError{Field: name, Got: "groups with scheduler " + s.name, Want: `scheduler "vllm", "vllm-0.33" or "vllm-0.28" with them`}
+	}
+	if o.Given(retention) {
+		switch interval := o.Int(retention); {
+		case named(o).rules == VLLMOwn && named(o).release < VLLM033:
+			return mismatch(o, retention, "it left out with scheduler vllm-0.28, which keeps all blocks")
+		case interval%blockSize(o) != 0:
+			return mismatch(o, retention, fmt.Sprintf("0 or a multiple of block_size, %d", blockSize(o)))
+		}
+	}
+	list := o.Objects(name)
+	if o.Given(name) && (len(list) == 0 || len(list) > maxGroups) {
+		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)), Want: fmt.Sprintf("1 to %d", maxGroups)}
+	}
+	if ranks := o.Int("dp_size"); len(list) > 1 && ranks > 1 {
+		return mismatch(o, "dp_size", "1 with kv_cache_groups")
+	}
+	for i, g := range list {
+		if err := checkGroup(list, i); err != nil {
+			return err
+		}
+		if window := g.Text("type") == windowGroup; window != g.Given("window") {
+			field := fmt.Sprintf("%s[%d].window", name, i)
+			if window {
+				return &strictjson.FieldError{Field: field, Got: "nothing", Want: "the tokens that the window sees"}
+			}
+			return &strictjson.FieldError{Field: field, Got: g.Shown("window"), Want: "it left out with type " + g.Text("type")}
+		}
+	}
+	return nil
+}
+
+// checkGroup refuses a group that does not fit those before it: one of full attention comes first, the others are alike.
+func checkGroup(list []*strictjson.Object, i int) error {
+	kind := list[i].Text("type")
+	field := fmt.Sprintf("kv_cache_groups[%d].type", i)
+	switch {
+	case i == 0 && kind != fullGroup:
+		return &strictjson.FieldError{Field: field, Got: kind, Want: "full: models without a layer of full attention are not simulated"}
+	case i > 0 && kind == fullGroup:
+		return &strictjson.FieldError{Field: field, Got: kind, Want: "sliding_window or linear: one group of full attention is simulated"}
+	case i > 1 && kind != list[1].Text("type"):
+		return &strictjson.FieldError{Field: field, Got: kind + " beside " + list[1].Text("type"), Want: "all groups after the first of one type"}
+	case i > 1 && kind == windowGroup && list[i].Shown("window") != list[1].Shown("window"):
+		want := fmt.Sprintf("%s, as the window before: windows of two sizes are not simulated", list[1].Shown("window"))
+		return &strictjson.FieldError{Field: fmt.Sprintf("kv_cache_groups[%d].window", i), Got: list[i].Shown("window"), Want: want}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package sglang
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+)
+
+// compose decides what the next batch is: a prefill if any request is admitted, otherwise one token for every running
+// request. Pages are taken and given up at once; tokens come with deliver.
+func (s *Scheduler) compose() *batch {
+	b := s.newBatch()
+	s.receive()
+	if s.pool.Tiered() {
+		s.pool.Notice()
+	}
+	if c := s.chunked; c != nil {
+		s.pool.Share(&c.lease, c.computed, c.promptTokens)
+	}
+	s.mergePrefilled()
+	s.composePrefill(b)
+	if len(b.prefills) > 0 {
+		if s.pool.Tiered() {
+			b.loadEndMs, _ = s.pool.SubmitLoads()
+		}
+		s.takePages(b)
+		s.mixIn(b)
+		b.promptMs = float64(s.clock.PrefillSeconds(len(b.prefills), b.islSum, b.prefixSum) * 1000)
+		b.ms = b.promptMs + s.tokensMs(b.decodes, b.context) + s.clock.HostMs(len(b.prefills)+b.decodes)
+	} else if s.composeDecode(b); b.decodes > 0 {
+		b.ms = s.decodeMs(b.decodes, b.context)
+	}
+	b.inUse = s.inUse()
+	if s.pool.Tiered() {
+		b.notBeforeMs = s.pool.Clock()
+	}
+	s.receiver.prefill = len(b.prefills) > 0
+	if s.reporting {
+		b.work = s.workOf(b)
+	}
+	return b
+}
+
+// mergePrefilled makes the requests run whose prompt the batch before completes, and forgets those that have ended. After a
+// mixed batch they come before those that decoded in it, as in the batch.
+func (s *Scheduler) mergePrefilled() {
+	if s.over > 0 {
+		s.running = s.withoutOver(s.running)
+		s.prefilled = s.withoutOver(s.prefilled)
+		s.over = 0
+		s.full = false
+	}
+	if len(s.running) == 0 {
+		s.full = false
+	}
+	for _, r := range s.prefilled {
+		s.join(r)
+	}
+	if s.mixed {
+		s.running = append(s.running[len(s.running)-len(s.prefilled):], s.running[:len(s.running)-len(s.prefilled)]...)
+		s.mixed, s.full = false, false
+	}
+	s.prefilled = s.prefilled[:0]
+}
+
+func (s *Scheduler) withoutOver(list []*sequence) []*sequence {
+	return slices.DeleteFunc(list, func(r *sequence) bool {
+		if r.status == over {
+			s.stop(r)
+			s.drop(r)
+			return true
+		}
+		return false
+	})
+}
+
+// composePrefill admits a prefill batch: the next part of the chunked request, then the waiting queue from its head while
+// all budgets last. The first request that is refused keeps all others waiting.
+func (s *Scheduler) composePrefill(b *batch) {
+	if (s.full || s.waiting.Len() == 0) && s.chunked == nil {
+		return
+	}
+	seats := s.seats()
+	if seats <= 0 && s.chunked == nil {
+		s.full = true
+		return
+	}
+	s.orderQueue()
+	left := s.newBudget()
+	if s.chunked != nil {
+		if left.chunk <= 0 { // as many requests run as the chunk has tokens; SGLang is not made for that
+			return
+		}
+		s.continueChunked(b, &left)
+		if s.verdict(&left) == overBudget {
+			return
+		}
+	} else if left.input <= 0 || left.chunk <= 0 { // as each running request counts in a mixed batch
+		return
+	}
+	for s.waiting.Len() > 0 {
+		if len(b.prefills) >= seats {
+			s.full = true
+			return
+		}
+		switch s.admit(b, &left) {
+		case noRoom:
+			s.full = len(s.running) > 0 || len(b.prefills) > 0
+			return
+		case overBudget:
+			return
+		}
+	}
+}
+
+// seats is the number of requests that the next prefill batch may have.
+func (s *Scheduler) seats() int {
+	free := s.args.MaxNumSeqs - s.rows
+	if s.chunked != nil {
+		free++
+	}
+	return min(s.args.MaxNumSeqs-len(s.running), free)
+}
+
+type verdict uint8
+
+const (
+	admitted   verdict = iota
+	noRoom             // the pool has none
+	overBudget         // the batch is full
+)
+
+// admit moves the head of the waiting queue into the prefill batch, or says why not. The verdict on one that was admitted
+// is whether another one may follow. The look-up makes what it finds the youngest, also for a request that is refused.
+func (s *Scheduler) admit(b *batch, left *budget) verdict {
+	r := s.waiting.Front()
+	cached := s.pool.Open(&r.lease, r.tokens()-1)
+	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
+	if !s.leaves(left, tokens+s.owed(r)+s.pageSize) {
+		s.pool.Close(&r.lease)
+		return noRoom
+	}
+	if s.pool.Tiered() && s.pool.Load(&r.lease) {
+		loaded := s.pool.Cached(&r.lease) - cached
+		cached, tokens = cached+loaded, tokens-loaded
+	}
+	if s.ceil(tokens) > left.chunk {
+		tokens, output = s.floor(left.chunk), 0
+		if tokens == 0 {
+			s.pool.Close(&r.lease)
+			return overBudget
+		}
+		s.chunked = r
+	}
+	s.waiting.PopFront()
+	s.rows++
+	r.status, r.computed, r.scheduled = running, cached, r.generated
+	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: min(cached, r.promptTokens)})
+	s.charge(left, tokens, output)
+	b.add(r, tokens)
+	if s.parts != nil {
+		b.joined = append(b.joined, r.id)
+	}
+	return s.verdict(left)
+}
+
+// verdict tells whether the budgets admit anything more.
+func (s *Scheduler) verdict(left *budget) verdict {
+	switch {
+	case !s.leaves(left, 0):
+		return noRoom
+	case left.input <= 0 || left.chunk <= 0:
+		return overBudget
+	}
+	return admitted
+}
+
+// continueChunked computes the next part of the chunked request, which needs no room beyond its own.
+func (s *Scheduler) continueChunked(b *batch, left *budget) {
+	r := s.chunked
+	limit := left.chunk
+	if !s.leaves(left, limit) {
+		limit = min(limit, int(s.left(left)))
+	}
+	if limit <= 0 {
+		limit = left.chunk
+	}
+	rest := r.tokens() - r.computed
+	tokens, output := min(rest, limit), 0
+	if tokens == rest {
+		s.chunked = nil
+		output = s.clipped(r.maxOutput)
+	}
+	s.charge(left, tokens, output)
+	b.add(r, tokens)
+}

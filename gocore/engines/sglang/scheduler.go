@@ -1,0 +1,219 @@
+package sglang
+
+import (
+	"github.com/gammazero/deque"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/internal/roster"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/radix"
+	"dynosim/gocore/timing"
+)
+
+// Scheduler is one SGLang engine that schedules by SGLang's own rules. One loop owns it; it is not safe for concurrent use.
+type Scheduler struct {
+	args     engineargs.Args
+	rules    engineargs.SGLangArgs
+	pageSize int
+	clock    timing.Clock
+	shapes   func(engine.Shape)
+	stepwise bool
+	pool     *radix.LeasePool
+	ratio    newTokenRatio
+
+	// unread are requests for which the scheduler has not looked yet.
+	unread   deque.Deque[*sequence]
+	receiver receiver
+
+	waiting deque.Deque[*sequence]
+	running []*sequence // that decode, in batch order
+	// prefilled are the requests whose prompt the last batch completes; the next round lets them run.
+	prefilled []*sequence
+	mixed     bool      // requests that run decode in the last batch, which is a prefill
+	chunked   *sequence // of whose prompt a part is computed; nil if there is none
+	rows      int       // requests that were admitted and have not ended or been retracted since
+	over      int       // requests that have ended, of those in running and prefilled
+	// full tells that nothing is admitted until a request leaves the running ones.
+	full     bool
+	attempts int // to admit requests from a queue in order of arrival
+	lpm      lpm
+
+	flying    *batch // composed, and its tokens are not delivered yet; nil if there is none
+	spares    roster.Spares[batch]
+	roll      roll
+	composed  int     // the decodes so far; batches that decode are numbered from 1
+	delivered int     // the number of the last one whose tokens were delivered
+	going     int     // requests that got a token from it, and not their last one
+	lastEndMs float64 // of the last pass
+
+	added    int // requests so far
+	namer    kvcache.Namer
+	rejected []engine.Rejection
+	out      engine.Pass
+	parts    *engine.Parts // nil unless passes are to be explained
+	observed bool
+
+	copied    radix.HostUse // as of the last pass
+	reporting bool
+	work      engine.Phases // of the last pass, if reporting
+
+	coast          coast
+	charges        []int // scratch of budget
+	spareSequences roster.Spares[sequence]
+}
+
+// New returns an idle engine.
+func New(args engineargs.Args, setup engine.Setup) *Scheduler {
+	return &Scheduler{
+		args:     args,
+		rules:    args.SGLang,
+		pageSize: args.BlockSize,
+		clock:    args.Clock(setup.Model),
+		shapes:   setup.Shapes,
+		stepwise: setup.Stepwise,
+		parts:    engine.NewParts(setup.Explain),
+		pool:     newPool(args),
+		receiver: receiver{interval: args.SGLang.RecvInterval},
+		ratio:    newRatio(args.SGLang.Conservativeness),
+		roll:     newRoll(args.BlockSize),
+		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
+	}
+}
+
+// newPool returns an empty cache, with the host tier below it if there is one.
+func newPool(args engineargs.Args) *radix.LeasePool {
+	pool := radix.NewLeases(args.NumGPUBlocks*args.BlockSize, args.BlockSize)
+	if t := args.HostCache; t.Blocks > 0 {
+		pool.AddHost(radix.HostTier{
+			Pages: t.Blocks, Policy: radix.WritePolicy(t.WritePolicy), LoadFrom: t.LoadBackThreshold,
+			StoreMs: t.StoreMsPerBlock, LoadMs: t.LoadMsPerBlock, LatencyMs: t.LatencyMs,
+		})
+	}
+	return pool
+}
+
+var _ engine.Coaster = (*Scheduler)(nil)
+
+// Observe implements [engine.Engine].
+func (s *Scheduler) Observe() {
+	s.observed = true
+	s.pool.Record()
+}
+
+// Add implements [engine.Engine].
+func (s *Scheduler) Add(req engine.Request) {
+	if reason := s.cannotEverRun(req); reason != "" {
+		s.rejected = append(s.rejected, engine.Rejection{ID: req.ID, Reason: reason})
+		return
+	}
+	if s.receiver.interval > 1 {
+		s.unread.PushBack(s.newSequence(req))
+		return
+	}
+	s.waiting.PushBack(s.newSequence(req))
+}
+
+// Requests implements [engine.Engine].
+func (s *Scheduler) Requests() int {
+	return s.unread.Len() + s.waiting.Len() + s.rows + len(s.rejected)
+}
+
+// RunPass implements [engine.Engine].
+//
+// Without overlap scheduling a batch is composed when it starts. With it, the batch that starts now was composed when the
+// one before it started, and the next one is composed now, before the tokens of this one are known:
+//
+//	composed     1 2     3       4               a request that arrives during batch 1 joins batch 3 at the earliest
+//	runs         |---1---|---2---|---3---|
+func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	s.begin(nowMs)
+	if s.pool.Tiered() {
+		if s.rules.Overlap && s.pool.Clock() > nowMs {
+			return s.stand(), true
+		}
+		s.pool.Tell(nowMs)
+	}
+	b := s.flying
+	if b == nil {
+		b = s.compose()
+		if s.pool.Tiered() && s.rules.Overlap && !b.empty() && s.pool.Clock() > nowMs {
+			s.flying = b
+			return s.stand(), true
+		}
+	}
+	var ahead *batch
+	if s.rules.Overlap && !b.empty() {
+		s.flying = b
+		ahead = s.compose()
+	}
+	s.deliver(b)
+	s.awaitCopy(b)
+	s.spares.Put(b)
+	if ahead != nil && ahead.empty() {
+		s.spares.Put(ahead)
+		ahead = nil
+	}
+	s.flying = ahead
+	if s.observed {
+		s.out.KVEvents, s.out.KVEventsAtMs = s.pool.TakeEvents(), s.out.EndMs
+	}
+	if s.pool.Tiered() {
+		s.countCopies()
+	}
+	s.lastEndMs = s.out.EndMs
+	return &s.out, !s.out.Idle() || s.Requests() == 0
+}
+
+// stand ends a pass in which the scheduler only stands still for copies to the host.
+func (s *Scheduler) stand() *engine.Pass {
+	s.out.EndMs = s.pool.Clock()
+	s.lastEndMs = s.out.EndMs
+	s.explainWait()
+	return &s.out
+}
+
+// awaitCopy makes a pass without a batch last until the next copy ends, if requests wait: what it locks may be the room they
+// need.
+func (s *Scheduler) awaitCopy(b *batch) {
+	if !s.pool.Tiered() || !b.empty() || s.waiting.Len() == 0 {
+		return
+	}
+	if end, ok := s.pool.NextEnd(); ok {
+		s.out.Waits, s.out.WaitsFromMs, s.out.EndMs = true, s.pool.Clock(), end
+		s.explainWait()
+	}
+}
+
+// countCopies notes what has been copied since the last pass.
+func (s *Scheduler) countCopies() {
+	now := s.pool.HostUse()
+	was := s.copied
+	s.out.Copied = engine.Copied{
+		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
+		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
+	}
+	s.copied = now
+}
+
+// begin starts a pass. If there was nothing to do for a while, the new-token ratio starts anew.
+func (s *Scheduler) begin(nowMs float64) {
+	if s.rows == 0 && nowMs > s.lastEndMs {
+		s.ratio.value = s.ratio.initial
+	}
+	s.out = engine.Pass{
+		StartMs:  nowMs,
+		Admitted: s.out.Admitted[:0],
+		Started:  s.out.Started[:0],
+		Singles:  s.out.Singles[:0],
+		Finished: s.out.Finished[:0],
+		Rejected: append(s.out.Rejected[:0], s.rejected...),
+		Signals:  s.out.Signals[:0],
+		Parts:    s.parts,
+	}
+	s.parts.Reset()
+	s.rejected = s.rejected[:0]
+}
+
+// Unblock implements [engine.Engine]. A request that fits the pool alone never waits for nothing.
+func (s *Scheduler) Unblock() bool { return false }

@@ -1,0 +1,458 @@
+package vllm
+
+import (
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/kvcache"
+)
+
+// Group is a vLLM engine with data-parallel ranks (dp_size), each with a scheduler, a pool and a cache of its own. The expert
+// layers of a mixture-of-experts model exchange tokens between all ranks, so all of them run every pass together, and it
+// takes as long as the part of the slowest:
+//
+//	rank 0   |--prompt--------|-decode-..|-decode-|
+//	rank 1   |-decode-........|-decode---|........|      dots: the rank waits
+//	         0                1          2        3      common passes
+//
+// A request that arrives during a pass waits outside of its rank for the next common start. When no rank has a request left
+// at the end of a pass, a wave of passes ends; the next request starts another one.
+type Group struct {
+	args    engineargs.Args
+	ranks   []rank
+	balance *balancer // nil if requests go to the ranks in turn
+	sent    int       // requests so far
+
+	number    passNumber // of the next pass, or of the one in flight
+	inFlight  bool       // asynchronous: the next pass has been composed
+	delivered bool       // the results of the last pass have been reported
+	endMs     float64    // of the last pass
+
+	lockstep engine.Lockstep
+
+	out       engine.Pass
+	parts     *engine.Parts
+	holders   map[kvcache.BlockID]int // how many ranks have a block; nil unless observed
+	coasts    []coast                 // scratch
+	coastEnds []float64               // scratch
+	coastWait []float64               // how long ranks wait in each pass of the last Coast
+	coastAtMs float64                 // when that began
+	events    eventMerger
+}
+
+// rank is one rank and what has not reached its scheduler yet.
+type rank struct {
+	*Scheduler
+	inbox    []engine.Request
+	reported load   // as reported last; its blocks do not count
+	finished int    // requests that end with the pass in flight
+	atEnd    load   // when the pass in flight has ended
+	batch    *batch // of the pass in flight
+}
+
+// load is what a rank has to do.
+type load struct{ waiting, running, blocks int }
+
+func (r *rank) load() load {
+	waiting, running, blocks := r.Load()
+	return load{waiting, running, blocks}
+}
+
+// NewGroup returns idle ranks.
+func NewGroup(args engineargs.Args, setup engine.Setup) *Group {
+	g := &Group{args: args, delivered: true, parts: engine.NewParts(setup.Explain), ranks: make([]rank, args.VLLM.Ranks)}
+	names := &kvcache.Namer{}
+	for i := range g.ranks {
+		s := New(args, setup)
+		s.namer = names
+		s.interval.inWaves = true
+		g.ranks[i] = rank{Scheduler: s}
+	}
+	if !args.VLLM.RoundRobin {
+		g.balance = newBalancer(len(g.ranks))
+	}
+	return g
+}
+
+var _ engine.CoastReporter = (*Group)(nil)
+
+// Add implements [engine.Engine]. The rank is chosen by what the front end knew when the request reached the worker.
+func (g *Group) Add(req engine.Request) {
+	g.deliver(req.SentMs)
+	to := g.sent % len(g.ranks)
+	g.sent++
+	if g.balance != nil {
+		to = g.balance.choose(req.SentMs)
+	}
+	g.ranks[to].inbox = append(g.ranks[to].inbox, req)
+}
+
+// RunPass implements [engine.Engine].
+func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
+	g.deliver(nowMs)
+	g.begin(nowMs)
+	if g.Requests() == 0 {
+		return &g.out, true
+	}
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		for _, req := range r.inbox {
+			r.Scheduler.Add(req)
+		}
+		r.inbox = r.inbox[:0]
+	}
+	g.next(nowMs)
+	if g.args.VLLM.Async {
+		g.composeAhead(nowMs)
+	}
+	g.run()
+	g.merge()
+	g.delivered = false
+	return &g.out, true
+}
+
+func (g *Group) begin(nowMs float64) {
+	g.out = engine.Pass{
+		StartMs:  nowMs,
+		EndMs:    nowMs,
+		Admitted: g.out.Admitted[:0],
+		Started:  g.out.Started[:0],
+		Finished: g.out.Finished[:0],
+		Rejected: g.out.Rejected[:0],
+		KVEvents: g.out.KVEvents[:0],
+		Signals:  g.out.Signals[:0],
+		Parts:    g.parts,
+	}
+	g.parts.Reset()
+	for i := range g.ranks {
+		g.ranks[i].begin(nowMs)
+	}
+}
+
+// next sets the batch of each rank for the pass that starts now. A pass in which requests are only preempted takes no time;
+// the next one follows at the same instant.
+func (g *Group) next(nowMs float64) {
+	if g.inFlight {
+		for i := range g.ranks {
+			g.ranks[i].batch = g.ranks[i].flying
+		}
+		return
+	}
+	for {
+		g.report(nowMs)
+		served, preempted := false, false
+		for i := range g.ranks {
+			r := &g.ranks[i]
+			r.batch = r.composeIn(g.number.pass)
+			served = served || !r.batch.empty()
+			preempted = preempted || r.batch.preempted > 0
+		}
+		if served || !preempted {
+			break
+		}
+		for i := range g.ranks {
+			g.ranks[i].discard(g.ranks[i].batch, nowMs)
+		}
+		g.report(nowMs)
+		g.number.pass++
+	}
+	if g.args.VLLM.Async { // this step has no results to wait for
+		g.report(nowMs)
+		g.number.pass++
+	}
+}
+
+// composeAhead composes the pass after the one that starts now.
+func (g *Group) composeAhead(nowMs float64) {
+	g.report(nowMs)
+	g.inFlight = false
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		r.flying = r.batch
+		ahead := r.composeIn(g.number.pass)
+		r.flying = ahead
+		g.inFlight = g.inFlight || !ahead.empty()
+	}
+}
+
+// run carries out the batches of all ranks. Their tokens come when the slowest is done.
+func (g *Group) run() {
+	emits := slices.ContainsFunc(g.ranks, func(r rank) bool { return r.batch.tokens() > 0 })
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		ahead := r.flying
+		r.flying = r.batch
+		r.deliver(r.batch)
+		if emits && r.batch.tokens() == 0 {
+			r.emittingPasses++ // requests that emit again later begin another run of tokens
+		}
+		r.spares.Put(r.batch)
+		r.batch, r.flying = nil, nil
+		if g.inFlight {
+			r.flying = ahead
+		} else if g.args.VLLM.Async {
+			r.discard(ahead, r.out.EndMs)
+		}
+		r.finished, r.atEnd = len(r.out.Finished), r.load()
+		if r.observed {
+			r.takeEvents()
+		}
+	}
+}
+
+// merge puts together what the ranks did.
+func (g *Group) merge() {
+	slowest := 0
+	for i := range g.ranks {
+		p := &g.ranks[i].out
+		if endMs := g.ranks[i].busyUntil(g.out.StartMs); endMs > g.out.EndMs {
+			g.out.EndMs, slowest = endMs, i
+		}
+		for _, a := range p.Admitted {
+			a.Rank = i
+			g.out.Admitted = append(g.out.Admitted, a)
+		}
+		g.out.Tokens += p.Tokens
+		g.out.Scheduled += p.Scheduled
+		g.out.Preempted += p.Preempted
+		g.out.Started = append(g.out.Started, p.Started...)
+		g.out.Finished = append(g.out.Finished, p.Finished...)
+		g.out.Rejected = append(g.out.Rejected, p.Rejected...)
+		g.out.Signals = append(g.out.Signals, p.Signals...)
+		g.events.add(g.holders, p.KVEvents)
+	}
+	g.out.KVEventsAtMs = g.out.StartMs
+	g.out.KVEvents = g.events.take(g.out.KVEvents)
+	g.endMs = g.out.EndMs
+	g.lockstep.PassMs += float64(len(g.ranks)) * (g.out.EndMs - g.out.StartMs)
+	for i := range g.ranks {
+		g.lockstep.WaitMs += g.out.EndMs - g.ranks[i].busyUntil(g.out.StartMs)
+	}
+	if g.parts == nil {
+		return
+	}
+	for i := range g.ranks {
+		p := g.ranks[i].parts
+		if i == slowest {
+			g.parts.PromptMs, g.parts.DecodeMs, g.parts.HostMs = p.PromptMs, p.DecodeMs, p.HostMs
+		}
+		g.parts.Joined = append(g.parts.Joined, p.Joined...)
+		g.parts.LostAtStart = append(g.parts.LostAtStart, p.LostAtStart...)
+		g.parts.LostAtEnd = append(g.parts.LostAtEnd, p.LostAtEnd...)
+		g.parts.Prompts = append(g.parts.Prompts, p.Prompts...)
+	}
+}
+
+// busyUntil returns when a rank is done with its part of the pass that started at startMs. One without requests takes no time.
+func (r *rank) busyUntil(startMs float64) float64 {
+	if r.out.Scheduled == 0 {
+		return startMs
+	}
+	return r.out.EndMs
+}
+
+// Lockstep implements [engine.LockstepReporter].
+func (g *Group) Lockstep() engine.Lockstep { return g.lockstep }
+
+// deliver lets the front end know of the results of a pass that has ended by now.
+func (g *Group) deliver(nowMs float64) {
+	if g.delivered || nowMs < g.endMs {
+		return
+	}
+	g.delivered = true
+	if g.balance != nil {
+		for i := range g.ranks {
+			g.balance.open[i] -= g.ranks[i].finished
+		}
+	}
+	for i := range g.ranks {
+		g.tell(i, g.ranks[i].atEnd, g.endMs)
+	}
+	g.number.pass++
+	if !g.inFlight && g.Requests() == 0 {
+		g.number = passNumber{wave: g.number.wave + 1}
+	}
+}
+
+// report makes the ranks report whose queues have changed.
+func (g *Group) report(nowMs float64) {
+	for i := range g.ranks {
+		g.tell(i, g.ranks[i].load(), nowMs)
+	}
+}
+
+// tell reports the load of a rank, if its queues have changed since the last report.
+func (g *Group) tell(i int, now load, atMs float64) {
+	r := &g.ranks[i]
+	if g.balance == nil || now.waiting == r.reported.waiting && now.running == r.reported.running {
+		return
+	}
+	r.reported = now
+	capacity := r.pool.Capacity()
+	usage := 1 - float64(capacity-now.blocks)/float64(capacity) // vLLM's sum: ties of scores depend on its rounding
+	g.balance.report(i, rankCounts{now.waiting, now.running, usage}, g.number, atMs)
+}
+
+// Coast implements [engine.Coaster]. It takes ranks of which each has nothing to do or merely decodes.
+func (g *Group) Coast(nowMs, untilMs float64) []float64 {
+	if g.args.VLLM.Async && !g.inFlight {
+		return nil
+	}
+	g.coasts = g.coasts[:0]
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		if len(r.inbox) > 0 {
+			return nil
+		}
+		if r.Scheduler.Requests() == 0 && (r.flying == nil || r.flying.empty()) {
+			continue
+		}
+		if !r.merelyDecodes() || g.args.VLLM.PrefillInterval > 1 && r.waiting.Len() > 0 {
+			return nil
+		}
+		g.coasts = append(g.coasts, r.newCoast())
+	}
+	if len(g.coasts) == 0 {
+		return nil
+	}
+	g.deliver(nowMs)
+	g.coastEnds, g.coastWait, g.coastAtMs = g.coastEnds[:0], g.coastWait[:0], nowMs
+	for atMs := nowMs; atMs < untilMs; {
+		endMs, busyMs := atMs, 0.0
+		for i := range g.coasts {
+			if !g.coasts[i].composeNext() {
+				return g.coastEnds
+			}
+			endMs = max(endMs, atMs+g.coasts[i].passMs)
+			busyMs += g.coasts[i].passMs
+		}
+		if endMs <= atMs {
+			break
+		}
+		g.coastEnds = append(g.coastEnds, endMs)
+		g.coastWait = append(g.coastWait, float64(float64(len(g.ranks))*(endMs-atMs))-busyMs)
+		atMs = endMs
+	}
+	return g.coastEnds
+}
+
+// Settle implements [engine.Coaster].
+func (g *Group) Settle(passes int) {
+	if passes == 0 {
+		return
+	}
+	g.number.pass += passes
+	g.lockstep.PassMs += float64(len(g.ranks)) * (g.coastEnds[passes-1] - g.coastAtMs)
+	for _, ms := range g.coastWait[:passes] {
+		g.lockstep.WaitMs += ms
+	}
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		if r.steady.size > 0 {
+			r.Settle(passes)
+		} else {
+			r.emittingPasses += passes
+		}
+	}
+}
+
+// Cancel implements [engine.Engine].
+func (g *Group) Cancel(id engine.RequestID) {
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		before := len(r.inbox) + r.Scheduler.Requests()
+		r.inbox = slices.DeleteFunc(r.inbox, func(q engine.Request) bool { return q.ID == id })
+		r.Scheduler.Cancel(id)
+		if g.balance != nil && len(r.inbox)+r.Scheduler.Requests() < before {
+			g.balance.open[i]--
+		}
+	}
+}
+
+// Unblock implements [engine.Engine].
+func (g *Group) Unblock() bool { return false }
+
+// Requests implements [engine.Engine].
+func (g *Group) Requests() int {
+	all := 0
+	for i := range g.ranks {
+		all += len(g.ranks[i].inbox) + g.ranks[i].Scheduler.Requests()
+	}
+	return all
+}
+
+// States implements [engine.Engine]: rank after rank.
+func (g *Group) States() []engine.RequestState {
+	var all []engine.RequestState
+	for i := range g.ranks {
+		r := &g.ranks[i]
+		all = append(all, r.Scheduler.States()...)
+		for _, q := range r.inbox {
+			all = append(all, engine.RequestState{
+				ID: q.ID, State: waiting.String(), PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens,
+				BlocksNeeded: r.ceilBlocks(q.PromptTokens + q.OutputTokens),
+			})
+		}
+	}
+	return all
+}
+
+// Observe implements [engine.Engine].
+func (g *Group) Observe() {
+	g.holders = map[kvcache.BlockID]int{}
+	for i := range g.ranks {
+		g.ranks[i].Observe()
+	}
+}
+
+// ReportWork implements [engine.Reporter].
+func (g *Group) ReportWork() {
+	for i := range g.ranks {
+		g.ranks[i].ReportWork()
+	}
+}
+
+// Work implements [engine.Reporter]: the sum of all ranks.
+func (g *Group) Work() engine.Work {
+	var all engine.Work
+	for i := range g.ranks {
+		w := g.ranks[i].Work()
+		all.Scheduled.Merge(w.Scheduled)
+		all.Queued.Merge(w.Queued)
+	}
+	return all
+}
+
+// CoastWork implements [engine.CoastReporter].
+func (g *Group) CoastWork() engine.Phases {
+	var all engine.Phases
+	for i := range g.ranks {
+		all.Merge(g.ranks[i].CoastWork())
+	}
+	return all
+}
+
+// CoastHostMs implements [engine.CoastExplainer]: the host time of the rank with the most requests.
+func (g *Group) CoastHostMs() float64 {
+	most := 0.0
+	for i := range g.ranks {
+		most = max(most, g.ranks[i].CoastHostMs())
+	}
+	return most
+}
+
+// Load implements [engine.Reporter]: the sum of all ranks.
+func (g *Group) Load() (waiting, running, activeBlocks int) {
+	for i := range g.ranks {
+		w, r, b := g.ranks[i].Load()
+		waiting, running, activeBlocks = waiting+w+len(g.ranks[i].inbox), running+r, activeBlocks+b
+	}
+	return waiting, running, activeBlocks
+}
+
+// composeIn composes the pass of this number in its wave.
+func (r *rank) composeIn(number int) *batch {
+	r.interval.number = number
+	return r.compose()
+}

@@ -1,0 +1,65 @@
+package vllm
+
+import "dynosim/gocore/kvcache"
+
+// eventMerger makes the cache events of several ranks those of one worker: it has a block as long as any rank has it.
+type eventMerger struct {
+	merged []kvcache.Event
+	blocks []kvcache.BlockID // of merged events, one after another
+}
+
+// add appends what events of one rank change for the worker. holders counts, for each block, the ranks that have it.
+func (m *eventMerger) add(holders map[kvcache.BlockID]int, events []kvcache.Event) {
+	for _, e := range events {
+		if e.Kind == kvcache.Removed {
+			m.removed(holders, e)
+		} else {
+			m.stored(holders, e)
+		}
+	}
+}
+
+// stored passes on the blocks that no other rank has, as runs of blocks that follow each other.
+func (m *eventMerger) stored(holders map[kvcache.BlockID]int, e kvcache.Event) {
+	run := kvcache.Event{Kind: e.Kind, Tier: e.Tier, Parent: e.Parent, HasParent: e.HasParent}
+	from := len(m.blocks)
+	flush := func() {
+		if len(m.blocks) > from {
+			run.Blocks = m.blocks[from:len(m.blocks):len(m.blocks)]
+			m.merged = append(m.merged, run)
+		}
+		from = len(m.blocks)
+	}
+	for _, id := range e.Blocks {
+		holders[id]++
+		if holders[id] == 1 {
+			m.blocks = append(m.blocks, id)
+			continue
+		}
+		flush()
+		run.Parent, run.HasParent = id, true
+	}
+	flush()
+}
+
+// removed passes on the blocks that no other rank has left.
+func (m *eventMerger) removed(holders map[kvcache.BlockID]int, e kvcache.Event) {
+	from := len(m.blocks)
+	for _, id := range e.Blocks {
+		holders[id]--
+		if holders[id] == 0 {
+			delete(holders, id)
+			m.blocks = append(m.blocks, id)
+		}
+	}
+	if len(m.blocks) > from {
+		m.merged = append(m.merged, kvcache.Event{Kind: e.Kind, Tier: e.Tier, Blocks: m.blocks[from:len(m.blocks):len(m.blocks)]})
+	}
+}
+
+// take appends the merged events to dst and forgets them.
+func (m *eventMerger) take(dst []kvcache.Event) []kvcache.Event {
+	dst = append(dst, m.merged...)
+	m.merged, m.blocks = m.merged[:0], nil // the events keep their blocks
+	return dst
+}

@@ -1,0 +1,62 @@
+package vllm
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
+)
+
+// TestShortcuts runs random workloads with and without steady requests and coasting.
+func TestShortcuts(t *testing.T) {
+	enginetest.Shortcuts(t, 3000, newEngine, func(seed uint64) enginetest.Workload {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		return enginetest.Draw(rng, drawArgs(rng))
+	})
+}
+
+func drawArgs(rng *rand.Rand) engineargs.Args {
+	args := engineargs.Default()
+	args.Scheduler = engineargs.VLLMOwn
+	args.BlockSize = 1 << rng.IntN(5)
+	args.NumGPUBlocks = 8 + rng.IntN(40)
+	args.MaxNumSeqs = 1 + rng.IntN(6)
+	args.MaxNumBatchedTokens = args.MaxNumSeqs + rng.IntN(60)
+	args.PrefixCaching = rng.IntN(4) > 0
+	args.ChunkedPrefill = rng.IntN(4) > 0
+	args.VLLM = engineargs.VLLMArgs{
+		Async: rng.IntN(2) == 0, ReserveFullISL: rng.IntN(3) > 0,
+		PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM028,
+	}
+	if rng.IntN(3) == 0 {
+		args.VLLM.LongPrefillTokenThreshold = 1 + rng.IntN(12)
+	}
+	if rng.IntN(2) == 0 {
+		args.VLLM.Release = engineargs.VLLM033
+		args.VLLM.PrefillInterval = 1 + rng.IntN(4)
+		args.VLLM.MaxActiveSeqs = 1 + rng.IntN(args.MaxNumSeqs)
+		args.VLLM.AdaptiveThreshold = rng.IntN(2) == 0
+	}
+	if rng.IntN(3) == 0 {
+		args.Watermark = 0.15
+	}
+	if rng.IntN(3) == 0 {
+		args.VLLM.Groups = drawGroups(rng, args)
+		args.NumGPUBlocks *= 1 + rng.IntN(2*(1+args.VLLM.Groups.Beside))
+		args.BlockSize = max(1, args.BlockSize-rng.IntN(2)) // of any size, not only powers of two
+		args.VLLM.Groups.Retention = max(-1, args.VLLM.Groups.Retention*args.BlockSize)
+	}
+	return args
+}
+
+func drawGroups(rng *rand.Rand, args engineargs.Args) engineargs.Groups {
+	g := engineargs.Groups{Beside: 1 + rng.IntN(3), Linear: rng.IntN(2) == 0, Retention: engineargs.RetainAll}
+	if !g.Linear {
+		g.Window = 2 + rng.IntN(5*args.BlockSize)
+	}
+	if args.VLLM.Release == engineargs.VLLM033 {
+		g.Retention += rng.IntN(4)
+	}
+	return g
+}

@@ -1,0 +1,157 @@
+package vllm
+
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/internal/calendar"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/paged"
+)
+
+type status uint8
+
+const (
+	waiting   status = iota // never ran
+	running                 // holds blocks
+	preempted               // ran before, waits again
+)
+
+func (s status) String() string { return [...]string{"waiting", "running", "preempted"}[s] }
+
+// sequence is one request inside the engine: its tokens, only counted, and its blocks.
+//
+// The request holds the blocks of its computed tokens: registered ones first, which a look-up can find, then others.
+// While it is steady its counters stand still, see steady.
+type sequence struct {
+	id           engine.RequestID
+	order        int // of arrival in this engine
+	status       status
+	promptTokens int
+	maxOutput    int
+	generated    int // tokens delivered; they survive a preemption
+	computed     int // tokens whose KV is computed when the last pass composed ends; 0 after a preemption
+	// scheduled is the number of tokens that the request will have when all passes composed so far have ended.
+	scheduled int
+	fruitless int  // how often it preempted itself, alone in the pool, since its last token
+	midPrompt bool // tokens were left to compute after the last pass that served it
+
+	key          kvcache.Key // nothing can be shared without prefix caching
+	registered   []paged.Slot
+	unregistered int // blocks that it holds besides
+	tables       tables
+
+	place        int // in running order
+	lastEmitting int // the last emitting pass in which it emitted, or neverEmitted
+
+	// servedIn is the last batch that counts in computed and scheduled, deliveredIn the last one that counts in generated
+	// or will when it is delivered.
+	servedIn, deliveredIn int
+	share                 share
+	due                   calendar.Entry[*sequence]
+}
+
+// share is what a request got of the batch in which it was served last: tokens from position start on.
+type share struct{ start, tokens int }
+
+// RequestID implements [dynosim/gocore/engines/internal/transit.Request].
+func (r *sequence) RequestID() engine.RequestID { return r.id }
+
+// neverEmitted is not the pass before any emitting pass; they count from 0.
+const neverEmitted = -2
+
+// newSequence numbers a request and sets ids aside for its blocks.
+func (s *Scheduler) newSequence(req engine.Request) *sequence {
+	r := s.spareSequences.Take()
+	*r = sequence{
+		id:           req.ID,
+		order:        s.added,
+		promptTokens: req.PromptTokens,
+		maxOutput:    s.args.Output(req.PromptTokens, req.OutputTokens),
+		registered:   r.registered[:0],
+		tables:       r.tables,
+		lastEmitting: neverEmitted,
+	}
+	r.due.Request = r
+	r.tables.reset()
+	shareable := 0
+	if s.args.PrefixCaching {
+		shareable = max(s.wholeBlocks(req.PromptTokens), req.NamedBlocks)
+	}
+	r.key = s.namer.Key(req.Prompt, shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens))
+	s.added++
+	return r
+}
+
+// tokens is the length of the sequence as delivered.
+func (r *sequence) tokens() int { return r.promptTokens + r.generated }
+
+// inFlight is the number of tokens that passes in flight are going to deliver.
+func (r *sequence) inFlight() int { return r.scheduled - r.generated }
+
+// ending reports whether the last token is in flight: there is nothing left to schedule.
+func (r *sequence) ending() bool { return r.scheduled == r.maxOutput }
+
+// blocks is the number of blocks that the request holds.
+func (r *sequence) blocks() int { return len(r.registered) + r.unregistered }
+
+// register registers the blocks that the first tokens tokens fill.
+func (s *Scheduler) register(r *sequence, tokens int) {
+	full := s.wholeBlocks(tokens)
+	if !s.args.PrefixCaching || full <= len(r.registered) {
+		return
+	}
+	if len(r.registered) < r.key.Shareable {
+		s.headWaits = false // the head of the queue may find them
+	}
+	if s.groups.Beside > 0 {
+		s.registerBeside(r, len(r.registered), full)
+	}
+	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.registered), full)
+	r.unregistered -= len(s.ids)
+	r.registered = s.pool.Register(r.registered, s.ids)
+}
+
+// take makes r hold the blocks of its first tokens tokens; false, and nothing has changed, if too few are free.
+func (s *Scheduler) take(r *sequence, tokens int) bool {
+	blocks := s.ceilBlocks(tokens)
+	missing := blocks - r.blocks()
+	if missing <= 0 {
+		return true
+	}
+	if s.groups.Beside == 0 {
+		if !s.pool.Take(missing) {
+			return false
+		}
+	} else {
+		if !s.pool.Take(missing + s.groups.Beside*s.grown(r.tables.entries, blocks)) {
+			return false
+		}
+		s.grow(r, blocks)
+	}
+	r.unregistered += missing
+	return true
+}
+
+// release gives back all blocks of r. Of a request that decodes, all blocks are registered by then but the one that its
+// last token, which is not computed, would belong to.
+func (s *Scheduler) release(r *sequence) {
+	s.register(r, min(r.computed, r.tokens()-1))
+	s.pool.Release(r.registered, r.unregistered)
+	if s.groups.Beside > 0 {
+		s.releaseTables(r)
+	}
+	r.registered, r.unregistered = r.registered[:0], 0
+	s.headWaits = false
+}
+
+// wholeBlocks is tokens / block size, rounded down.
+func (s *Scheduler) wholeBlocks(tokens int) int {
+	if s.oddBlocks {
+		return tokens / s.blockSize
+	}
+	return tokens >> s.blockShift
+}
+
+// ceilBlocks is tokens / block size, rounded up.
+func (s *Scheduler) ceilBlocks(tokens int) int {
+	return s.wholeBlocks(tokens + s.blockSize - 1)
+}

@@ -1,0 +1,535 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/eventheap"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/planner"
+	"dynosim/gocore/router"
+	"dynosim/gocore/worker"
+)
+
+// Config describes a fleet.
+type Config struct {
+	// Pools are one pool of aggregated workers, or one of prefill workers and one of decode workers. Those have engines of one
+	// type and equal block sizes.
+	Pools    []PoolConfig
+	Transfer handoff.Transfer // of KV from prefill to decode workers
+	// LimitMs is when the run ends at the latest: no pass starts later. +Inf for no limit.
+	LimitMs  float64
+	World    World
+	Recorder Recorder
+	Requests int // that are known beforehand, with ids from 0
+	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then, and
+	// every engine an [engine.Reporter].
+	Planner planner.Planner
+	// Seed is that of start-up times which are drawn.
+	Seed uint64
+	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect.
+	StopWhenStalled bool
+}
+
+// World is where requests come from and go to.
+type World interface {
+	// NextMs returns when the next request arrives, and whether one does.
+	NextMs() (atMs float64, ok bool)
+	// Next takes a request that has arrived by nowMs, and records its arrival.
+	Next(nowMs float64) (r engine.Request, ok bool)
+	// Unreleased returns the number of requests that have not arrived.
+	Unreleased() int
+
+	// Request returns a request as engines get it, Routed what a router needs to know of it, and Name what messages call it.
+	Request(id engine.RequestID) engine.Request
+	Routed(r engine.Request) router.Request
+	Name(id engine.RequestID) string
+	// Explain gives the request in an error of a router the name that messages use.
+	Explain(err error) error
+
+	// BeforePass is called before each pass and each coast. An error ends the run.
+	BeforePass(nowMs float64) error
+	// Completing counts a request whose last token was seen, for a planner.
+	Completing(id engine.RequestID, t *planner.Traffic, wantsTTFT bool)
+	// Over is called when a request has left the fleet. The reason is that of a rejection.
+	Over(id engine.RequestID, how Ending, reason string)
+}
+
+// Ending is how a request ends.
+type Ending uint8
+
+// The endings of requests.
+const (
+	Completed Ending = iota
+	Rejected         // its worker can never run it
+	Canceled         // its hand-off failed
+)
+
+// Fleet is pools of workers behind routers, and the event loop that runs them.
+type Fleet struct {
+	Config
+	pools  []*Pool
+	flow   flow
+	scaler *scaler // nil if workers never change
+	faults Faults  // nil if nothing goes wrong
+
+	nowMs  float64
+	events eventheap.Heap[event] // ends of passes and transfers, some of them out of date; see topEvent
+	pushed int64                 // the sequence number of the last event
+
+	// What coasting needs; see coast.go.
+	stepwise   bool // no worker may coast
+	tracksEnds bool // ends within coasts are tracked
+	innerEnds  innerEnds
+	nothing    engine.Pass
+}
+
+// event is the end of a pass, a coast or a transfer.
+type event struct {
+	pool  int32 // transferEnd for a transfer
+	index int32 // of the worker or the request
+	seq   int64
+}
+
+const transferEnd = -1
+
+// none is the sequence number of no event.
+const none = 0
+
+// New makes a fleet whose first workers are active, at time 0.
+func New(c Config) (*Fleet, error) {
+	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1}
+	for k := range c.Pools {
+		f.pools = append(f.pools, newPool(f, k))
+	}
+	if f.tracksEnds {
+		f.flow = newHandoffs(f, worker.Traits(c.Pools[0].Args).HandoffOrder)
+	} else {
+		f.flow = &direct{Fleet: f, pool: f.pools[0]}
+	}
+	if c.Planner == nil {
+		return f, nil
+	}
+	return f, f.changes()
+}
+
+// Pools returns the pools of the fleet, in the order of the configuration.
+func (f *Fleet) Pools() []*Pool { return f.pools }
+
+// NowMs returns the simulated time.
+func (f *Fleet) NowMs() float64 { return f.nowMs }
+
+// emitting returns the pool whose workers emit tokens.
+func (f *Fleet) emitting() *Pool { return f.pools[len(f.pools)-1] }
+
+// Run runs the fleet until all requests are over, or until the limit.
+func (f *Fleet) Run() error {
+	if f.scaler != nil {
+		if err := f.scaler.begin(); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := f.instant(); err != nil {
+			return err
+		}
+		if f.done() {
+			f.finish(false)
+			return nil
+		}
+		next, pending := f.nextEventMs()
+		planned, due := f.sooner(next, pending)
+		switch {
+		case !pending && !(f.tracksEnds && due && f.holds()) && f.flow.unblock():
+		case !due && f.faults != nil && f.faults.GiveUp():
+		case !due && f.holds():
+			return f.scaler.deadEnd(f.nowMs)
+		case !due:
+			return f.DeadEnd()
+		case planned > f.LimitMs:
+			f.finish(true)
+			return nil
+		default:
+			f.advance(planned)
+		}
+	}
+}
+
+// instant handles everything that happens at this instant.
+func (f *Fleet) instant() error {
+	for {
+		changed, err := f.round()
+		if err != nil {
+			return err
+		}
+		if f.scaler == nil {
+			if !changed {
+				return nil
+			}
+			continue
+		}
+		if changed {
+			f.scaler.idleTicks = 0
+			continue
+		}
+		if again, err := f.scaler.afterwards(f.nowMs, f.done); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// round takes each step of an instant once, in the order that doc.go gives. It reports whether anything happened.
+func (f *Fleet) round() (changed bool, err error) {
+	ended, err := f.endPasses()
+	if err != nil {
+		return false, err
+	}
+	ready, faulted := false, false
+	if f.scaler != nil {
+		if ready, err = f.scaler.becomeReady(f.nowMs); err != nil {
+			return false, err
+		}
+	}
+	transferred := f.endTransfers()
+	if f.faults != nil {
+		if _, more := f.endsNow(); !more {
+			if faulted, err = f.faults.Happen(); err != nil {
+				return false, err
+			}
+		}
+	}
+	arrived, err := f.takeArrivals()
+	if err != nil {
+		return false, err
+	}
+	acted, err := f.flow.act()
+	if err != nil {
+		return false, err
+	}
+	started, err := f.startPasses()
+	if err != nil {
+		return false, err
+	}
+	changed = ended || transferred || arrived || acted || started
+	if changed && f.faults != nil {
+		f.faults.Progressed()
+	}
+	return changed || ready || faulted, nil
+}
+
+// done reports whether all requests are over.
+func (f *Fleet) done() bool {
+	if f.faults != nil {
+		return f.faults.Done()
+	}
+	_, busy := f.topEvent()
+	return !busy && f.World.Unreleased() == 0 && f.flow.done()
+}
+
+// nextEventMs returns when a pass or a transfer ends next, or a request arrives.
+func (f *Fleet) nextEventMs() (float64, bool) {
+	arrival, arrives := f.World.NextMs()
+	end, ends := f.topEvent()
+	if ends && (!arrives || end.AtMs < arrival) {
+		return end.AtMs, true
+	}
+	return arrival, arrives
+}
+
+// sooner returns the next instant, if next is that without planner and faults.
+func (f *Fleet) sooner(next float64, pending bool) (float64, bool) {
+	if f.scaler == nil && f.faults == nil {
+		return next, pending
+	}
+	if !pending {
+		next = math.Inf(1)
+	}
+	if f.scaler != nil {
+		next = min(next, f.scaler.nextMs())
+	}
+	if f.faults != nil {
+		next = min(next, f.faults.DueMs())
+	}
+	return next, !math.IsInf(next, 1)
+}
+
+// advance moves the clock to the next instant.
+func (f *Fleet) advance(toMs float64) {
+	if f.tracksEnds {
+		f.passInnerEnds(toMs)
+	}
+	f.elapse(toMs)
+	for _, p := range f.pools {
+		p.swept = 0
+	}
+	if f.tracksEnds {
+		f.cutInnerEnds()
+	}
+}
+
+// elapse moves the clock through a time in which nothing happens.
+func (f *Fleet) elapse(toMs float64) {
+	if ms := toMs - f.nowMs; ms > 0 {
+		for _, p := range f.pools {
+			p.seconds += float64(float64(p.total())*ms) / 1000
+		}
+	}
+	f.nowMs = toMs
+}
+
+func (f *Fleet) push(atMs float64, e event) {
+	f.pushed++
+	e.seq = f.pushed
+	f.events.Add(eventheap.Event[event]{AtMs: atMs, SinceMs: f.nowMs, Seq: e.seq, Value: e})
+}
+
+// topEvent returns the first event. It skips ends that are out of date.
+func (f *Fleet) topEvent() (eventheap.Event[event], bool) {
+	for {
+		top, ok := f.events.Top()
+		if !ok || f.valid(top.Value) {
+			return top, ok
+		}
+		f.events.Pop()
+	}
+}
+
+// valid reports whether an event is still the end of something.
+func (f *Fleet) valid(e event) bool {
+	if e.pool == transferEnd {
+		return f.flow.transfers(engine.RequestID(e.index), e.seq)
+	}
+	return f.pools[e.pool].workers[e.index].due == e.seq
+}
+
+// endsNow returns the first event, if it is due now. An event of another kind is not looked past, even if events behind it are
+// due at the same time.
+func (f *Fleet) endsNow() (event, bool) {
+	top, ok := f.topEvent()
+	return top.Value, ok && top.AtMs == f.nowMs
+}
+
+// endPasses makes the ends of passes that are due now visible, in the order in which the passes started.
+func (f *Fleet) endPasses() (changed bool, err error) {
+	for {
+		e, ok := f.endsNow()
+		if !ok || e.pool == transferEnd {
+			return changed, nil
+		}
+		f.events.Pop()
+		changed = true
+		if err := f.endPass(f.pools[e.pool], int(e.index)); err != nil {
+			return changed, err
+		}
+	}
+}
+
+// endPass ends the pass or the coast of a worker.
+func (f *Fleet) endPass(p *Pool, i int) error {
+	w := &p.workers[i]
+	pass := w.Pass
+	if pass == nil { // nothing is left to be made visible
+		f.settle(p, i, len(w.Coast))
+		f.nothing = engine.Pass{}
+		pass = &f.nothing
+	} else {
+		p.passEnded(i)
+	}
+	w.Pass = nil
+	p.updateReady(i)
+	if p.reachable(i) {
+		f.flow.idle(w)
+	}
+	if h := p.hooks; h != nil {
+		return h.PassEnded(i, pass)
+	}
+	return f.flow.ended(p, i, pass)
+}
+
+func (f *Fleet) endTransfers() (changed bool) {
+	for {
+		e, ok := f.endsNow()
+		if !ok || e.pool != transferEnd {
+			return changed
+		}
+		f.events.Pop()
+		f.flow.transferred(engine.RequestID(e.index))
+		changed = true
+	}
+}
+
+func (f *Fleet) takeArrivals() (changed bool, err error) {
+	for {
+		r, ok := f.World.Next(f.nowMs)
+		if !ok {
+			return changed, nil
+		}
+		changed = true
+		if err := f.flow.arrive(r); err != nil {
+			return changed, err
+		}
+	}
+}
+
+// startPasses starts passes on the workers of all pools. While a worker has requests and cannot go on, it is asked again at every
+// instant, so that none may coast beyond one.
+func (f *Fleet) startPasses() (changed bool, err error) {
+	stalled := false
+	for _, p := range f.pools {
+		started, err := f.startPool(p)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || started
+	}
+	for _, p := range f.pools {
+		p.swept = len(p.workers)
+		stalled = stalled || !p.ready.empty()
+	}
+	f.stepwise = stalled
+	if stalled {
+		f.haltAll()
+	}
+	return changed, nil
+}
+
+// startPool starts a pass on the first worker that is ready, and begins again with the first one, because the pass may have made
+// another worker ready, until no worker can start a pass. A pass without duration is applied at once. If it had no effect either,
+// or the engine reports that it makes no progress, the worker is tried again only after something else has happened.
+func (f *Fleet) startPool(p *Pool) (changed bool, err error) {
+	for i, ok := p.ready.next(0); ok; {
+		p.swept = max(p.swept, i)
+		if err := f.World.BeforePass(f.nowMs); err != nil {
+			return changed, err
+		}
+		if f.tryCoast(p, i) {
+			changed = true
+			i, ok = p.ready.next(0)
+			continue
+		}
+		progress, err := f.startPass(p, i)
+		if err != nil {
+			return changed, err
+		}
+		if !progress {
+			i, ok = p.ready.next(i + 1)
+			continue
+		}
+		changed = true
+		i, ok = p.ready.next(0)
+	}
+	return changed, nil
+}
+
+// startPass starts a pass of an idle worker. It reports whether that had any effect.
+func (f *Fleet) startPass(p *Pool, i int) (progress bool, err error) {
+	w := &p.workers[i]
+	pass, alive := w.Engine.RunPass(f.nowMs)
+	if h := p.hooks; h != nil {
+		h.PassStarted(i, pass)
+	}
+	f.Recorder.PassStarted(p, i, pass)
+	if p.observes && pass.KVEventsAtMs <= pass.StartMs {
+		p.cacheChanged(i, pass.KVEvents)
+	}
+	if !alive || pass.Idle() {
+		if f.StopWhenStalled {
+			return false, ErrStalled
+		}
+		if h := p.hooks; h != nil {
+			h.PassStalled(i, pass)
+		}
+		return false, nil
+	}
+	p.began(i, w.Engine, pass)
+	w.Pass = pass
+	if pass.EndMs > f.nowMs {
+		p.ready.remove(i)
+		f.pushEnd(p, i, pass.EndMs)
+		return true, nil
+	}
+	return true, f.endPass(p, i)
+}
+
+// pushEnd puts the end of the pass of a worker on the clock.
+func (f *Fleet) pushEnd(p *Pool, i int, atMs float64) {
+	f.push(atMs, event{pool: int32(p.index), index: int32(i)})
+	p.workers[i].due = f.pushed
+}
+
+// leave takes a request that is over out of the pool that emitted its tokens.
+func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) error {
+	admitted, err := p.router.Free(int32(id), f.nowMs)
+	if how == Completed && f.scaler != nil {
+		f.World.Completing(id, &f.scaler.traffic, f.scaler.wants.TTFT)
+	}
+	f.World.Over(id, how, reason)
+	if err := f.flow.admitted(p, admitted, err); err != nil {
+		return err
+	}
+	if f.faults != nil {
+		return f.faults.Ended(id)
+	}
+	return nil
+}
+
+// States calls tell with the state of each request on the workers of the pools, those first that emit tokens: they know the tokens
+// of a request that both pools have. Coasts end where they have been planned to.
+func (f *Fleet) States(tell func(engine.RequestState)) {
+	for k := len(f.pools) - 1; k >= 0; k-- {
+		p := f.pools[k]
+		for i := range p.workers {
+			w := &p.workers[i]
+			if w.Engine == nil { // gone, or not started
+				continue
+			}
+			if len(w.Coast) > 0 {
+				f.settle(p, i, len(w.Coast))
+			}
+		}
+	}
+	for k := len(f.pools) - 1; k >= 0; k-- {
+		for i := range f.pools[k].workers {
+			if e := f.pools[k].workers[i].Engine; e != nil {
+				for _, s := range e.States() {
+					tell(s)
+				}
+			}
+		}
+	}
+}
+
+// DeadEnd returns the error of a run that cannot go on although requests are left.
+func (f *Fleet) DeadEnd() error {
+	last := f.emitting()
+	e := &engine.DeadEnd{AtMs: f.nowMs, BlockSize: last.Args.BlockSize, Capacity: last.Args.NumGPUBlocks}
+	two := len(f.pools) > 1
+	if two {
+		e.PrefillCapacity = f.pools[0].Args.NumGPUBlocks
+	}
+	listed := map[engine.RequestID]bool{}
+	for k := len(f.pools) - 1; k >= 0; k-- {
+		p := f.pools[k]
+		for i := range p.workers {
+			if p.workers[i].Engine == nil {
+				continue
+			}
+			for _, r := range p.workers[i].Engine.States() {
+				if listed[r.ID] { // held by its source, too
+					continue
+				}
+				listed[r.ID] = true
+				if p.Role == engine.Prefill { // the token of a prefill worker does not count
+					r.Generated, r.OutputTokens = 0, f.World.Request(r.ID).OutputTokens
+				}
+				if two {
+					r.Worker = fmt.Sprintf("%s worker %d", p.Role, i)
+				}
+				r.Name = f.World.Name(r.ID)
+				e.Requests = append(e.Requests, r)
+			}
+		}
+	}
+	return e
+}

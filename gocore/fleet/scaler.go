@@ -1,0 +1,305 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/eventheap"
+	"dynosim/gocore/planner"
+	"dynosim/gocore/router"
+)
+
+// scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes that
+// end then; and once nothing else is left to do, drained workers go, and then comes the tick.
+//
+// A fleet whose workers never change has none.
+type scaler struct {
+	fleet   *Fleet
+	planner planner.Planner
+	wants   planner.Wants
+	pools   []*Pool // that of an aggregated run, or those of prefill and of decode workers
+
+	asked     bool    // for the first tick
+	tickMs    float64 // the next tick, +Inf if there is none
+	ready     eventheap.Heap[startUp]
+	started   int64 // start-ups so far
+	traffic   planner.Traffic
+	events    []planner.Event
+	idleTicks int // since anything else has happened
+	ticks     int // so far
+
+	meetings Meetings
+}
+
+// Meetings counts requests, at the pool that computes their prompts, which met workers that were not up to speed.
+type Meetings struct {
+	Held int // no worker was active when they came there
+	Cold int // they were sent to a worker that had been added during the run and had not ended a pass yet
+}
+
+// startUp is a worker whose start-up ends.
+type startUp struct {
+	pool *Pool
+	id   int
+}
+
+// maxIdleTicks is how many ticks may follow each other without anything else happening while requests wait. Beyond freeTicks, there
+// are at most ticksPerSecond in a second of simulated time.
+const (
+	maxIdleTicks   = 50_000
+	freeTicks      = 100_000.
+	ticksPerSecond = 1000.
+)
+
+// changes prepares a fleet whose workers come and go.
+func (f *Fleet) changes() error {
+	s := &scaler{fleet: f, planner: f.Planner, wants: f.Planner.Wants(), pools: f.pools, tickMs: math.Inf(1), events: []planner.Event{}}
+	f.scaler = s
+	for i, p := range f.pools {
+		if err := p.changes(f); err != nil {
+			return err
+		}
+		p.tally = tally{on: s.wants.Passes, emits: i == len(f.pools)-1, traffic: &s.traffic}
+		for i := range p.workers {
+			s.observe(p.workers[i].Engine)
+		}
+	}
+	return nil
+}
+
+// Scaling returns what a planner has changed, and how many requests met workers that were not up to speed.
+func (f *Fleet) Scaling() ([]planner.Event, Meetings) { return f.scaler.events, f.scaler.meetings }
+
+// begin tells the routers which workers there are.
+func (s *scaler) begin() error {
+	for _, p := range s.pools {
+		if err := p.Announce(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe has an engine report what the planner wants to see.
+func (s *scaler) observe(e engine.Engine) {
+	if s.wants.Passes {
+		e.(engine.Reporter).ReportWork()
+	}
+}
+
+// nextMs returns when the next tick is due or the next start-up ends, +Inf if neither will come.
+func (s *scaler) nextMs() float64 {
+	if top, ok := s.ready.Top(); ok {
+		return min(s.tickMs, top.AtMs)
+	}
+	return s.tickMs
+}
+
+// afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to do.
+// Nothing is asked of the planner any more when the run is done.
+func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err error) {
+	if err := s.ask(); err != nil {
+		return false, err
+	}
+	if removed, err := s.removeDrained(); removed || err != nil {
+		return true, err
+	}
+	if done() {
+		return false, nil
+	}
+	return s.tick(nowMs)
+}
+
+// becomeReady ends the start-ups that are due.
+func (s *scaler) becomeReady(nowMs float64) (changed bool, err error) {
+	for {
+		top, ok := s.ready.Top()
+		if !ok || top.AtMs > nowMs {
+			return changed, nil
+		}
+		up := s.ready.Pop()
+		if !up.pool.activate(up.id) {
+			continue
+		}
+		changed = true
+		if err := up.pool.Announce(); err != nil {
+			return changed, err
+		}
+	}
+}
+
+func (s *scaler) removeDrained() (changed bool, err error) {
+	for _, p := range s.pools {
+		removed, err := p.removeDrained()
+		if changed = changed || removed; err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// waiting is the number of requests that wait for a worker.
+func (s *scaler) waiting() (requests int) {
+	for _, p := range s.pools {
+		requests += p.waiting()
+	}
+	return requests
+}
+
+// holds reports whether requests wait for a worker, which may still come.
+func (f *Fleet) holds() bool { return f.scaler != nil && f.scaler.waiting() > 0 }
+
+// meets counts a request for a pool that computes prompts, if it finds no active worker there.
+func (f *Fleet) meets(p *Pool) {
+	if f.scaler != nil && !p.Serves() {
+		f.scaler.meetings.Held++
+	}
+}
+
+// count counts what the router has told of requests whose prompts it sent to workers.
+func (f *Fleet) count(admitted []router.Admission) {
+	s := f.scaler
+	if s == nil {
+		return
+	}
+	for _, a := range admitted {
+		if s.pools[0].cold[a.Worker] {
+			s.meetings.Cold++
+		}
+		if a.PromptBlocks > 0 {
+			s.traffic.Hit(a.OverlapBlocks, a.PromptBlocks)
+		}
+	}
+}
+
+// deadEnd is the error of a run in which requests wait for workers that will never be there.
+func (s *scaler) deadEnd(nowMs float64) error {
+	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, and requests wait: %d", nowMs, s.waiting())
+}
+
+// ask asks for the first tick, once everything at time 0 has happened.
+func (s *scaler) ask() error {
+	if s.asked {
+		return nil
+	}
+	s.asked = true
+	first, err := s.planner.InitialTickMs()
+	if err != nil {
+		return err
+	}
+	s.tickMs = math.Inf(1)
+	if !math.IsNaN(first) && !math.IsInf(first, 0) {
+		s.tickMs = max(first, 0)
+	}
+	return nil
+}
+
+// tick has the planner decide, if that is due, and carries it out.
+func (s *scaler) tick(nowMs float64) (ticked bool, err error) {
+	if s.tickMs > nowMs {
+		return false, nil
+	}
+	if err := s.tooMany(nowMs); err != nil {
+		return true, err
+	}
+	decision, err := s.planner.OnTick(s.look(nowMs))
+	if err != nil {
+		return true, err
+	}
+	if err := s.check(decision, nowMs); err != nil {
+		return true, err
+	}
+	s.tickMs = math.Inf(1)
+	if !math.IsNaN(decision.NextMs) && !math.IsInf(decision.NextMs, 0) {
+		s.tickMs = decision.NextMs
+	}
+	targets := []int{decision.Prefill, decision.Decode}
+	if len(s.pools) == 1 {
+		targets = targets[1:]
+	}
+	for i, p := range s.pools {
+		if targets[i] == planner.Unchanged {
+			continue
+		}
+		if err := s.scale(p, targets[i], decision.Reason, nowMs); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// tooMany counts a tick. It returns an error if the run would never end for them, or do little else.
+func (s *scaler) tooMany(nowMs float64) error {
+	if s.ticks++; float64(s.ticks) > freeTicks+ticksPerSecond*nowMs/1000 {
+		return fmt.Errorf("planner: %d ticks in %v s of simulated time, want at most %v and %v a second; have it ask for later ones", s.ticks, nowMs/1000, freeTicks, ticksPerSecond)
+	}
+	if s.waiting() == 0 {
+		s.idleTicks = 0
+		return nil
+	}
+	if s.idleTicks++; s.idleTicks > maxIdleTicks {
+		return fmt.Errorf("planner: %d ticks in a row until %v ms while requests wait and nothing else happens; have it ask for workers, or for no further tick", maxIdleTicks, nowMs)
+	}
+	return nil
+}
+
+// look is what the planner sees now. A new window begins.
+func (s *scaler) look(nowMs float64) *planner.Tick {
+	t := &planner.Tick{NowMs: nowMs}
+	if s.wants.Passes || s.wants.Gauges {
+		s.fleet.catchUp()
+	}
+	last := len(s.pools) - 1
+	t.Decode = s.pools[last].state(s.wants)
+	if last > 0 {
+		t.Prefill = s.pools[0].state(s.wants)
+	}
+	s.traffic.NowMs = nowMs
+	t.Traffic = s.traffic
+	s.traffic = planner.Traffic{SinceMs: nowMs}
+	return t
+}
+
+func (s *scaler) check(d planner.Decision, nowMs float64) error {
+	for _, target := range []struct {
+		name  string
+		value int
+	}{{"target_prefill", d.Prefill}, {"target_decode", d.Decode}} {
+		switch {
+		case target.value == planner.Unchanged:
+		case target.name == "target_prefill" && len(s.pools) == 1:
+			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: "None in a run with one pool, whose workers are target_decode"}
+		case target.value < 0 || target.value > planner.MaxWorkers:
+			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
+		}
+	}
+	if d.NextMs <= nowMs && !math.IsInf(d.NextMs, 0) {
+		return &planner.DecisionError{AtMs: nowMs, Field: "next_tick_ms", Got: d.NextMs, Want: "a later time, or None for no further tick"}
+	}
+	return nil
+}
+
+func (s *scaler) scale(p *Pool, target int, reason string, nowMs float64) error {
+	if from := p.wanted(); from != target {
+		s.events = append(s.events, planner.Event{AtMs: nowMs, Pool: p.Name(), From: from, To: target, Reason: reason})
+	}
+	for _, id := range p.scaleTo(target) {
+		s.startUp(p, id)
+	}
+	return p.Announce()
+}
+
+// startUp begins the start-up of a worker that was added.
+func (s *scaler) startUp(p *Pool, id int) {
+	takesMs := p.startUps.ms(id)
+	if h := p.hooks; h != nil {
+		takesMs = float64(takesMs * h.StartUpFactor(id))
+	}
+	if takesMs == 0 {
+		p.activate(id)
+		return
+	}
+	s.ready.Push(s.fleet.nowMs+takesMs, s.started, startUp{p, id})
+	s.started++
+}

@@ -1,0 +1,381 @@
+package policies
+
+import (
+	"bufio"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/router"
+)
+
+// decisionCase is what a real router did with a script of requests: tests/conformance/routers.jsonl.gz.
+type decisionCase struct {
+	ID, Router, Policy, Kind, Numbering string
+	Port, Workers, Prefill, Decode      int
+	Options                             map[string]json.RawMessage
+	Requests                            []decisionRequest
+	Events                              []string
+	Decisions                           []json.RawMessage
+	MoreRuns                            [][]json.RawMessage `json:"more_runs"`
+}
+
+type decisionRequest struct {
+	Parts    [][2]any
+	Messages []struct {
+		Role  string
+		Parts [][2]any
+	}
+	Headers map[string]string
+}
+
+func decisionCases(t *testing.T) (cases []decisionCase) {
+	t.Helper()
+	file, err := os.Open("../../../tests/conformance/routers.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(unpacked)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var c decisionCase
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// pieces is the text of a prompt: each piece is the beginning of the digests of "seed:0", "seed:1" and so on.
+func pieces(parts [][2]any) string {
+	var b strings.Builder
+	for _, part := range parts {
+		seed, n := part[0].(string), int(part[1].(float64))
+		var piece strings.Builder
+		for k := 0; piece.Len() < n; k++ {
+			fmt.Fprintf(&piece, "%x", sha256.Sum256(fmt.Appendf(nil, "%s:%d", seed, k)))
+		}
+		b.WriteString(piece.String()[:n])
+	}
+	return b.String()
+}
+
+// text is what the router sees of a request.
+func (r decisionRequest) text(of string) string {
+	if r.Messages == nil {
+		return pieces(r.Parts)
+	}
+	var said []string
+	for _, m := range r.Messages {
+		if of == "vllm-router" {
+			said = append(said, "<"+m.Role+">"+pieces(m.Parts))
+		} else {
+			said = append(said, pieces(m.Parts))
+		}
+	}
+	if of == "vllm-router" {
+		return strings.Join(said, "")
+	}
+	return strings.Join(said, " ")
+}
+
+// characters gives each distinct prefix of texts an id, so that a character is a block.
+type characters map[[2]uint64]uint32
+
+func (c characters) prompt(text string) kvcache.Prompt {
+	p := kvcache.Prompt{PerSegment: 1}
+	parent := uint64(0)
+	for i := range len(text) {
+		key := [2]uint64{parent, uint64(text[i])}
+		id, known := c[key]
+		if !known {
+			id = uint32(len(c) + 1)
+			c[key] = id
+		}
+		p.Segments = append(p.Segments, id)
+		parent = uint64(id)
+	}
+	return p
+}
+
+// outcomes tries every sequence of draws, and returns the probability of each worker.
+func outcomes(choose func(chance) int) map[int]float64 {
+	chances := map[int]float64{}
+	var draws scripted
+	for {
+		draws.at, draws.probability = 0, 1
+		worker := choose(&draws)
+		chances[worker] += draws.probability
+		for len(draws.made) > 0 {
+			last := len(draws.made) - 1
+			if draws.made[last]++; draws.made[last] < draws.of[last] {
+				break
+			}
+			draws.made, draws.of = draws.made[:last], draws.of[:last]
+		}
+		if len(draws.made) == 0 {
+			return chances
+		}
+	}
+}
+
+// scripted draws what it is told to, and then zeros.
+type scripted struct {
+	made, of    []int
+	at          int
+	probability float64
+}
+
+func (s *scripted) IntN(n int) int {
+	if s.at == len(s.made) {
+		s.made, s.of = append(s.made, 0), append(s.of, n)
+	}
+	s.probability /= float64(n)
+	s.at++
+	return s.made[s.at-1]
+}
+
+// modeOf is the mode and its settings that stand for a policy of a real router; in "a/b" it is that of the prefill workers.
+func (c *decisionCase) modeOf(policy string) (name, settings string) {
+	switch policy {
+	case "cache_aware":
+		name = strings.TrimSuffix(c.Router, "-router") + "_cache_aware"
+	case "consistent_hashing":
+		name = "consistent_hash"
+	case "least_load":
+		name = "least_requests"
+	default:
+		name = policy
+	}
+	mode, _ := router.FindMode(name)
+	kept := map[string]json.RawMessage{}
+	for _, f := range mode.Settings {
+		if v, given := c.Options[f.Name]; given {
+			kept[f.Name] = v
+		}
+	}
+	if c.Router == "sglang-router" && policy == "power_of_two" { // it compares reports, and these workers send none
+		kept["load"], kept["metrics_interval_ms"] = json.RawMessage(`"tokens"`), json.RawMessage(`30000`)
+	}
+	text, _ := json.Marshal(kept)
+	return name, string(text)
+}
+
+// ruleOf makes the router of a case, and its rule.
+func (c *decisionCase) ruleOf(t *testing.T, policy string, workers int) *pool {
+	t.Helper()
+	name, text := c.modeOf(policy)
+	mode, found := router.FindMode(name)
+	if !found {
+		t.Fatalf("no mode %q", name)
+	}
+	settings, err := mode.ParseSettings(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mode.New(router.Options{Workers: workers, BlockSize: 1, Settings: settings, Rand: rand.New(rand.NewPCG(1, 1))}).(*pool)
+	url := func(worker int) string { return "http://127.0.0.1:" + strconv.Itoa(c.Port+worker) }
+	switch r := p.replicas[0].rule.(type) {
+	case *consistentHash:
+		r.ring.name = url
+	case *prefixHash:
+		r.ring.name = url
+	}
+	return p
+}
+
+// replayed replays a case: each decision is compared with what the rule allows, then the recorded one is carried out.
+func (c *decisionCase) replayed(t *testing.T, p *pool, decisions []int, check func(request int, allowed map[int]float64, taken int)) {
+	t.Helper()
+	nowMs, ids := 0.0, characters{}
+	for _, event := range c.Events {
+		switch n, _ := strconv.Atoi(event[1:]); event[0] {
+		case 'p':
+			seconds, _ := strconv.ParseFloat(event[1:], 64)
+			nowMs += 1000 * seconds
+		case 'e':
+			if _, err := p.Free(int32(n), nowMs); err != nil {
+				t.Fatal(err)
+			}
+		case 's':
+			text := c.Requests[n].text(c.Router)
+			r := router.Request{ID: int32(n), Prompt: ids.prompt(text), PromptTokens: len(text), Session: c.key(n)}
+			a := &p.replicas[0]
+			if h, is := a.rule.(*prefixHash); is {
+				h.key = func(*router.Request) uint64 {
+					return hashKey(fmt.Sprintf("%016x", xxh3.HashString(text[:min(len(text), 4*h.tokens)])))
+				}
+			}
+			allowed := map[int]float64{}
+			asked := rule(asking{a.rule, func(chosen rule, v *view, r *router.Request) int {
+				allowed = outcomes(func(draw chance) int {
+					if s, is := chosen.(*sticky); is {
+						s.tie = func(_ *router.Request, ties int) int { return draw.IntN(ties) }
+					}
+					return chosen.choose(v, r, draw)
+				})
+				return decisions[n]
+			}})
+			own := a.rule
+			a.rule = asked
+			if _, err := p.Submit(r, nowMs); err != nil {
+				t.Fatal(err)
+			}
+			a.rule = own
+			check(n, allowed, decisions[n])
+			if c.Router == "vllm-router" && c.Prefill > 0 { // a prefill worker is done before the decode worker has the request
+				if _, err := p.Free(int32(n), nowMs); err != nil {
+					t.Fatal(err)
+				}
+			}
+		default:
+			t.Fatalf("event %q", event)
+		}
+	}
+}
+
+// asking is a rule whose choice another one is asked about and does not make.
+type asking struct {
+	rule
+	answer func(rule, *view, *router.Request) int
+}
+
+func (a asking) choose(v *view, r *router.Request, _ chance) int { return a.answer(a.rule, v, r) }
+
+func (c *decisionCase) key(request int) string {
+	for _, value := range c.Requests[request].Headers {
+		return value
+	}
+	return ""
+}
+
+func numbers(t *testing.T, raw []json.RawMessage, part int) (all []int) {
+	t.Helper()
+	for _, text := range raw {
+		var one int
+		var pair []int
+		switch {
+		case json.Unmarshal(text, &one) == nil:
+			all = append(all, one)
+		case json.Unmarshal(text, &pair) == nil && len(pair) == 2:
+			all = append(all, pair[part])
+		default:
+			t.Fatalf("decision %s", text)
+		}
+	}
+	return all
+}
+
+// TestRecordedDecisions replays what real routers did. Of an "exact" case every decision is reproduced, of a "random" one every
+// decision is among those that the rule allows, and of a "statistical" one the frequencies agree.
+func TestRecordedDecisions(t *testing.T) {
+	cases := decisionCases(t)
+	if len(cases) != 45 {
+		t.Fatalf("%d cases", len(cases))
+	}
+	forced, all := 0, 0
+	for _, c := range cases {
+		t.Run(c.ID, func(t *testing.T) {
+			for part, policy := range strings.Split(c.Policy, "/") {
+				workers := c.Workers
+				if c.Prefill > 0 {
+					workers = []int{c.Prefill, c.Decode}[part]
+				}
+				for _, run := range append([][]json.RawMessage{c.Decisions}, c.MoreRuns...) {
+					f, n := c.judge(t, policy, workers, numbers(t, run, part))
+					forced, all = forced+f, all+n
+				}
+			}
+		})
+	}
+	t.Logf("%d of %d decisions were the only ones allowed", forced, all)
+}
+
+func (c *decisionCase) judge(t *testing.T, policy string, workers int, decisions []int) (forced, all int) {
+	t.Helper()
+	switch {
+	case policy == "round_robin":
+		turns := router.NewRoundRobin(workers)
+		for i, event := range slices.DeleteFunc(slices.Clone(c.Events), func(e string) bool { return e[0] != 's' }) {
+			n, _ := strconv.Atoi(event[1:])
+			if a, _ := turns.Submit(router.Request{ID: int32(n)}, 0); a[0].Worker != decisions[n] {
+				t.Errorf("request %d, number %d: worker %d, the real router took %d", n, i, a[0].Worker, decisions[n])
+			}
+		}
+		return len(decisions), len(decisions)
+	case policy == "consistent_hash":
+		c.judgeStickiness(t, workers, decisions)
+		return 0, len(decisions)
+	}
+	expected, seen := make([]float64, workers), make([]float64, workers)
+	c.replayed(t, c.ruleOf(t, policy, workers), decisions, func(request int, allowed map[int]float64, taken int) {
+		all++
+		if len(allowed) == 1 {
+			forced++
+		}
+		if allowed[taken] == 0 {
+			t.Errorf("request %d: the rule allows %v, the real router took %d", request, allowed, taken)
+		}
+		for w, chance := range allowed {
+			expected[w] += chance
+		}
+		seen[taken]++
+	})
+	if c.Kind == "exact" && policy != "sticky_least_loaded" && forced != all {
+		t.Errorf("%d of %d decisions are left to chance", all-forced, all)
+	}
+	if c.Kind == "statistical" {
+		sum := 0.0
+		for w := range expected {
+			sum += (seen[w] - expected[w]) * (seen[w] - expected[w]) / expected[w]
+		}
+		if sum > 16.27 { // chi-square with 3 degrees of freedom exceeds it once in 1,000 times
+			t.Errorf("workers got %v, expected %v: chi-square %v", seen, expected, sum)
+		}
+	}
+	return forced, all
+}
+
+// judgeStickiness: the hash of vLLM's router is not known. A key stays with its worker there, and with ours.
+func (c *decisionCase) judgeStickiness(t *testing.T, workers int, decisions []int) {
+	t.Helper()
+	real, own := map[string]int{}, map[string]int{}
+	p := c.ruleOf(t, "consistent_hash", workers)
+	used := map[int]bool{}
+	for n := range c.Requests {
+		key := fmt.Sprint(c.Requests[n].Headers)
+		a, err := p.Submit(router.Request{ID: int32(n), Session: key, PromptTokens: 1}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, seen := range []struct {
+			homes  map[string]int
+			worker int
+		}{{real, decisions[n]}, {own, a[0].Worker}} {
+			if home, known := seen.homes[key]; known && home != seen.worker {
+				t.Errorf("request %d: key %s was at %d, is at %d", n, key, home, seen.worker)
+			}
+			seen.homes[key] = seen.worker
+		}
+		used[a[0].Worker] = true
+	}
+	if len(used) != workers {
+		t.Errorf("keys are on workers %v of %d", used, workers)
+	}
+}

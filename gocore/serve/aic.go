@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+
+	"dynosim/gocore/aic/session"
+	"dynosim/gocore/calibration"
+	"dynosim/gocore/guard"
+	"dynosim/gocore/strictjson"
+)
+
+// aicArguments are the engine arguments that the options about AIC set, nil without aic_perf_model.
+func aicArguments(o *strictjson.Object) map[string]any {
+	if !o.Bool("aic_perf_model") {
+		return nil
+	}
+	backend := "vllm"
+	if o.Given("engine_type") {
+		backend = o.Text("engine_type")
+	}
+	arguments := map[string]any{"aic_backend": backend, "aic_model_path": o.Text("model_path")}
+	for _, opt := range options {
+		if opt.aic && o.Given(opt.Name) {
+			arguments[opt.Name] = valueOf(o, opt)
+		}
+	}
+	return arguments
+}
+
+// loadTiming finds out how long passes take, and how large the KV pool of a rank is if that follows from it. Each rank asks
+// by itself: it stands for one attention data-parallel rank.
+func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
+	const option = "engine arguments"
+	var words string
+	var err error
+	if in.args, words, err = calibration.Calibrate(option, in.args); err != nil {
+		return err
+	}
+	if words != "" {
+		in.warnings = append(in.warnings, words)
+	}
+	if in.args.AIC.Backend == "" {
+		return in.loadProfile(option)
+	}
+	starting := session.NewSet(ask.before(stop))
+	opened, err := starting.Open(option, in.args.AIC)
+	if err == nil {
+		in.args, err = starting.WithPool(option, in.args, 1)
+	}
+	if err != nil {
+		return err
+	}
+	in.warnings = append(in.warnings, starting.Warnings()...)
+	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Config.Name(), in.args.NumGPUBlocks)
+	in.predict = opened.Through(ask).Predict
+	return nil
+}
+
+// errStopped ends a process that was asked to end before it served requests.
+var errStopped = errors.New("stopped before any request was served")
+
+// Ask gets the answer to a question for the AIC SDK, see package aic. It may be called from any goroutine.
+type Ask func(question string) (answer string, err error)
+
+// before is an Ask that waits no longer than until the process is to stop.
+func (ask Ask) before(stop *Stop) Ask {
+	type outcome struct {
+		answer string
+		err    error
+	}
+	return func(question string) (string, error) {
+		if stop.drain.Err() != nil {
+			return "", errStopped
+		}
+		over := make(chan outcome, 1)
+		go guard.Func(func() {
+			answer, err := ask(question)
+			over <- outcome{answer, err}
+		})()
+		select {
+		case o := <-over:
+			if o.err != nil && stop.drain.Err() != nil { // the question may have failed because of the same stop
+				return "", errStopped
+			}
+			return o.answer, o.err
+		case <-stop.drain.Done():
+			return "", errStopped
+		}
+	}
+}

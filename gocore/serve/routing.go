@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/router"
+	_ "dynosim/gocore/router/policies" // routing modes
+)
+
+// ownModes are the router modes whose names on the command line of a server are those of Dynamo's frontend. All other modes that package
+// router knows, also those that other packages register, have the names that they have there.
+var ownModes = []struct {
+	name string
+	mode func() router.Mode
+}{
+	{"round-robin", func() router.Mode { return registered(router.RoundRobinMode) }},
+	{"random", func() router.Mode { return randomMode }},
+	{"kv", func() router.Mode { return registered(router.KVMode) }},
+}
+
+// randomMode is one that only servers have: ai-dynamo replays no traces with it.
+var randomMode = router.Mode{
+	Name: "random",
+	New:  func(o router.Options) router.Router { return router.NewRandom(o.Workers, o.Rand) },
+}
+
+func registered(name string) router.Mode {
+	mode, _ := router.FindMode(name)
+	return mode
+}
+
+// routerModes lists the names of all modes that a server knows.
+func routerModes() []string {
+	var names, renamed []string
+	for _, own := range ownModes {
+		names, renamed = append(names, own.name), append(renamed, own.mode().Name)
+	}
+	for _, name := range router.ModeNames() {
+		if !slices.Contains(renamed, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findMode is the mode of one of these names.
+func findMode(name string) router.Mode {
+	for _, own := range ownModes {
+		if own.name == name {
+			return own.mode()
+		}
+	}
+	return registered(name)
+}
+
+// configuredModes lists the names of modes that look at their configuration, for messages.
+func configuredModes() string {
+	names := slices.DeleteFunc(routerModes(), func(name string) bool { return !findMode(name).Configured })
+	return strings.Join(names, " or ")
+}
+
+// factory makes the router of a pool.
+func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Factory {
+	options := m.routerOptions(args, pool, pools)
+	options.Rand = rand.New(rand.NewPCG(m.router.Seed, uint64(pool)))
+	return m.routing.Factory(&options)
+}
+
+// routerOptions are those of the router of a pool, but for the number of workers and random numbers.
+func (m *servedModel) routerOptions(args engineargs.Args, pool, pools int) router.Options {
+	config, stage := m.router, ""
+	switch {
+	case pools == 2 && pool == 0:
+		config, stage = config.PrefillStage(), engine.Prefill.String()
+	case pools == 2:
+		config, stage = config.DecodeStage(), engine.Decode.String()
+	}
+	return router.Options{
+		Config:    config.WithQueuePolicy(args.RouterQueuePolicy),
+		BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Stage: stage,
+		Settings: m.settings,
+	}
+}

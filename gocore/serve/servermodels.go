@@ -1,0 +1,340 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/router"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/openai"
+	"dynosim/gocore/server/tokens"
+	"dynosim/gocore/strictjson"
+	"dynosim/gocore/worker"
+)
+
+// servedModel describes one model of a server.
+type servedModel struct {
+	name, path string
+	cache      string // the folder of the Hugging Face cache
+	pools      []poolSpec
+	routing    router.Mode
+	router     router.Config
+	settings   *strictjson.Object // of a routing mode that has settings of its own
+	seed       uint64
+	maxLength  int // 0 for what the pool holds
+	adapters   []string
+	responses  answers.Mode
+	recording  string // file, "" for none
+	standard   int    // tokens of an answer if the request asks for no number
+	kvType     string
+	python     string // that runs tokenizers
+	helpers    int    // processes of it
+	warnings   []string
+}
+
+// poolSpec is workers that are alike.
+type poolSpec struct {
+	args    engineargs.Args
+	workers int
+}
+
+// ofServer are the options of the process as a whole: those of one model cannot say them.
+var ofServer = []string{
+	"standalone", "http_host", "http_port", "listen_host", "models", "inject_errors", "api_key", "api_key_file", "tls_cert", "tls_key", "max_queue",
+	"max_body_bytes", "max_connections", "request_timeout", "environment",
+}
+
+// maxEngines bounds the engines of all models: ranks of workers.
+const maxEngines = 1 << 16
+
+// parseModels reads the models that a description asks for: each is the description with the members that the list has for it.
+func parseModels(text string, o *strictjson.Object, env environment) ([]servedModel, error) {
+	if !o.Given("models") {
+		m, err := parseServed(o, env)
+		if err != nil {
+			return nil, err
+		}
+		return []servedModel{m}, m.check(map[string]bool{}, maxEngines)
+	}
+	var entries []map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(o.Text("models")), &entries); err != nil || len(entries) == 0 {
+		return nil, &strictjson.FieldError{Field: "models", Got: o.Shown("models"), Want: "a list of at least one object with options of a model" + doubled(err)}
+	}
+	var base map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(text), &base); err != nil {
+		return nil, err
+	}
+	delete(base, "models")
+	var models []servedModel
+	names, engines := map[string]bool{}, maxEngines
+	for i, entry := range entries {
+		m, err := parseEntry(base, entry, env)
+		if err == nil {
+			err = m.check(names, engines)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("models: %d: %w", i, err)
+		}
+		engines -= m.engines()
+		for j, warning := range m.warnings {
+			m.warnings[j] = fmt.Sprintf("models: %d: %s", i, warning)
+		}
+		models = append(models, m)
+	}
+	return models, nil
+}
+
+// doubled names the member that an object has twice, if that is what is wrong with it.
+func doubled(err error) string {
+	if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) && errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
+		return fmt.Sprintf(", each of them once; %s is there twice", syntax.JSONPointer.LastToken())
+	}
+	return ""
+}
+
+// check finds names that are taken, by the model itself or by those before it, and too many engines.
+func (m *servedModel) check(taken map[string]bool, engines int) error {
+	for i, name := range append([]string{m.name}, m.adapters...) {
+		if !taken[name] {
+			taken[name] = true
+			continue
+		}
+		field := "model_name"
+		if i > 0 {
+			field = "lora_modules"
+		}
+		return fmt.Errorf("%s: got %q, want a name that no other model or adapter has", field, name)
+	}
+	if n := m.engines(); n > engines {
+		return fmt.Errorf("num_workers, data_parallel_size: got %d engines in all, want at most %d for all models", n, maxEngines)
+	}
+	return nil
+}
+
+// engines is the number of engines of all pools.
+func (m *servedModel) engines() (n int) {
+	for _, p := range m.pools {
+		n += p.workers
+	}
+	return n
+}
+
+// parseEntry reads one model of a list. An option that takes JSON text may have the object itself.
+func parseEntry(base, entry map[string]jsontext.Value, env environment) (servedModel, error) {
+	if entry == nil {
+		return servedModel{}, &strictjson.FieldError{Got: "null", Want: "an object with options of a model, which may be empty"}
+	}
+	all := maps.Clone(base)
+	var vain []string
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		value := entry[name]
+		if slices.Contains(ofServer, name) {
+			return servedModel{}, fmt.Errorf("%s: concerns the whole server, give it beside models", name)
+		}
+		if slices.Contains(vainForServer(), name) {
+			vain = append(vain, name+" has no effect with standalone")
+		}
+		if value.Kind() == '{' {
+			value, _ = json.Marshal(string(value))
+		}
+		all[name] = value
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return servedModel{}, err
+	}
+	o, err := decode(string(text))
+	if err != nil {
+		return servedModel{}, err
+	}
+	m, err := parseServed(o, env)
+	m.warnings = append(m.warnings, vain...)
+	return m, err
+}
+
+// responseModes are the choices of response_mode.
+var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": answers.Echo, "recorded": answers.Recorded}
+
+func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
+	m = servedModel{
+		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: findMode(o.Text("router_mode")),
+		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), responses: responseModes[o.Text("response_mode")],
+		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
+		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
+	}
+	if m.path == "" {
+		m.path = tokens.BuiltinBytes
+	}
+	if m.name == "" {
+		m.name = m.path
+	}
+	if o.Given("max_model_len") {
+		m.maxLength = o.Int("max_model_len")
+	}
+	switch recorded := m.responses == answers.Recorded; {
+	case recorded && m.recording == "":
+		return m, &strictjson.FieldError{Field: "response_file", Got: "nothing", Want: "the file with answers for response_mode recorded"}
+	case !recorded && m.recording != "":
+		m.warnings = append(m.warnings, "response_file has no effect without response_mode recorded")
+	}
+	if o.Given("lora_modules") && len(m.adapters) == 0 {
+		return m, &strictjson.FieldError{Field: "lora_modules", Got: o.Shown("lora_modules"), Want: "at least one name, or leave it out"}
+	}
+	for _, name := range m.adapters {
+		if err := openai.CheckAdapterName(name); err != nil {
+			return m, fmt.Errorf("lora_modules: %w", err)
+		}
+	}
+	if err := m.parseRouter(o); err != nil {
+		return m, err
+	}
+	return m, m.parsePools(o)
+}
+
+func (m *servedModel) parseRouter(o *strictjson.Object) error {
+	if m.routing.Settings != nil {
+		settings, err := m.routing.ParseSettings(o.Text("router_config"))
+		if err != nil {
+			return fmt.Errorf("router_config: %w", err)
+		}
+		m.settings, m.router, m.router.Seed = settings, router.DefaultConfig(), m.seed
+		if settings.Given("router_seed") {
+			m.router.Seed = settings.Uint("router_seed")
+		}
+		return nil
+	}
+	config, warnings, err := router.ParseConfig(o.Text("router_config"))
+	if err != nil {
+		return fmt.Errorf("router_config: %w", err)
+	}
+	if config.EstimatePrefill {
+		return fmt.Errorf("router_config: router_prefill_load_model: not built for a server, leave it out")
+	}
+	if !m.routing.Configured {
+		if !o.AtDefault("router_config") {
+			warnings = append(warnings, "router_config has no effect without router_mode "+configuredModes())
+		}
+		config = router.DefaultConfig()
+	}
+	if !config.Seeded {
+		config.Seed = m.seed
+	}
+	m.router = config
+	m.warnings = append(m.warnings, warnings...)
+	return nil
+}
+
+// parsePools finds out which workers there are.
+func (m *servedModel) parsePools(o *strictjson.Object) error {
+	prefill, decode := o.Int("num_prefill_workers"), o.Int("num_decode_workers")
+	if prefill == 0 && decode == 0 {
+		if err := m.addPool(o, "", "{}", o.Int("num_workers")); err != nil {
+			return err
+		}
+		for _, name := range []string{"prefill_engine_args", "decode_engine_args"} {
+			if !o.AtDefault(name) {
+				m.warnings = append(m.warnings, name+" has no effect without num_prefill_workers and num_decode_workers")
+			}
+		}
+		return nil
+	}
+	switch {
+	case prefill == 0:
+		return &strictjson.FieldError{Field: "num_prefill_workers", Got: "0", Want: "at least 1 with num_decode_workers"}
+	case decode == 0:
+		return &strictjson.FieldError{Field: "num_decode_workers", Got: "0", Want: "at least 1 with num_prefill_workers"}
+	case o.Given("num_workers"):
+		return fmt.Errorf("num_workers: cannot be combined with num_prefill_workers and num_decode_workers")
+	}
+	if err := m.addPool(o, engine.Prefill.String(), o.Text("prefill_engine_args"), prefill); err != nil {
+		return err
+	}
+	if err := m.addPool(o, engine.Decode.String(), o.Text("decode_engine_args"), decode); err != nil {
+		return err
+	}
+	p, d := m.pools[0].args, m.pools[1].args
+	switch {
+	case p.BlockSize != d.BlockSize:
+		return fmt.Errorf("block_size: got %d of prefill workers and %d of decode workers, want the same", p.BlockSize, d.BlockSize)
+	case p.EngineType != d.EngineType:
+		return fmt.Errorf("engine_type: got %s of prefill workers and %s of decode workers, want the same", p.EngineType, d.EngineType)
+	}
+	return nil
+}
+
+// addPool reads the engine arguments of a pool: those of all workers, with what is different in this one.
+func (m *servedModel) addPool(o *strictjson.Object, role, different string, workers int) error {
+	text, err := engineText(o, role)
+	if o.Given("extra_engine_args") {
+		if vain := givenArgs(o); len(vain) > 0 && len(m.pools) == 0 {
+			m.warnings = append(m.warnings, fmt.Sprintf("%v: no effect beside extra_engine_args, which replaces all of them", vain))
+		}
+		text, err = fileText(o, role)
+	}
+	if err != nil {
+		return err
+	}
+	if different, err = engineargs.Flat(different); err != nil {
+		return fmt.Errorf("%s_engine_args: %w", role, err)
+	}
+	if text, err = overlay(text, different); err != nil {
+		return &strictjson.FieldError{Field: role + "_engine_args", Got: o.Shown(role + "_engine_args"), Want: "a JSON object without a key twice"}
+	}
+	args, warnings, err := engineargs.ParseLive(text)
+	if err == nil {
+		err = worker.Check(args)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", argumentsOf(o, role), err)
+	case role == "" && args.Role != engine.Aggregated:
+		return fmt.Errorf("worker_type: got %s, want num_prefill_workers and num_decode_workers instead", args.Role)
+	case role != "" && args.Role.String() != role:
+		return fmt.Errorf("%s: worker_type: got %s, want it left out: these are %s workers", argumentsOf(o, role), args.Role, role)
+	}
+	if args.AIC.Backend != "" && m.path == tokens.BuiltinBytes && args.AIC.Model == m.path {
+		return &strictjson.FieldError{Field: "model_path", Got: "nothing", Want: "the model that AIC predicts for, or aic_model_path in extra_engine_args"}
+	}
+	if args.Role == engine.Prefill && args.Transfer.BytesPerToken == 0 && !o.Given(besideFile) {
+		m.kvType = o.Text("kv_cache_dtype")
+	}
+	if len(m.pools) == 0 {
+		m.warnings = append(m.warnings, warnings...)
+	}
+	m.pools = append(m.pools, poolSpec{args, workers * args.Live.Ranks})
+	return nil
+}
+
+// argumentsOf says where the engine arguments of a pool come from.
+func argumentsOf(o *strictjson.Object, role string) string {
+	switch {
+	case role != "" && !o.AtDefault(role+"_engine_args"):
+		return "engine arguments with " + role + "_engine_args"
+	case o.Given("extra_engine_args"):
+		return "extra_engine_args"
+	default:
+		return "engine arguments"
+	}
+}
+
+// overlay puts the members of one JSON object over those of another.
+func overlay(text, over string) (string, error) {
+	var base, more map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(over), &more); err != nil {
+		return "", err
+	}
+	if len(more) == 0 || json.Unmarshal([]byte(text), &base) != nil {
+		return text, nil
+	}
+	maps.Copy(base, more)
+	merged, err := json.Marshal(base, json.Deterministic(true))
+	return string(merged), err
+}

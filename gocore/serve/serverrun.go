@@ -1,0 +1,258 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/enginemetrics"
+	"dynosim/gocore/handoff"
+	"dynosim/gocore/live"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/server/answers"
+	"dynosim/gocore/server/cluster"
+	"dynosim/gocore/server/deployment"
+	"dynosim/gocore/server/openai"
+	"dynosim/gocore/server/tokens"
+)
+
+// loadedServer is what the models of a server need, loaded.
+type loadedServer struct {
+	models   []loadedModel
+	warnings []string
+}
+
+type loadedModel struct {
+	spec      *servedModel
+	pools     []inputs // with the arguments of each pool
+	tokenizer tokens.Tokenizer
+	context   int // tokens of the longest sequence of the model, 0 if that is not known
+	recording *answers.Recording
+}
+
+// load reads files, and asks the AIC SDK what is needed before requests can be served.
+func (s *serverSpec) load(stop *Stop, ask Ask, log *slog.Logger) (*loadedServer, error) {
+	l := &loadedServer{}
+	for i := range s.models {
+		m, err := s.models[i].load(stop, ask, log)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		for j := range m.pools {
+			l.warnings = append(l.warnings, m.pools[j].warnings...)
+		}
+		l.models = append(l.models, m)
+	}
+	return l, nil
+}
+
+// close ends the tokenizers.
+func (l *loadedServer) close() {
+	for i := range l.models {
+		l.models[i].tokenizer.Close()
+	}
+}
+
+func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, error) {
+	loaded := loadedModel{spec: m}
+	for _, p := range m.pools {
+		in := inputs{args: p.args}
+		if err := in.loadTiming(stop, ask); err != nil {
+			return loaded, err
+		}
+		loaded.pools = append(loaded.pools, in)
+	}
+	if m.recording != "" && m.responses == answers.Recorded {
+		file, err := os.Open(m.recording)
+		if err != nil {
+			return loaded, unreadable("response_file", m.recording, err)
+		}
+		defer func() { _ = file.Close() }()
+		if loaded.recording, err = answers.ReadRecording(file); err != nil {
+			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`, m.recording, err)
+		}
+	}
+	return loaded, loaded.loadTokenizer(log)
+}
+
+// loadTokenizer finds the tokenizer of the model, and the size of a token's KV if transfers need it.
+func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
+	if l.spec.path == tokens.BuiltinBytes {
+		l.tokenizer = tokens.Bytes{}
+		return nil
+	}
+	folder, err := modelFolder(l.spec.path, l.spec.cache, tokens.BuiltinBytes+", ")
+	if err != nil {
+		return err
+	}
+	if l.spec.kvType != "" {
+		p := &l.pools[0]
+		if p.args.Transfer.BytesPerToken, err = card.KVBytesPerToken(folder, l.spec.kvType); err != nil {
+			p.warnings = append(p.warnings, fmt.Sprintf("kv_bytes_per_token: %v; transfers take no time", err))
+		}
+	}
+	if l.context, err = card.MaxContextLength(folder); err != nil {
+		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
+	}
+	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, true, log)
+	if err != nil {
+		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
+	}
+	return nil
+}
+
+// serve starts the models, opens the socket and waits for the end.
+func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error {
+	registry := newRegistry()
+	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
+	config := s.http(log, registry)
+	config.Startup = l.startup()
+	for i := range l.models {
+		m := starter.start(&l.models[i])
+		defer m.Deployment.Close()
+		config.Models = append(config.Models, m)
+	}
+	return s.answer(openai.New(config), starter.failed, log, stop)
+}
+
+// http is what a server is told of HTTP.
+func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
+	return openai.Config{
+		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
+	}
+}
+
+// answer opens the socket and serves until the end.
+func (s *serverSpec) answer(server *openai.Server, failed <-chan error, log *slog.Logger, stop *Stop) error {
+	listener, err := server.Listen(s.address)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "url", s.url(listener.Addr()))
+	select {
+	case <-stop.drain.Done():
+	case err = <-failed:
+	case err = <-listener.Failed():
+	}
+	server.Drain()
+	if n := server.InFlight(); n > 0 && err == nil {
+		log.Info("draining", "requests", n)
+	}
+	ctx, cancel := context.WithTimeout(stop.kill, s.drain)
+	defer cancel()
+	if err != nil {
+		cancel()
+	}
+	listener.Close(ctx)
+	if err != nil {
+		return runError{err}
+	}
+	return nil
+}
+
+// serverStart starts models.
+type serverStart struct {
+	metrics  map[engineargs.EngineType]*enginemetrics.Metrics
+	registry *prometheus.Registry
+	log      *slog.Logger
+	failed   chan error
+}
+
+func (s *serverStart) start(l *loadedModel) *openai.Model {
+	last := &l.pools[len(l.pools)-1].args
+	m := &openai.Model{
+		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
+		Answers: answers.Source{
+			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
+		},
+	}
+	if r := last.Live.Reasoning; r != nil {
+		m.Answers.Thinking = r.Ratio
+	}
+	m.MaxLength = l.maxLength()
+	config, loads, latencies := s.cluster(l)
+	config.Loaded = func(pool, worker int, c cluster.Load) { loads[pool][worker].LoadChanged(shownLoad(c)) }
+	m.Latencies = latencies
+	m.Deployment = deployment.Start(cluster.New(config), s.log.With("model", m.Name), func(err error) {
+		select {
+		case s.failed <- errors.New(m.Name + ": " + err.Error()):
+		default: // only the first failure is reported
+		}
+	})
+	return m
+}
+
+// maxLength is the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
+// case no more than a KV pool holds.
+func (l *loadedModel) maxLength() int {
+	last := &l.pools[len(l.pools)-1].args
+	longest := last.NumGPUBlocks * last.BlockSize
+	switch {
+	case l.spec.maxLength > 0:
+		return min(longest, l.spec.maxLength)
+	case l.context > 0:
+		return min(longest, l.context)
+	default:
+		return longest
+	}
+}
+
+// cluster describes the cluster of a model, and makes the metrics of its workers.
+func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics) {
+	id := 0
+	for i := range l.pools {
+		in := &l.pools[i]
+		metrics, known := s.metrics[in.args.EngineType]
+		if !known {
+			metrics = enginemetrics.New(s.registry, in.args, false)
+			s.metrics[in.args.EngineType] = metrics
+		}
+		var shown []*enginemetrics.LoadMetrics
+		for range l.spec.pools[i].workers {
+			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(id), 0, &in.args)
+			shown, latencies = append(shown, load), requests
+			id++
+		}
+		loads = append(loads, shown)
+		c.Pools = append(c.Pools, cluster.Pool{
+			Args: in.args, Workers: l.spec.pools[i].workers, Router: l.spec.factory(in.args, i, len(l.pools)),
+			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },
+		})
+	}
+	t := l.pools[0].args.Transfer
+	c.Transfer = handoff.Transfer{BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs}
+	if t.DestinationMissing {
+		c.Transfer.Mode = handoff.DestinationMissing
+	}
+	return c, loads, latencies
+}
+
+func shownLoad(c cluster.Load) enginemetrics.Load {
+	l := enginemetrics.Load{
+		Waiting: c.Waiting, Running: c.Running, UsedBlocks: c.UsedBlocks, Preemptions: c.Preemptions,
+		Tokens: enginemetrics.TokenCounts{LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated},
+	}
+	if c.LookedUp > 0 {
+		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)
+	}
+	return l
+}
+
+// startup is how long the slowest worker takes to start.
+func (l *loadedServer) startup() (longest time.Duration) {
+	for i := range l.models {
+		for j := range l.models[i].pools {
+			longest = max(longest, time.Duration(l.models[i].pools[j].args.StartupSeconds*1e9))
+		}
+	}
+	return longest
+}
