@@ -177,10 +177,14 @@ def test_nothing_of_a_user_is_markup(folder: Path) -> None:
     assert "<img" not in text
 
 
-def test_without_tokens_and_without_series(opened: Callable[..., Any]) -> None:
-    with pytest.warns(UserWarning, match="can never run"):
-        nothing = run_synthetic_trace_replay(500, 5, 3, extra_engine_args={"num_gpu_blocks": 2}, **SHOWN)
-    shown = opened(as_html(nothing))
+def test_without_tokens_and_without_series(opened: Callable[..., Any], tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.html"
+    with (
+        pytest.warns(UserWarning, match="can never run"),
+        pytest.raises(RuntimeError, match="every request was rejected"),
+    ):
+        run_synthetic_trace_replay(500, 5, 3, extra_engine_args={"num_gpu_blocks": 2}, html=nothing, **SHOWN)
+    shown = opened(nothing.read_text())
     assert "No request has got a token." in shown.locator("main").inner_text()
     bare = opened(as_html(run_synthetic_trace_replay(500, 5, 3)))
     assert not bare.locator("#series-section").is_visible()
