@@ -39,6 +39,7 @@ def test_every_command_knows_its_version(folder: Path, module: str) -> None:
         ("dynamo.replay", ["-x"], "unknown option -x, --help lists all"),
         ("dynamo.replay", ["--num-w", "2"], "unknown option --num-w, --help lists all"),
         ("dynamo.replay", [f"--{'x' * 500}"], f"unknown option --{'x' * 58}..., --help lists all"),
+        ("dynamo.mocker", ["--standalone", "--port", "8000"], "unknown option --port, did you mean --http-port?"),
         ("dynamo.mocker", ["--modelpath", "."], "unknown option --modelpath, did you mean --model-path?"),
         ("dynamo.mocker", ["--no-enable-prefix-cache"], "did you mean --no-enable-prefix-caching?"),
         ("dynamo.replay.inspect", ["--trace-forma", "x"], "did you mean --trace-format?"),

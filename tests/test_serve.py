@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from livetools import PATIENCE_S, Service, get, make_model, mocker, post, stream, until
 
+from dynamo._core.version import VERSION
+
 PROJECT = Path(__file__).parents[1]
 
 
@@ -75,6 +77,18 @@ def test_answers(folder: Path) -> None:
         assert get(f"{server.url}/health")[0] == get(f"{server.url}/live")[0] == 200
         counted = 'vllm:generation_tokens_total{engine="0",model_name="builtin:bytes",worker_id="0"} 40'
         until(lambda: counted in get(f"{server.url}/metrics")[1])
+
+
+def test_first_lines(folder: Path) -> None:
+    """They say which models are served where, and a line to paste that asks one of them."""
+    models = [{"model_name": "a"}, {"model_name": "it's b"}]
+    with Server(folder, "--models", json.dumps(models), "--speedup-ratio", "1000") as server:
+        server.wait_for(f'msg=serving url={server.url} models="a, it\'s b"')
+        server.wait_for("to try it: ")
+        line = next(line for line in server.log.splitlines() if line.startswith("to try it: "))
+        said = subprocess.run(line.removeprefix("to try it: "), shell=True, capture_output=True, text=True, check=True)
+        assert json.loads(said.stdout)["model"] == "a"
+        assert json.loads(get(f"{server.url}/version")[1]) == {"name": "dynosim", "version": VERSION}
 
 
 def test_seed_decides(folder: Path) -> None:

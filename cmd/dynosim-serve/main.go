@@ -31,7 +31,7 @@ func run(args []string) int {
 	if !slices.Contains(args, "--frontend") {
 		args = append([]string{"--standalone"}, args...)
 	}
-	text, err := serve.FromCommandLine(args, os.Environ())
+	text, err := serve.FromCommandLine(args, os.Environ(), release())
 	if errors.Is(err, serve.ErrHelp) {
 		fmt.Print("usage: dynosim-serve [options]\n\nBe an OpenAI-compatible server with simulated engines, or with --frontend before live workers, see docs/serve.md.\n", serve.ServerHelp())
 		return 0

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ var (
 )
 
 // FromCommandLine makes a description of command-line arguments, which have the options of python -m dynamo.mocker, and of environment
-// variables. @FILE stands for the JSON text in a file.
-func FromCommandLine(args, environment []string) (string, error) {
-	description := map[string]any{"environment": environment}
+// variables. @FILE stands for the JSON text in a file. version is that of the program.
+func FromCommandLine(args, environment []string, version string) (string, error) {
+	description := map[string]any{"environment": environment, "version": version}
 	for len(args) > 0 {
 		name, value, given := strings.Cut(args[0], "=")
 		args = args[1:]
@@ -85,7 +86,7 @@ func meant(name string) string {
 	for _, opt := range options {
 		names = append(names, strings.ReplaceAll(opt.Name, "_", "-"))
 	}
-	if near := spelling.Nearest(name, names); near != "" {
+	if near := cmp.Or(spelling.Nearest(name, names), spelling.Ending(name, names)); near != "" {
 		return ", did you mean --" + near + "?"
 	}
 	return ";"

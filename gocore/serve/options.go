@@ -18,7 +18,7 @@ func decode(text string) (*strictjson.Object, error) {
 	for _, o := range options {
 		fields = append(fields, o.Field)
 	}
-	fields = append(fields, strictjson.Field{Name: "environment", Type: strictjson.List{}})
+	fields = append(fields, strictjson.Field{Name: "environment", Type: strictjson.List{}}, strictjson.Field{Name: "version", Type: strictjson.Text{}, Default: ""})
 	o, err := strictjson.Decode(text, strictjson.Schema{Fields: fields, NonFinite: true})
 	if err != nil {
 		return nil, err

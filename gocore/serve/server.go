@@ -22,6 +22,7 @@ import (
 // side of any server.
 type serverSpec struct {
 	models   []servedModel
+	version  string
 	address  openai.Address
 	keys     []string
 	maxQueue int
@@ -102,6 +103,7 @@ func (s *serverSpec) vainFaults() (warnings []string) {
 // parseHTTP reads what concerns HTTP alone.
 func (s *serverSpec) parseHTTP(o *strictjson.Object, env environment) (err error) {
 	s.log, s.maxQueue, s.maxBody = env.logging(), o.Int("max_queue"), int64(o.Int("max_body_bytes"))
+	s.version = o.Text("version")
 	s.timeout = time.Duration(o.Float("request_timeout") * 1e9)
 	if s.drain, err = env.drainTimeout(); err != nil {
 		return err
@@ -241,4 +243,35 @@ func (s *serverSpec) url(at net.Addr) string {
 		scheme = "https"
 	}
 	return scheme + "://" + at.String()
+}
+
+// names are the models that are served from the beginning.
+func (s *serverSpec) names() (names []string) {
+	for i := range s.models {
+		names = append(names, s.models[i].name)
+	}
+	return names
+}
+
+// try is a line for a shell that asks the first model something; of a server before live workers, which models there are.
+func (s *serverSpec) try(at net.Addr) string {
+	host, port, _ := net.SplitHostPort(at.String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() { // an address to listen at, not one to connect to
+		host = "localhost"
+	}
+	scheme, _, _ := strings.Cut(s.url(at), ":")
+	line := "curl " + scheme + "://" + net.JoinHostPort(host, port) + "/v1/"
+	if s.address.Certificate != "" {
+		line = strings.Replace(line, "curl", "curl --insecure", 1)
+	}
+	if len(s.keys) > 0 { // which are secrets
+		line = strings.Replace(line, "curl", `curl -H "Authorization: Bearer $KEY"`, 1)
+	}
+	if len(s.models) == 0 {
+		return line + "models"
+	}
+	body, _ := json.Marshal(map[string]any{
+		"model": s.models[0].name, "max_tokens": 20, "messages": []map[string]string{{"role": "user", "content": "Hello"}},
+	})
+	return line + "chat/completions -H 'Content-Type: application/json' -d '" + strings.ReplaceAll(string(body), "'", `'\''`) + "'"
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,11 +148,11 @@ func TestFromCommandLine(t *testing.T) {
 	}
 	text, err := FromCommandLine([]string{
 		"--standalone", "--http-port", "0", "--num-workers=2", "--no-enable-prefix-caching", "--speedup-ratio", "2.5", "--inject-errors", "@" + file,
-	}, []string{"A=b"})
+	}, []string{"A=b"}, "1.2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"enable_prefix_caching":false,"environment":["A=b"],"http_port":0,"inject_errors":"[{\"share\": 1, \"status\": 500}]","num_workers":2,"speedup_ratio":2.5,"standalone":true}`
+	want := `{"enable_prefix_caching":false,"environment":["A=b"],"http_port":0,"inject_errors":"[{\"share\": 1, \"status\": 500}]","num_workers":2,"speedup_ratio":2.5,"standalone":true,"version":"1.2"}`
 	if text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
@@ -161,6 +162,7 @@ func TestFromCommandLine(t *testing.T) {
 	for _, args := range [][]string{
 		{"unrecognized option: --nothing; --help", "--nothing"},
 		{"did you mean --speedup-ratio? --help", "--speedup-ration", "2"},
+		{"did you mean --http-port? --help", "--port", "8000"},
 		{`unrecognized argument: "http-port", want options`, "http-port"},
 		{"--http-port: got no value, want an integer from 0", "--http-port"},
 		{`http_port: got "x", want an integer from 0`, "--http-port", "x"},
@@ -171,11 +173,11 @@ func TestFromCommandLine(t *testing.T) {
 		{`request_timeout: got "nan", want a finite number from 0`, "--request-timeout", "nan"},
 		{`stagger_delay: got "inf", want a finite number`, "--stagger-delay", "inf"},
 	} {
-		if _, err := FromCommandLine(args[1:], nil); err == nil || !strings.Contains(err.Error(), args[0]) {
+		if _, err := FromCommandLine(args[1:], nil, ""); err == nil || !strings.Contains(err.Error(), args[0]) {
 			t.Errorf("%v: got %v", args[1:], err)
 		}
 	}
-	if _, err := FromCommandLine([]string{"--help"}, nil); err != ErrHelp {
+	if _, err := FromCommandLine([]string{"--help"}, nil, ""); err != ErrHelp {
 		t.Errorf("got %v", err)
 	}
 	if help := ServerHelp(); !strings.Contains(help, "--http-port") || !strings.Contains(help, "--discovery-backend") || strings.Contains(help, "--bootstrap-ports") {
@@ -241,5 +243,27 @@ func TestModelIsRefused(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "model_path") || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want %q", file, err, says)
 		}
+	}
+}
+
+// TestLineToTry: the line that a server shows when it starts can be pasted into a shell.
+func TestLineToTry(t *testing.T) {
+	at := func(address string) net.Addr {
+		a, err := net.ResolveTCPAddr("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	s := &serverSpec{models: []servedModel{{name: "it's"}}}
+	want := `curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' ` +
+		`-d '{"max_tokens":20,"messages":[{"content":"Hello","role":"user"}],"model":"it'\''s"}'`
+	if got := s.try(at("127.0.0.1:8000")); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	s = &serverSpec{keys: []string{"secret"}}
+	s.address.Certificate = "cert.pem"
+	if got, want := s.try(at("[::]:8443")), `curl -H "Authorization: Bearer $KEY" --insecure https://localhost:8443/v1/models`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -49,7 +49,7 @@ type poolSpec struct {
 // ofServer are the options of the process as a whole: those of one model cannot say them.
 var ofServer = []string{
 	"standalone", "http_host", "http_port", "listen_host", "models", "inject_errors", "api_key", "api_key_file", "tls_cert", "tls_key", "max_queue",
-	"max_body_bytes", "max_connections", "request_timeout", "environment",
+	"max_body_bytes", "max_connections", "request_timeout", "environment", "version",
 }
 
 // maxEngines bounds the engines of all models: ranks of workers.

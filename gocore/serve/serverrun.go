@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,7 +128,7 @@ func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error 
 // http is what a server is told of HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
-		Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
+		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
 	}
 }
 
@@ -137,7 +138,16 @@ func (s *serverSpec) answer(server *openai.Server, failed <-chan error, log *slo
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "url", s.url(listener.Addr()))
+	serving := log.With("url", s.url(listener.Addr()))
+	if len(s.models) > 0 {
+		serving = serving.With("models", strings.Join(s.names(), ", "))
+	}
+	serving.Info("serving")
+	if try := s.try(listener.Addr()); s.log.json {
+		log.Info("to try it", "command", try)
+	} else if s.log.level <= slog.LevelInfo {
+		fmt.Fprintln(os.Stderr, "to try it: "+try) // as it is: the log would quote it
+	}
 	select {
 	case <-stop.drain.Done():
 	case err = <-failed:

@@ -73,6 +73,21 @@ func completion(typed string, names []string) string {
 	return best
 }
 
+// Ending returns the only name whose last word was typed, as port of http-port, "" if there are none or several.
+func Ending(typed string, names []string) string {
+	best := ""
+	for _, name := range names {
+		if typed == "" || !strings.HasSuffix(name, "-"+typed) && !strings.HasSuffix(name, "_"+typed) {
+			continue
+		}
+		if best != "" {
+			return ""
+		}
+		best = name
+	}
+	return best
+}
+
 // plain is a name without what spellings of it differ in: case and separators.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))

@@ -34,6 +34,15 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestEnding(t *testing.T) {
+	names := []string{"http-port", "http-host", "listen-host", "model_path"}
+	for typed, want := range map[string]string{"port": "http-port", "path": "model_path", "host": "", "ort": "", "": ""} {
+		if got := Ending(typed, names); got != want {
+			t.Errorf("%q: got %q, want %q", typed, got, want)
+		}
+	}
+}
+
 func TestOffer(t *testing.T) {
 	few := []string{"size", "weight"}
 	many := []string{"block_size", "num_gpu_blocks", "max_num_seqs", "dp_size", "enable_prefix_caching", "router_ttl_secs", "sizes"}

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -163,4 +165,76 @@ func TestBodySizes(t *testing.T) {
 		}
 	}
 	eventually(t, "nothing is held", func() bool { return s.bodies.unused() == maxBodies })
+}
+
+// TestProbes: each name under which platforms ask for readiness answers, and /version has the version of the program.
+func TestProbes(t *testing.T) {
+	s, url := start(t, "{}", func(c *Config) { c.Version = "1.2.3" })
+	for _, path := range []string{"/health", "/healthz", "/ready", "/ping"} {
+		if a := get(t, url+path); a.status != 200 || a.json(t)["status"] != "ready" {
+			t.Errorf("%s: got %d %s", path, a.status, a.text)
+		}
+	}
+	if a := get(t, url+"/version"); a.text != `{"name":"dynosim","version":"1.2.3"}` {
+		t.Errorf("got %s", a.text)
+	}
+	s.Drain()
+	for _, path := range []string{"/healthz", "/ready"} {
+		if a := get(t, url+path); a.status != 503 {
+			t.Errorf("%s of a server that drains: got %d", path, a.status)
+		}
+	}
+}
+
+// dial connects to a server and sends it a text.
+func dial(t *testing.T, url, text string) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// TestTwoLengths: a connection ends after a request that gives the length of its body twice, so that nobody takes the rest of it for
+// another request.
+func TestTwoLengths(t *testing.T) {
+	_, url := start(t, fast, nil)
+	const body = `{"prompt":"x","max_tokens":2}`
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	const hidden = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+	conn := dial(t, url, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"+chunked+hidden)
+	text, err := io.ReadAll(conn)
+	if err != nil && !strings.Contains(err.Error(), "reset") { // what is left unread may reset it
+		t.Fatal(err)
+	}
+	if got := string(text); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "Connection: close") || strings.Contains(got, `"object":"list"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestHalfClosed: a client that closes its side before the answer hears what is wrong, with a status that HTTP knows.
+func TestHalfClosed(t *testing.T) {
+	_, url := start(t, slow, nil)
+	const body = `{"prompt":"x","max_tokens":1000}`
+	conn := dial(t, url, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, _ := io.ReadAll(response.Body)
+	if response.Status != "400 Bad Request" || !strings.Contains(string(text), "keep it open") {
+		t.Errorf("got %s %s", response.Status, text)
+	}
+	if page := get(t, url+"/metrics").text; !strings.Contains(page, `dynosim_http_errors_total{status="499"} 1`) {
+		t.Error("metrics do not count the client as gone")
+	}
 }

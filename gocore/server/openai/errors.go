@@ -85,7 +85,10 @@ func asProblem(err error) *problem {
 	case errors.As(err, &input):
 		return badRequest("", "%s", input.Reason)
 	case errors.Is(err, context.Canceled):
-		return &problem{status: statusClientGone, kind: "invalid_request_error", message: "the client has gone"}
+		return &problem{
+			status: statusClientGone, kind: "invalid_request_error",
+			message: "the client closed its side of the connection before the answer; keep it open until then",
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable("the tokenizer did not answer in time")
 	default:
@@ -93,7 +96,8 @@ func asProblem(err error) *problem {
 	}
 }
 
-// statusClientGone is the status in metrics of requests whose clients go away; nginx has made it up.
+// statusClientGone is the status in metrics of requests whose clients go away; nginx has made it up. Clients that have closed one side
+// only and still read get 400.
 const statusClientGone = 499
 
 // write sends a problem as the whole answer.
@@ -104,7 +108,11 @@ func (p *problem) write(w http.ResponseWriter) {
 	if p.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	writeJSON(w, p.status, p.body())
+	status := p.status
+	if status == statusClientGone {
+		status = http.StatusBadRequest
+	}
+	writeJSON(w, status, p.body())
 }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {

@@ -154,7 +154,7 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
 
 // version answers /version.
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
-	return respond(w, map[string]string{"version": "dynosim"})
+	return respond(w, map[string]string{"name": "dynosim", "version": s.config.Version})
 }
 
 // root answers /, for a person with a browser.

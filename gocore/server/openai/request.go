@@ -1,8 +1,11 @@
 package openai
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -262,6 +265,9 @@ func (r *chatRequest) check(recorded bool) error {
 	if err := r.checkJSON(); err != nil {
 		return err
 	}
+	if err := checkNames(r.Tools); err != nil {
+		return err
+	}
 	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
 		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
 	}
@@ -276,6 +282,28 @@ func (r *chatRequest) checkRoles() error {
 	for i := range r.Messages {
 		if r.Messages[i].Role == "" {
 			return badRequest("messages", "message %d has no role", i)
+		}
+	}
+	return nil
+}
+
+// checkNames refuses tools that are no objects, or whose type or name is no string.
+func checkNames(list []jsontext.Value) error {
+	for i, tool := range list {
+		var shape struct {
+			Type     string `json:"type"`
+			Name     string `json:"name"` // as /v1/responses has it
+			Function struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		var wrong *problem
+		if err := decode(tool, &shape); errors.As(err, &wrong) {
+			at := fmt.Sprintf("tools.%d", i)
+			if wrong.param == "" {
+				return badRequest(at, "%s", wrong.message)
+			}
+			return badRequest(at+"."+wrong.param, "%s", strings.TrimPrefix(wrong.message, wrong.param+": "))
 		}
 	}
 	return nil

@@ -31,6 +31,7 @@ type Config struct {
 	Models []*Model
 	// Discovers tells that models come and go with their workers: the server is ready while there is one.
 	Discovers bool
+	Version   string   // of the program
 	Keys      []string // of clients, none for all
 	MaxQueue  int      // calls of a model that wait before more are turned away; 0 for no limit
 	MaxBody   int64    // bytes of a request
@@ -105,7 +106,10 @@ func (s *Server) routes() {
 		s.mustRead(w)
 		page.ServeHTTP(w, r)
 	})
-	for path, h := range map[string]handler{"GET /health": s.health, "GET /live": s.live, "GET /ping": s.health, "GET /version": s.version, "GET /{$}": s.root} {
+	for path, h := range map[string]handler{
+		"GET /health": s.health, "GET /healthz": s.health, "GET /ready": s.health, "GET /ping": s.health, "GET /live": s.live,
+		"GET /version": s.version, "GET /{$}": s.root,
+	} {
 		s.mux.Handle(path, s.open(h))
 	}
 }
@@ -182,6 +186,11 @@ func (s *Server) open(h handler) http.HandlerFunc {
 		defer s.inFlight.Add(-1)
 		if r.ContentLength != 0 { // the rest of a body that nothing reads is awaited too, before the answer
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		}
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			// A Content-Length beside it, which net/http takes away, is how requests are smuggled past proxies: RFC 9112, 6.1, wants such
+			// a connection closed.
+			w.Header().Set("Connection", "close")
 		}
 		id := r.Header.Get(requestID)
 		if id == "" || len(id) > 256 || strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {

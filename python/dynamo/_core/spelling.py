@@ -29,6 +29,12 @@ def nearest(typed: str, names: Collection[str]) -> str | None:
     return best
 
 
+def ending(typed: str, names: Collection[str]) -> str | None:
+    """The only name whose last word was typed, as ``port`` of ``http-port``; None if there are none or several."""
+    found = [name for name in names if typed and name.endswith((f"-{typed}", f"_{typed}"))]
+    return found[0] if len(found) == 1 else None
+
+
 def offer(typed: str, names: Collection[str]) -> str:
     """Ends the message about an unknown name: all names if they are few, else their number and the nearest."""
     every = ", ".join(names)

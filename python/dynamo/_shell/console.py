@@ -61,7 +61,8 @@ class Parser(argparse.ArgumentParser):
             if not _OPTION.match(name) or name in known:
                 continue
             long = [option.removeprefix("--") for option in known if option.startswith("--")]
-            near = spelling.nearest(name.lstrip("-"), long) if len(name) > len("-x") else None
+            word = name.lstrip("-")
+            near = (spelling.nearest(word, long) or spelling.ending(word, long)) if len(name) > len("-x") else None
             hint = f"did you mean --{near}?" if near else "--help lists all"
             self.error(f"unknown option {values.brief(name)}, {hint}")
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from dynamo import _core
 from dynamo._core import objectfile, values
+from dynamo._core.version import VERSION
 from dynamo._shell.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, exit_code, fail, say
 from dynamo._shell.options import add_options, options_of
 from dynamo.mocker.defaults import described
@@ -48,7 +49,7 @@ def _serve(argv: Sequence[str] | None) -> int:
     except (UsageError, ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     environment = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)]
-    config = {**options, "environment": [text for text in environment if text.isprintable()]}
+    config = {**options, "environment": [text for text in environment if text.isprintable()], "version": VERSION}
     signals = _Signals()
     try:
         with _heard(signals):
