@@ -183,7 +183,7 @@ func (a *answering) take(b *booking, answer *plane.Answer) error {
 			return err
 		}
 		if len(o.TokenIDs) > 0 {
-			a.arrived(b, o.TokenIDs)
+			a.arrived(b, o)
 		}
 		reason, err := ending(o.Finish, b.begun)
 		if err != nil {
@@ -203,15 +203,24 @@ func (a *answering) ended(reason string) {
 }
 
 // arrived hands on tokens.
-func (a *answering) arrived(b *booking, tokens []uint32) {
+func (a *answering) arrived(b *booking, o *wire.Output) {
 	if !b.begun {
 		b.tokensCame()
 		if len(a.got) == 0 {
-			a.call.Admitted(min(b.choice.CachedBlocks*b.worker.card.KVCacheBlockSize, len(a.prompt)))
+			a.call.Admitted(min(cachedTokens(b, o), len(a.prompt)))
 		}
 		a.begun()
 	}
-	a.call.Arrived(tokens, "")
-	a.got = append(a.got, tokens...)
-	a.most -= len(tokens)
+	a.call.Arrived(o.TokenIDs, "")
+	a.got = append(a.got, o.TokenIDs...)
+	a.most -= len(o.TokenIDs)
+}
+
+// cachedTokens is how much of a prompt the worker has found in its cache: what it says with the first tokens, else what the router
+// knows.
+func cachedTokens(b *booking, first *wire.Output) int {
+	if first.Usage != nil {
+		return max(0, first.Usage.Cached)
+	}
+	return b.choice.CachedBlocks * b.worker.card.KVCacheBlockSize
 }

@@ -148,6 +148,21 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestCachedTokens: usage has what the worker says it has found in its cache.
+func TestCachedTokens(t *testing.T) {
+	s := newSite(t)
+	s.worker(func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		reply.Output(wire.Output{TokenIDs: []uint32{9}, Usage: &wire.Usage{Prompt: 3, Completion: 1, Cached: 2}})
+		reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishLength}})
+		_ = reply.Finish()
+	})
+	c, wake := s.ask([]uint32{1, 2, 3}, 1)
+	if _, finish, failure := s.end(c, wake); finish != "length" || c.Reused() != 2 {
+		t.Errorf("got %q, %v and %d tokens from the cache", finish, failure, c.Reused())
+	}
+}
+
 // TestMigration: an answer that breaks off goes on at another worker as if nothing had happened, as often as it may.
 func TestMigration(t *testing.T) {
 	for limit := range 3 {

@@ -9,6 +9,7 @@ func (r *rank) book(pass *engine.Pass) {
 	for _, a := range pass.Admitted {
 		if q := r.requests[a.ID]; !q.admitted { // a preempted request is admitted again
 			q.admitted = true
+			q.cached.Store(int32(a.ReusedTokens))
 			r.reused += a.ReusedTokens
 			r.countLookup(q, a.ReusedTokens)
 		}

@@ -190,7 +190,7 @@ func (s *sending) run(ctx context.Context) bool {
 			if !s.wait(ctx) {
 				return false
 			}
-			s.reply.Output(wire.Output{Finish: wire.Finish{Reason: q.output.finish}})
+			s.reply.Output(wire.Output{Finish: wire.Finish{Reason: q.output.finish}, Usage: s.usage(s.sent)})
 			s.metrics.Finished(s.received)
 			return s.reply.Finish() == nil
 		case failure != nil && failure.elsewhere:
@@ -239,9 +239,18 @@ func (s *sending) giveUp() bool {
 func (s *sending) send(tokens []uint32) {
 	now := time.Now()
 	for i := range tokens {
-		s.reply.Output(wire.Output{TokenIDs: tokens[i : i+1], DisaggregatedParams: s.params})
+		o := wire.Output{TokenIDs: tokens[i : i+1], DisaggregatedParams: s.params}
+		if s.sent+i == 0 {
+			o.Usage = s.usage(1)
+		}
+		s.reply.Output(o)
 	}
 	s.metrics.Tokens(s.sent, len(tokens), s.received, s.last, now)
 	s.sent += len(tokens)
 	s.last = now
+}
+
+// usage is what the request has taken when its client has n tokens.
+func (s *sending) usage(n int) *wire.Usage {
+	return &wire.Usage{Prompt: s.request.promptTokens, Completion: n, Cached: int(s.request.cached.Load())}
 }

@@ -18,6 +18,14 @@ type Output struct {
 	Finish   Finish
 	// DisaggregatedParams are what a prefill worker sends to the decode worker through the frontend; "" for nothing.
 	DisaggregatedParams string
+	// Usage is what the request has taken so far; nil if the piece does not say. Workers say it with the first token and at the end.
+	Usage *Usage
+}
+
+// Usage counts the tokens of a request.
+type Usage struct {
+	Prompt, Completion int
+	Cached             int // of the prompt, found in the cache
 }
 
 // Finish is why an answer has ended. The zero value means that it has not.
@@ -87,6 +95,13 @@ func AppendItem(dst []byte, o Output) []byte {
 		dst = append(dst, `,"disaggregated_params":`...)
 		dst = appendText(dst, o.DisaggregatedParams)
 	}
+	if u := o.Usage; u != nil {
+		dst = strconv.AppendInt(append(dst, `,"completion_usage":{"prompt_tokens":`...), int64(u.Prompt), 10)
+		dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(u.Completion), 10)
+		dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), int64(u.Prompt+u.Completion), 10)
+		dst = strconv.AppendInt(append(dst, `,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":`...), int64(u.Cached), 10)
+		dst = append(dst, "}}"...)
+	}
 	return append(dst, "}}"...)
 }
 
@@ -101,6 +116,9 @@ func PackItem(dst []byte, o Output) []byte {
 	dst = msgp.AppendString(dst, "data")
 	members := uint32(8)
 	if o.DisaggregatedParams != "" {
+		members++
+	}
+	if o.Usage != nil {
 		members++
 	}
 	dst = msgp.AppendMapHeader(dst, members)
@@ -137,6 +155,15 @@ func PackItem(dst []byte, o Output) []byte {
 	if o.DisaggregatedParams != "" {
 		dst = msgp.AppendString(dst, "disaggregated_params")
 		dst = msgp.AppendString(dst, o.DisaggregatedParams)
+	}
+	if u := o.Usage; u != nil {
+		dst = msgp.AppendMapHeader(msgp.AppendString(dst, "completion_usage"), 4)
+		dst = msgp.AppendInt(msgp.AppendString(dst, "prompt_tokens"), u.Prompt)
+		dst = msgp.AppendInt(msgp.AppendString(dst, "completion_tokens"), u.Completion)
+		dst = msgp.AppendInt(msgp.AppendString(dst, "total_tokens"), u.Prompt+u.Completion)
+		dst = msgp.AppendMapHeader(msgp.AppendString(dst, "prompt_tokens_details"), 2)
+		dst = msgp.AppendNil(msgp.AppendString(dst, "audio_tokens"))
+		dst = msgp.AppendInt(msgp.AppendString(dst, "cached_tokens"), u.Cached)
 	}
 	return dst
 }
@@ -218,6 +245,24 @@ type chunkOutput struct {
 	FinishReason any      `json:"finish_reason"`
 
 	DisaggregatedParams string `json:"disaggregated_params"`
+
+	Usage *chunkUsage `json:"completion_usage"`
+}
+
+type chunkUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Details    struct {
+		Cached *int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// usage is nil if nothing is said about the cache.
+func (u *chunkUsage) usage() *Usage {
+	if u == nil || u.Details.Cached == nil {
+		return nil
+	}
+	return &Usage{Prompt: u.Prompt, Completion: u.Completion, Cached: *u.Details.Cached}
 }
 
 // DecodeChunk reads the body of a data message.
@@ -248,7 +293,9 @@ func DecodeChunk(codec Codec, body []byte) (Chunk, error) {
 	if err != nil {
 		return Chunk{}, fmt.Errorf("chunk: %w", err)
 	}
-	c.Output = &Output{TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish, DisaggregatedParams: o.DisaggregatedParams}
+	c.Output = &Output{
+		TokenIDs: o.TokenIDs, Tokens: o.Tokens, Text: o.Text, Finish: finish, DisaggregatedParams: o.DisaggregatedParams, Usage: o.Usage.usage(),
+	}
 	return c, nil
 }
 

@@ -211,3 +211,25 @@ func TestDisaggregatedParams(t *testing.T) {
 		}
 	}
 }
+
+// TestUsage: what a request has taken, as workers of 1.6 say it.
+func TestUsage(t *testing.T) {
+	said := Usage{Prompt: 40, Completion: 3, Cached: 36}
+	for _, codec := range []Codec{JSON, MessagePack} {
+		m, err := DecodeMessage(AppendOutput(nil, codec, Output{TokenIDs: []uint32{5}, Usage: &said}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := DecodeChunk(codec, m.Body)
+		if err != nil || c.Output.Usage == nil || *c.Output.Usage != said {
+			t.Errorf("got %+v, %v", c.Output, err)
+		}
+		if codec == JSON && !strings.Contains(string(m.Body), `"completion_usage":{"prompt_tokens":40,"completion_tokens":3,"total_tokens":43,"prompt_tokens_details":{"audio_tokens":null,"cached_tokens":36}}`) {
+			t.Errorf("got %s", m.Body)
+		}
+	}
+	c, err := DecodeChunk(JSON, []byte(`{"data":{"data":{"token_ids":[5],"completion_usage":{"prompt_tokens":40}}},"complete_final":false}`))
+	if err != nil || c.Output.Usage != nil {
+		t.Errorf("a usage without the cache: got %+v, %v", c.Output, err)
+	}
+}
