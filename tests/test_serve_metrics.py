@@ -12,6 +12,7 @@ from livetools import get, post
 from servetools import DEPLOY, FAST, MODEL, Server, manifests, serving
 
 RANK = {"model_name", "worker_id", "engine"}
+MODEL_AND_RANK = RANK - {"worker_id"}
 SGLANG_RANK = {"model_name", "worker_id", "dp_rank", "engine_type", "tp_rank", "pp_rank", "moe_ep_rank"}
 
 # Name: type and labels.
@@ -27,11 +28,14 @@ CONTRACTS = {
         "vllm:num_requests_waiting": ("gauge", RANK),
         "vllm:num_requests_running": ("gauge", RANK),
         "vllm:gpu_cache_usage_perc": ("gauge", RANK),
-        "vllm:time_to_first_token_seconds": ("histogram", {"model_name"}),
-        "vllm:inter_token_latency_seconds": ("histogram", {"model_name"}),
-        "vllm:e2e_request_latency_seconds": ("histogram", {"model_name"}),
-        "vllm:request_queue_time_seconds": ("histogram", {"model_name"}),
-        "vllm:request_success_total": ("counter", {"model_name", "finished_reason"}),
+        "vllm:time_to_first_token_seconds": ("histogram", MODEL_AND_RANK),
+        "vllm:inter_token_latency_seconds": ("histogram", MODEL_AND_RANK),
+        "vllm:time_per_output_token_seconds": ("histogram", MODEL_AND_RANK),
+        "vllm:iteration_tokens_total": ("histogram", MODEL_AND_RANK),
+        "vllm:request_max_num_generation_tokens": ("histogram", MODEL_AND_RANK),
+        "vllm:e2e_request_latency_seconds": ("histogram", MODEL_AND_RANK),
+        "vllm:request_queue_time_seconds": ("histogram", MODEL_AND_RANK),
+        "vllm:request_success_total": ("counter", MODEL_AND_RANK | {"finished_reason"}),
         "vllm:prompt_tokens_total": ("counter", RANK),
         "vllm:generation_tokens_total": ("counter", RANK),
         "vllm:prefix_cache_queries_total": ("counter", RANK),
@@ -81,11 +85,26 @@ def test_contract(server: Server, reader: str) -> None:
 
 def test_values_of_the_contract(server: Server) -> None:
     assert set(server.samples("vllm:request_success_total")) == {
-        f'finished_reason="{reason}",model_name="{MODEL}"' for reason in ("length", "stop")
+        f'engine="0",finished_reason="{reason}",model_name="{MODEL}"' for reason in ("length", "stop")
     }
     server.until_metric("vllm:generation_tokens_total", 3 + 16 + 3)
     server.until_metric("vllm:time_to_first_token_seconds_count", 3)
+    server.until_metric("vllm:time_per_output_token_seconds_count", 2 + 15 + 2)
+    server.until_metric("vllm:request_max_num_generation_tokens_sum", 3 + 16 + 3)
+    server.until_metric(
+        "vllm:iteration_tokens_total_sum", 3 * 2 + 3 + 16 + 3
+    )  # prompts have a byte and a mark before it
     server.until_metric("dynamo_frontend_output_tokens_total", 22)
+
+
+def test_adapters_and_lengths_are_those_of_options(tmp_path: Path) -> None:
+    arguments = ["--lora-modules", "a,b", "--max-loras", "3", "--max-model-len", "262144"]
+    with serving(tmp_path, *FAST, *arguments) as s:
+        assert post(s.url + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 3})[0] == 200
+        s.until_metric("vllm:request_prompt_tokens_count", 1)
+        assert 'max_lora="3"' in next(iter(s.samples("vllm:lora_requests_info")))
+        ends = [re.findall(r'le="(.*?)"', labels)[0] for labels in s.samples("vllm:request_prompt_tokens_bucket")]
+        assert ends[-3:] == ["100000", "200000", "+Inf"]
 
 
 def test_contract_of_sglang(tmp_path: Path) -> None:

@@ -1,5 +1,23 @@
 package engine
 
+import "dynosim/gocore/speculation"
+
+// Accepted is how many drafts were accepted at each position.
+type Accepted [speculation.MaxDrafts]int
+
+// CountDrafts adds the accepted drafts of the pass to accepted, and returns the number of requests that drafted: each request with a
+// token in it did.
+func (p *Pass) CountDrafts(accepted *Accepted) (requests int) {
+	requests = p.Tokens
+	for _, burst := range p.Bursts {
+		requests -= burst.Tokens - 1
+		for position := range burst.Tokens - 1 {
+			accepted[position]++
+		}
+	}
+	return requests
+}
+
 // BurstCoaster is an engine that can also coast while it decodes speculatively.
 type BurstCoaster interface {
 	Coaster

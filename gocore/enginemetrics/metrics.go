@@ -25,6 +25,7 @@ type Metrics struct {
 	tokens               *tokenMetrics
 	perWorker            bool // histograms
 	firstToken, gap, e2e *prometheus.HistogramVec
+	oldGap               *prometheus.HistogramVec // nil on SGLang
 	delay                prometheus.Histogram
 }
 
@@ -33,6 +34,11 @@ var (
 	gapBuckets        = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 	e2eBuckets        = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 )
+
+// NamesEngine reports whether the engine's own metrics have the label engine, the number of its rank.
+func NamesEngine(args engineargs.Args) bool {
+	return worker.Traits(args).Metrics != engine.SGLangMetrics
+}
 
 // New registers the metrics. Histograms are those of each worker if perWorker is set, else those of each model.
 func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics {
@@ -66,8 +72,9 @@ func New(r prometheus.Registerer, args engineargs.Args, perWorker bool) *Metrics
 		m.waiting = gauge("num_requests_waiting", "Requests that wait.")
 		m.usage = gauge("kv_cache_usage_perc", "Fraction of the KV cache in use.")
 		m.oldUsage = gauge("gpu_cache_usage_perc", "The same by its older name.")
+		m.oldGap = histogram("time_per_output_token_seconds", "Between two tokens of a request, by its older name.", gapBuckets)
 	}
-	m.tokens = newTokenMetrics(r, prefix, names, labels)
+	m.tokens = newTokenMetrics(r, prefix, names, labels, m.ofHistograms(labels))
 	m.firstToken = histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", firstTokenBuckets)
 	m.gap = histogram("inter_token_latency_seconds", "Between two tokens of a request.", gapBuckets)
 	m.e2e = histogram("e2e_request_latency_seconds", "From the arrival of a request to its last token.", e2eBuckets)
@@ -109,7 +116,7 @@ func (m *Metrics) ofHistograms(labels []string) []string {
 	case m.sglang:
 		return append(labels[:1:1], labels[3:]...) // without worker_id and dp_rank
 	default:
-		return labels[:1]
+		return []string{labels[0], labels[2]} // without worker_id
 	}
 }
 
@@ -118,13 +125,13 @@ func (m *Metrics) Rank(model, workerID string, dpRank int, args *engineargs.Args
 	v := m.values(model, workerID, dpRank)
 	load := &LoadMetrics{
 		blocks:  float64(args.NumGPUBlocks),
-		tokens:  m.tokens.rank(v, args),
+		tokens:  m.tokens.rank(v, m.ofHistograms(v), args),
 		running: m.running.WithLabelValues(v...), waiting: m.waiting.WithLabelValues(v...),
 		usage: []prometheus.Gauge{m.usage.WithLabelValues(v...)},
 	}
 	h := m.ofHistograms(v)
 	requests := &RequestMetrics{
-		firstToken: m.firstToken.WithLabelValues(h...), gap: m.gap.WithLabelValues(h...), e2e: m.e2e.WithLabelValues(h...),
+		firstToken: m.firstToken.WithLabelValues(h...), gaps: []prometheus.Observer{m.gap.WithLabelValues(h...)}, e2e: m.e2e.WithLabelValues(h...),
 		delay: m.delay,
 	}
 	if m.sglang {
@@ -133,6 +140,7 @@ func (m *Metrics) Rank(model, workerID string, dpRank int, args *engineargs.Args
 	} else {
 		load.usage = append(load.usage, m.oldUsage.WithLabelValues(v...))
 		load.preemptions = m.preemptions.WithLabelValues(v...)
+		requests.gaps = append(requests.gaps, m.oldGap.WithLabelValues(h...))
 	}
 	return load, requests
 }
@@ -177,9 +185,10 @@ func (m *LoadMetrics) LoadChanged(l Load) {
 
 // RequestMetrics measure the times of the tokens of requests. A nil one does nothing.
 type RequestMetrics struct {
-	firstToken, gap, e2e prometheus.Observer
-	delay                prometheus.Observer // between the simulation and the socket
-	done                 prometheus.Counter  // nil on vLLM
+	firstToken, e2e prometheus.Observer
+	gaps            []prometheus.Observer // of each name
+	delay           prometheus.Observer   // between the simulation and the socket
+	done            prometheus.Counter    // nil on vLLM
 }
 
 // Tokens counts n tokens that are sent together after sent others.
@@ -193,8 +202,10 @@ func (m *RequestMetrics) Tokens(sent, n int, received, last, now time.Time) {
 	}
 	if n > 0 {
 		each := now.Sub(last).Seconds() / float64(n)
-		for range n {
-			m.gap.Observe(each)
+		for _, gap := range m.gaps {
+			for range n {
+				gap.Observe(each)
+			}
 		}
 	}
 }

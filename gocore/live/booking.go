@@ -14,6 +14,7 @@ func (r *rank) book(pass *engine.Pass) {
 			r.countLookup(q, a.ReusedTokens)
 		}
 	}
+	r.tokens.Drafts += pass.CountDrafts(&r.tokens.Accepted)
 	find := func(id engine.RequestID) *request { return r.requests[id] }
 	for _, s := range r.emitting.Book(pass, find, r.engine.States) {
 		r.countTokens(s.Request, s.Tokens)

@@ -31,13 +31,15 @@ type servedModel struct {
 	seed       uint64
 	maxLength  int // 0 for what the pool holds
 	adapters   []string
-	responses  answers.Mode
-	recording  string // file, "" for none
-	standard   int    // tokens of an answer if the request asks for no number
-	kvType     string
-	python     string // that runs tokenizers
-	helpers    int    // processes of it
-	warnings   []string
+	// maxAdapters is how many adapters an engine holds at once, which metrics show.
+	maxAdapters int
+	responses   answers.Mode
+	recording   string // file, "" for none
+	standard    int    // tokens of an answer if the request asks for no number
+	kvType      string
+	python      string // that runs tokenizers
+	helpers     int    // processes of it
+	warnings    []string
 }
 
 // poolSpec is workers that are alike.
@@ -166,7 +168,7 @@ var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": an
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: findMode(o.Text("router_mode")),
-		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), responses: responseModes[o.Text("response_mode")],
+		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 	}

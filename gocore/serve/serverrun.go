@@ -180,7 +180,7 @@ type serverStart struct {
 func (s *serverStart) start(l *loadedModel) *openai.Model {
 	last := &l.pools[len(l.pools)-1].args
 	m := &openai.Model{
-		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters,
+		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters,
 		Answers: answers.Source{
 			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
 		},
@@ -249,7 +249,9 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 func shownLoad(c cluster.Load) enginemetrics.Load {
 	l := enginemetrics.Load{
 		Waiting: c.Waiting, Running: c.Running, UsedBlocks: c.UsedBlocks, Preemptions: c.Preemptions,
-		Tokens: enginemetrics.TokenCounts{LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated},
+		Tokens: enginemetrics.TokenCounts{
+			LookedUp: c.LookedUp, Cached: c.Reused, Prompt: c.Prompt, Generated: c.Generated, Drafts: c.Drafts, Accepted: c.Accepted,
+		},
 	}
 	if c.LookedUp > 0 {
 		l.CacheHitRate = float64(c.Reused) / float64(c.LookedUp)

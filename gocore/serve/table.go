@@ -223,6 +223,8 @@ var options = []option{
 		help(serverGroup, "JSON or @FILE: what is different in the engine arguments of prefill workers").told("{}"),
 	own("decode_engine_args", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: the same of decode workers").told("{}"),
+	own("max_loras", strictjson.Integer{Min: 1, Max: 4096}, 1).serving().
+		help(serverGroup, "LoRA adapters that an engine is said to hold at once, in vllm:lora_requests_info (default: 1)"),
 	own("lora_modules", strictjson.Text{}, "").serving().
 		help(serverGroup, "names of LoRA adapters that are loaded, with commas").told("none"),
 	own("response_mode", strictjson.Enum{Choices: []string{"random", "echo", "recorded"}}, "random").serving().

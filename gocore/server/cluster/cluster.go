@@ -45,6 +45,9 @@ type Counts struct {
 	LookedUp, Reused int
 	// Prompt are the tokens of prompts that have been computed or found, Generated those of answers.
 	Prompt, Generated int
+	// Drafts are the turns of requests to draft tokens, Accepted the drafts that were accepted, by position.
+	Drafts   int
+	Accepted engine.Accepted
 }
 
 // Sink hears what becomes of one request. Nothing comes after Ended, and nothing after the request was cancelled.

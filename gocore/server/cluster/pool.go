@@ -213,6 +213,7 @@ func (c *Cluster) reject(pass *engine.Pass, pool int, w *poolWorker) {
 
 // emit hands the tokens of a pass to their requests.
 func (c *Cluster) emit(pass *engine.Pass, w *poolWorker) {
+	w.counts.Drafts += pass.CountDrafts(&w.counts.Accepted)
 	find := func(id engine.RequestID) *Request { return c.requests[id] }
 	for _, s := range w.emitting.Book(pass, find, w.Engine.States) {
 		if s.Request.state.Emitted == s.Tokens && w.destination == nil {

@@ -23,8 +23,8 @@ func (a adapterMetrics) Collect(to chan<- prometheus.Metric) {
 	var running, waiting []string
 	most := 0
 	for _, m := range a.served.all() {
+		most += m.MaxAdapters
 		for _, adapter := range m.loaded() {
-			most++
 			w, r := adapter.load()
 			if r > 0 {
 				running = append(running, adapter.name)

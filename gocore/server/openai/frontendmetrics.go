@@ -17,6 +17,9 @@ type frontendMetrics struct {
 // Buckets of latencies in seconds, from less than a token to minutes.
 var frontendBuckets = []float64{.001, .0025, .005, .0075, .01, .015, .02, .03, .05, .075, .1, .2, .35, .5, .75, 1, 2, 5, 10, 20, 40, 80, 160, 320}
 
+// longestContext bounds the buckets of lengths, in tokens, of models that come while a frontend runs.
+const longestContext = 1_000_000
+
 func newFrontendMetrics(r *prometheus.Registry) *frontendMetrics {
 	name := func(text string) string { return "dynamo_frontend_" + text }
 	labels := []string{"model"}
@@ -33,8 +36,8 @@ func newFrontendMetrics(r *prometheus.Registry) *frontendMetrics {
 		duration:   histogram("request_duration_seconds", "From the arrival of a request to its end.", frontendBuckets),
 		firstToken: histogram("time_to_first_token_seconds", "From the arrival of a request to its first token.", frontendBuckets),
 		gap:        histogram("inter_token_latency_seconds", "Between two tokens of an answer.", frontendBuckets),
-		isl:        histogram("input_sequence_tokens", "Tokens of prompts.", lengthBuckets),
-		osl:        histogram("output_sequence_tokens", "Tokens of answers.", lengthBuckets),
+		isl:        histogram("input_sequence_tokens", "Tokens of prompts.", lengthBuckets(longestContext)),
+		osl:        histogram("output_sequence_tokens", "Tokens of answers.", lengthBuckets(longestContext)),
 	}
 	r.MustRegister(m.requests, m.outputs, m.inflight, m.queued)
 	return m

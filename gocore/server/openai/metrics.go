@@ -5,11 +5,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"dynosim/gocore/enginemetrics"
 )
 
 // metrics are those of requests, beside those of engines that package enginemetrics has.
 type metrics struct {
 	registry *prometheus.Registry
+	lengths  []float64                  // buckets, up to the longest sequence of a model
 	engines  map[string]*requestMetrics // by prefix
 	frontend *frontendMetrics
 	refusals *prometheus.CounterVec
@@ -20,20 +23,34 @@ type metrics struct {
 type requestMetrics struct {
 	success                            *prometheus.CounterVec
 	prompt, answer, choices, most      *prometheus.HistogramVec
+	longest                            *prometheus.HistogramVec
 	queued, prefill, decode, inference *prometheus.HistogramVec
 	each                               *prometheus.HistogramVec
+	more                               []string // values of labels beside model_name
 }
 
 // Buckets, in tokens, requests and seconds.
 var (
-	lengthBuckets   = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
 	choiceBuckets   = []float64{1, 2, 5, 10, 20}
 	durationBuckets = []float64{.001, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 )
 
-func newMetrics(r *prometheus.Registry, models *served) *metrics {
-	m := &metrics{registry: r, engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
+// lengthBuckets are 1, 2, 5, 10 and so on up to the longest length.
+func lengthBuckets(longest int) (buckets []float64) {
+	for ten := 1; ; ten *= 10 {
+		for _, digit := range []int{1, 2, 5} {
+			if digit*ten > longest && len(buckets) > 0 {
+				return buckets
+			}
+			buckets = append(buckets, float64(digit*ten))
+		}
+	}
+}
+
+// newMetrics registers metrics for models whose longest sequence has so many tokens.
+func newMetrics(r *prometheus.Registry, models *served, longest int) *metrics {
+	m := &metrics{registry: r, lengths: lengthBuckets(longest), engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"})
 	r.MustRegister(m.refusals, m.open, adapterMetrics{models})
@@ -49,7 +66,7 @@ func (m *metrics) show(model *Model) {
 	}
 	model.metrics = m.engines[model.prefix()]
 	if model.metrics == nil {
-		model.metrics = newRequestMetrics(m.registry, model.prefix())
+		model.metrics = newRequestMetrics(m.registry, model, m.lengths)
 		m.engines[model.prefix()] = model.metrics
 	}
 }
@@ -57,17 +74,24 @@ func (m *metrics) show(model *Model) {
 // prefix begins the names of the metrics of a model's engine.
 func (m *Model) prefix() string { return m.Args.EngineType.String() + ":" }
 
-func newRequestMetrics(r *prometheus.Registry, prefix string) *requestMetrics {
+func newRequestMetrics(r *prometheus.Registry, model *Model, lengths []float64) *requestMetrics {
+	prefix, labels := model.prefix(), []string{"model_name"}
+	var more []string
+	if enginemetrics.NamesEngine(model.Args) {
+		labels, more = append(labels, "engine"), []string{"0"} // engines of a server are workers without ranks
+	}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, []string{"model_name"})
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels)
 		r.MustRegister(h)
 		return h
 	}
 	m := &requestMetrics{
-		success: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_success_total", Help: "Answers that are complete."}, []string{"model_name", "finished_reason"}),
-		prompt:  histogram("request_prompt_tokens", "Tokens of prompts.", lengthBuckets), answer: histogram("request_generation_tokens", "Tokens of answers.", lengthBuckets),
+		more:    more,
+		success: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_success_total", Help: "Answers that are complete."}, append(labels[:len(labels):len(labels)], "finished_reason")),
+		prompt:  histogram("request_prompt_tokens", "Tokens of prompts.", lengths), answer: histogram("request_generation_tokens", "Tokens of answers.", lengths),
+		longest:   histogram("request_max_num_generation_tokens", "Tokens of the longest answer to a request.", lengths),
 		choices:   histogram("request_params_n", "Answers that a request asks for.", choiceBuckets),
-		most:      histogram("request_params_max_tokens", "Tokens that a request asks for.", lengthBuckets),
+		most:      histogram("request_params_max_tokens", "Tokens that a request asks for.", lengths),
 		queued:    histogram("request_queue_time_seconds", "From the arrival of a request to the beginning of its first pass.", durationBuckets),
 		prefill:   histogram("request_prefill_time_seconds", "From the beginning of the first pass to the first token.", durationBuckets),
 		decode:    histogram("request_decode_time_seconds", "From the first token to the last one.", durationBuckets),
@@ -78,13 +102,28 @@ func newRequestMetrics(r *prometheus.Registry, prefix string) *requestMetrics {
 	return m
 }
 
+// of are the values of the labels of a model's histograms.
+func (m *requestMetrics) of(model *Model) []string { return append([]string{model.Name}, m.more...) }
+
+// longest is the number of tokens of the longest answer, and whether all answers are complete.
+func (g *generation) longest() (tokens int, all bool) {
+	for _, c := range g.choices {
+		if !c.over {
+			return 0, false
+		}
+		tokens = max(tokens, len(c.answer.Tokens))
+	}
+	return tokens, true
+}
+
 // enter counts a request until the function that it returns is called.
 func (m *metrics) enter(g *generation) (leave func()) {
 	model := g.target.model
 	if own := model.metrics; own != nil {
-		own.choices.WithLabelValues(model.Name).Observe(float64(len(g.choices)))
+		labels := own.of(model)
+		own.choices.WithLabelValues(labels...).Observe(float64(len(g.choices)))
 		if g.most != nil {
-			own.most.WithLabelValues(model.Name).Observe(float64(*g.most))
+			own.most.WithLabelValues(labels...).Observe(float64(*g.most))
 		}
 	}
 	open := m.open.WithLabelValues(model.Name)
@@ -106,16 +145,20 @@ func (m *metrics) emitted(g *generation, c *choice, n int, now time.Time) {
 func (m *metrics) finished(g *generation, c *choice, now time.Time) {
 	g.target.model.Latencies.Finished(g.received)
 	m.frontend.finished(g, c)
-	name, own := g.target.model.Name, g.target.model.metrics
+	own := g.target.model.metrics
 	if own == nil {
 		return
 	}
+	labels := own.of(g.target.model)
 	seconds := func(h *prometheus.HistogramVec, from, to time.Time) {
-		h.WithLabelValues(name).Observe(max(0, to.Sub(from).Seconds()))
+		h.WithLabelValues(labels...).Observe(max(0, to.Sub(from).Seconds()))
 	}
-	own.success.WithLabelValues(name, c.answer.Finish).Inc()
-	own.prompt.WithLabelValues(name).Observe(float64(c.prompt))
-	own.answer.WithLabelValues(name).Observe(float64(len(c.answer.Tokens)))
+	own.success.WithLabelValues(append(labels[:len(labels):len(labels)], c.answer.Finish)...).Inc()
+	own.prompt.WithLabelValues(labels...).Observe(float64(c.prompt))
+	own.answer.WithLabelValues(labels...).Observe(float64(len(c.answer.Tokens)))
+	if longest, all := g.longest(); all {
+		own.longest.WithLabelValues(labels...).Observe(float64(longest))
+	}
 	if at := c.call.AdmittedAt(); !at.IsZero() {
 		seconds(own.queued, g.received, at)
 		seconds(own.prefill, at, c.first)
@@ -123,7 +166,7 @@ func (m *metrics) finished(g *generation, c *choice, now time.Time) {
 	}
 	seconds(own.decode, c.first, now)
 	if n := len(c.answer.Tokens); n > 1 {
-		own.each.WithLabelValues(name).Observe(now.Sub(c.first).Seconds() / float64(n-1))
+		own.each.WithLabelValues(labels...).Observe(now.Sub(c.first).Seconds() / float64(n-1))
 	}
 }
 

@@ -30,6 +30,8 @@ type Model struct {
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
+	// MaxAdapters is how many adapters an engine holds at once, as metrics show it.
+	MaxAdapters int
 
 	metrics  *requestMetrics // with the names of its engine; nil if another process shows them
 	mu       sync.Mutex

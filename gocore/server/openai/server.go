@@ -71,7 +71,11 @@ func New(c Config) *Server {
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
-	s.metrics = newMetrics(c.Registry, &s.served)
+	longest := 0
+	for _, m := range c.Models {
+		longest = max(longest, m.MaxLength)
+	}
+	s.metrics = newMetrics(c.Registry, &s.served, longest)
 	for _, m := range c.Models {
 		s.Add(m)
 	}

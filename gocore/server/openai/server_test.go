@@ -333,7 +333,7 @@ func TestChoicesAndStops(t *testing.T) {
 
 // TestPrefixCache: what a second request finds in the cache is in its usage, and adapters share nothing.
 func TestPrefixCache(t *testing.T) {
-	_, url := start(t, fast, func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
+	_, url := start(t, fast, func(c *Config) { c.Models[0].Adapters, c.Models[0].MaxAdapters = []string{"lora"}, 4 })
 	prompt := strings.Repeat("All work and no play. ", 20)
 	cached := func(model string) any {
 		body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":2}`, model, prompt)
@@ -652,7 +652,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestMetrics: requests are counted by the names that autoscalers and gateways read.
 func TestMetrics(t *testing.T) {
-	s, url := start(t, slow, func(c *Config) { c.Models[0].Adapters = []string{"lora"} })
+	s, url := start(t, slow, func(c *Config) { c.Models[0].Adapters, c.Models[0].MaxAdapters = []string{"lora"}, 4 })
 	leave := begin(t, url+"/v1/completions", strings.Replace(endless, "{", `{"model":"lora",`, 1))
 	defer leave()
 	eventually(t, "it runs", func() bool {
@@ -660,7 +660,7 @@ func TestMetrics(t *testing.T) {
 	})
 	page := get(t, url+"/metrics").text
 	for _, want := range []string{
-		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`, `vllm:lora_requests_info{max_lora="1",running_lora_adapters="lora",waiting_lora_adapters=""}`,
+		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`, `vllm:lora_requests_info{max_lora="4",running_lora_adapters="lora",waiting_lora_adapters=""}`,
 		`vllm:num_requests_waiting{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_bucket{`, `vllm:inter_token_latency_seconds_bucket{`,
 	} {
 		if !strings.Contains(page, want) {
