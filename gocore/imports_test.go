@@ -74,7 +74,7 @@ var areas = []struct {
 		"fleet":              {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "router", "worker"},
 		"replay":             {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
 		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
-		"truth":              {"engine", "engineargs", "replay", "workload"},
+		"truth":              {"engine", "engineargs", "handoff", "replay", "workload"},
 		"truth/passes":       {"truth"},
 	}},
 	{"the Dynamo protocol, in bytes", map[string][]string{

@@ -119,8 +119,12 @@ def test_topologies_have_knobs_of_their_own() -> None:
 
 
 def test_topologies_have_the_same_scheduler() -> None:
-    """An engine's own one is refused for two pools."""
+    """SGLang's own one is refused for two pools."""
     agg, disagg = sweep.run({"run": MADE, "search": {"topology": ["agg", "disagg"], "engine.scheduler": ["vllm"]}})
+    assert (agg["status"], disagg["status"]) == ("ok", "ok")
+    assert disagg["arguments"]["decode_engine_args"] == {"worker_type": "decode", "scheduler": "vllm"}
+    search = {"topology": ["agg", "disagg"], "engine.engine_type": ["sglang"], "engine.scheduler": ["sglang"]}
+    agg, disagg = sweep.run({"run": MADE, "search": search})
     assert (agg["status"], disagg["status"]) == ("ok", "rejected")
     assert "scheduler" in disagg["reason"]
 

@@ -34,7 +34,8 @@ type Request struct {
 	// NamedBlocks is the number of leading full blocks, of prompt and output together, whose ids are in Prompt, when those
 	// are more than the full blocks of the prompt: then others may find blocks of generated tokens too.
 	NamedBlocks int
-	Hold        bool // keep the KV after the last token (Source)
+	Hold        bool // keep the KV after the last token (Source, Puller)
+	Pull        bool // the prompt is computed by another engine, which keeps its KV (Puller)
 	// SentMs is when the request reached the worker. It matters only if it takes a while from there to the scheduler.
 	SentMs float64
 }
@@ -143,6 +144,11 @@ type Pass struct {
 	// Held requests are those of Finished that keep their KV, in the same order; visible at EndMs after Signals.
 	Held []RequestID
 
+	// Loads are the prompts that a decode worker has asked for, and Released and ReleasedAtStart the requests that another worker
+	// has read from this prefill worker, which no longer keeps them; visible at EndMs and, two of them, at StartMs (Puller).
+	Loads                     []Load
+	Released, ReleasedAtStart []RequestID
+
 	// Rejected requests can never run and have left the engine; visible at EndMs.
 	Rejected []Rejection
 
@@ -241,7 +247,7 @@ type Rejection struct {
 // Idle reports whether the pass had no effect at all: no time, no work, nothing that changes what a later pass sees.
 func (p *Pass) Idle() bool {
 	return p.EndMs == p.StartMs && p.Scheduled == 0 && len(p.Admitted) == 0 && p.Tokens == 0 && len(p.Rejected) == 0 &&
-		len(p.KVEvents) == 0 && len(p.Transfers) == 0
+		len(p.KVEvents) == 0 && len(p.Transfers) == 0 && len(p.Loads) == 0 && len(p.ReleasedAtStart) == 0
 }
 
 // RequestState is where a request of an engine stands.

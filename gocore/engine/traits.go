@@ -9,6 +9,8 @@ type Traits struct {
 	HandsOff bool
 	// HandoffOrder says which side of a hand-off is asked first.
 	HandoffOrder handoff.Order
+	// Pulls tells that the engine is a Puller as a prefill or decode worker.
+	Pulls bool
 
 	// Independent tells that passes without effect leave the engine as it was. Such an engine may be simulated apart from
 	// the other workers of its pool, which changes how often it is asked for a pass that has no effect. Other engines may be

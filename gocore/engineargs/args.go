@@ -100,6 +100,11 @@ type TransferArgs struct {
 	BytesPerToken      int
 	BandwidthGBs       float64 // 1e9 bytes per second; 0 takes no time
 	DestinationMissing bool    // send only what the decode worker has not cached
+
+	// What only vLLM's own hand-offs have: how long a block takes, if not by bytes and bandwidth, and whether transfers between two
+	// workers run side by side.
+	MsPerBlock     float64
+	UnlimitedLanes bool
 }
 
 // SGLangArgs are the members of the nested object "sglang".
@@ -460,6 +465,8 @@ func transfer(o *strictjson.Object) TransferArgs {
 		BytesPerToken:      o.Int("kv_bytes_per_token"),
 		BandwidthGBs:       o.Float("kv_transfer_bandwidth"),
 		DestinationMissing: o.Text("kv_transfer_timing_mode") == destinationMissing,
+		MsPerBlock:         o.Float("kv_transfer_ms_per_block"),
+		UnlimitedLanes:     o.Text("kv_transfer_lanes") == unlimitedLanes,
 	}
 }
 

@@ -250,6 +250,9 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	refuse := func(name, feature string) {
 		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
 	}
+	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
+		refuse("scheduler", "hand-offs of live workers and servers by the engine's own rules; dynamo has them")
+	}
 	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
 		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}

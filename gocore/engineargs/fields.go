@@ -86,6 +86,12 @@ var table = []field{
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt",
 		"``\"full_prompt\"``, or ``\"destination_missing\"`` to move only what the decode worker has not cached.").
 		on(engine.Prefill).inAnyCase(),
+	row("kv_transfer_ms_per_block", strictjson.Number{}, nil,
+		"Milliseconds in which a KV block moves from a prefill to a decode worker, instead of bytes and bandwidth.").
+		on(engine.Prefill).only(VLLM).by(VLLMOwn).byKeyword(),
+	row("kv_transfer_lanes", word("pair", unlimitedLanes), "pair",
+		"``\"pair\"`` for one transfer at a time between a prefill and a decode worker, or ``\"unlimited\"`` for all at once.").
+		on(engine.Prefill).only(VLLM).by(VLLMOwn).byKeyword(),
 	row("reasoning", strictjson.Nested{Fields: fieldsOf(reasoningTable)}, nil,
 		"How a live engine thinks: a ReasoningConfig or a dict of its fields.").as(liveOnly),
 	row("response_replay_trace_path", strictjson.Text{Path: true}, nil,
@@ -181,7 +187,10 @@ var table = []field{
 		"A mark that other tools leave; it is ignored.").as(silent).inJSONOnly(),
 }
 
-const destinationMissing = "destination_missing"
+const (
+	destinationMissing = "destination_missing"
+	unlimitedLanes     = "unlimited"
+)
 
 var (
 	fraction = strictjson.Number{Max: 1}

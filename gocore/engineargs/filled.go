@@ -26,6 +26,9 @@ func Filled(text string) (map[string]any, error) {
 			filled[f.Name] = o.Value(f.Name)
 		}
 	}
+	if filled["async_scheduling"] == true {
+		filled["async_scheduling"] = async(o)
+	}
 	fillSpelledAnew(filled, o)
 	for _, name := range []string{"trtllm", "reasoning", "host_cache"} {
 		if nested := o.Object(name); nested != nil {

@@ -124,7 +124,7 @@ func named(o *strictjson.Object) namedScheduler {
 
 func vllmArgs(o *strictjson.Object) VLLMArgs {
 	return VLLMArgs{
-		Async:                     o.Bool("async_scheduling"),
+		Async:                     async(o),
 		ReserveFullISL:            o.Bool("scheduler_reserve_full_isl"),
 		LongPrefillTokenThreshold: o.Int("long_prefill_token_threshold"),
 		AdaptiveThreshold:         o.Bool("long_prefill_token_threshold_adaptive"),
@@ -135,6 +135,12 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 		RoundRobin:                o.Text("dp_routing") == "round_robin",
 		Groups:                    groups(o),
 	}
+}
+
+// async tells whether passes overlap: by default as on a stock server, but not on prefill and decode workers.
+func async(o *strictjson.Object) bool {
+	handsOff := named(o).rules == VLLMOwn && workerType(o) != engine.Aggregated
+	return o.Bool("async_scheduling") && (!handsOff || o.Given("async_scheduling"))
 }
 
 func maxActiveSeqs(o *strictjson.Object) int {
@@ -179,8 +185,8 @@ func checkScheduler(o *strictjson.Object) error {
 	if s.engine != engineType(o) {
 		return mismatch(o, "scheduler", fmt.Sprintf("engine_type %s with it, or dynamo with engine_type %s", s.engine, engineType(o)))
 	}
-	if t := workerType(o); t != engine.Aggregated {
-		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by the engine's own rules are not proven", t))
+	if err := checkHandoff(o, s); err != nil {
+		return err
 	}
 	for _, name := range []string{"aic_nextn", "preemption_mode", "eviction_backend"} {
 		if !o.AtDefault(name) {
@@ -194,6 +200,33 @@ func checkScheduler(o *strictjson.Object) error {
 	if s.rules == VLLMOwn && maxActiveSeqs(o) > intOrUnlimited(o, "max_num_seqs") {
 		want := fmt.Sprintf("at most max_num_seqs, %s, as vLLM wants it", shownOr(o, "max_num_seqs", o.Int("max_num_seqs")))
 		return mismatch(o, "max_num_active_seqs", want)
+	}
+	return nil
+}
+
+// checkHandoff refuses what is not known of hand-offs by an engine's own rules: no recorded run of the engine has it.
+func checkHandoff(o *strictjson.Object, s namedScheduler) error {
+	t := workerType(o)
+	if t == engine.Aggregated {
+		return nil
+	}
+	if s.rules != VLLMOwn {
+		return mismatch(o, "scheduler", fmt.Sprintf("dynamo on %s workers: hand-offs by %s's own rules are not proven", t, s.engine))
+	}
+	where := fmt.Sprintf(" on %s workers with scheduler %s, whose hand-offs are not proven otherwise", t, s.name)
+	switch {
+	case async(o):
+		return mismatch(o, "async_scheduling", "false, or it left out,"+where)
+	case o.Int("dp_size") > 1:
+		return mismatch(o, "dp_size", "1"+where)
+	case o.Int("prefill_schedule_interval") > 1:
+		return mismatch(o, "prefill_schedule_interval", "1"+where)
+	case len(o.Objects("kv_cache_groups")) > 1:
+		return &strictjson.FieldError{
+			Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(o.Objects("kv_cache_groups"))), Want: "one" + where,
+		}
+	case o.Given("kv_transfer_ms_per_block") && o.Float("kv_transfer_bandwidth") > 0:
+		return mismatch(o, "kv_transfer_ms_per_block", "it left out with kv_transfer_bandwidth, which says the same")
 	}
 	return nil
 }

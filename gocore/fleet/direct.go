@@ -15,6 +15,8 @@ type flow interface {
 	send(id engine.RequestID) error
 	// admitted hands requests to the workers that the router of a pool has chosen.
 	admitted(p *Pool, a []router.Admission, err error) error
+	// started carries out what a pass that starts now asks for.
+	started(p *Pool, i int, pass *engine.Pass) error
 	// ended makes the end of a pass visible. The pass is empty at the end of a coast.
 	ended(p *Pool, i int, pass *engine.Pass) error
 	// idle queues what waited for a worker, freed looks for requests that may go on there.
@@ -171,6 +173,7 @@ func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i 
 
 // Nothing waits for a worker to be idle, and nothing is transferred.
 
+func (d *direct) started(*Pool, int, *engine.Pass) error  { return nil }
 func (d *direct) idle(*Worker)                            {}
 func (d *direct) freed(*Pool, int)                        {}
 func (d *direct) act() (changed bool, err error)          { return false, nil }

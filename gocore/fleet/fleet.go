@@ -73,6 +73,8 @@ type Fleet struct {
 	flow   flow
 	scaler *scaler // nil if workers never change
 	faults Faults  // nil if nothing goes wrong
+	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before others.
+	inOrder bool
 
 	nowMs  float64
 	events eventheap.Heap[event] // ends of passes and transfers, some of them out of date; see topEvent
@@ -100,12 +102,16 @@ const none = 0
 // New makes a fleet whose first workers are active, at time 0.
 func New(c Config) (*Fleet, error) {
 	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1}
+	f.inOrder = f.tracksEnds && worker.Traits(c.Pools[0].Args).Pulls
 	for k := range c.Pools {
 		f.pools = append(f.pools, newPool(f, k))
 	}
-	if f.tracksEnds {
+	switch {
+	case f.inOrder:
+		f.flow = newPulls(f)
+	case f.tracksEnds:
 		f.flow = newHandoffs(f, worker.Traits(c.Pools[0].Args).HandoffOrder)
-	} else {
+	default:
 		f.flow = &direct{Fleet: f, pool: f.pools[0]}
 	}
 	if c.Planner == nil {
@@ -192,6 +198,16 @@ func (f *Fleet) round() (changed bool, err error) {
 		}
 	}
 	transferred := f.endTransfers()
+	for f.inOrder {
+		if _, more := f.endsNow(); !more {
+			break
+		}
+		if _, err := f.endPasses(); err != nil {
+			return false, err
+		}
+		f.endTransfers()
+		transferred = true
+	}
 	if f.faults != nil {
 		if _, more := f.endsNow(); !more {
 			if faulted, err = f.faults.Happen(); err != nil {
@@ -376,12 +392,15 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 // instant, so that none may coast beyond one.
 func (f *Fleet) startPasses() (changed bool, err error) {
 	stalled := false
-	for _, p := range f.pools {
-		started, err := f.startPool(p)
+	for k := 0; k < len(f.pools); k++ {
+		started, err := f.startPool(f.pools[k])
 		if err != nil {
 			return changed, err
 		}
 		changed = changed || started
+		if f.comesFirst(k) {
+			k = -1
+		}
 	}
 	for _, p := range f.pools {
 		p.swept = len(p.workers)
@@ -417,10 +436,16 @@ func (f *Fleet) startPool(p *Pool) (changed bool, err error) {
 			continue
 		}
 		changed = true
+		if f.comesFirst(p.index) {
+			return changed, nil
+		}
 		i, ok = p.ready.next(0)
 	}
 	return changed, nil
 }
+
+// comesFirst reports whether a worker of the first pool has something to do that comes before those of pool k.
+func (f *Fleet) comesFirst(k int) bool { return f.inOrder && k > 0 && !f.pools[0].ready.empty() }
 
 // startPass starts a pass of an idle worker. It reports whether that had any effect.
 func (f *Fleet) startPass(p *Pool, i int) (progress bool, err error) {
@@ -433,6 +458,9 @@ func (f *Fleet) startPass(p *Pool, i int) (progress bool, err error) {
 	if p.observes && pass.KVEventsAtMs <= pass.StartMs {
 		p.cacheChanged(i, pass.KVEvents)
 	}
+	if err := f.flow.started(p, i, pass); err != nil {
+		return false, err
+	}
 	if !alive || pass.Idle() {
 		if f.StopWhenStalled {
 			return false, ErrStalled
@@ -440,6 +468,7 @@ func (f *Fleet) startPass(p *Pool, i int) (progress bool, err error) {
 		if h := p.hooks; h != nil {
 			h.PassStalled(i, pass)
 		}
+		p.updateReady(i)
 		return false, nil
 	}
 	p.began(i, w.Engine, pass)

@@ -351,6 +351,9 @@ func (h *handoffs) complete(id engine.RequestID) error {
 	return nil
 }
 
+// started does nothing: workers ask for nothing by themselves.
+func (h *handoffs) started(*Pool, int, *engine.Pass) error { return nil }
+
 // ended makes the end of a pass visible.
 func (h *handoffs) ended(p *Pool, i int, pass *engine.Pass) error {
 	if p == h.prefill {

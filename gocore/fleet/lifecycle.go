@@ -174,7 +174,7 @@ func (p *Pool) removeDrained() (changed bool, err error) {
 
 // empty reports whether a worker has neither a request nor a pass, and nothing waits for it.
 func (w *Worker) empty() bool {
-	return w.Engine == nil || !w.Busy() && len(w.deferred) == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
+	return w.Engine == nil || !w.Busy() && len(w.deferred) == 0 && w.onWay == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
 }
 
 // waiting is the number of requests that wait for a worker.

@@ -40,12 +40,14 @@ type Pool struct {
 	tally tally
 }
 
-// Worker is a worker, of which source or destination is set in a pool of prefill or of decode workers.
+// Worker is a worker, of which source or destination, or puller, is set in a pool of prefill or of decode workers.
 type Worker struct {
 	worker.Worker
 	source      engine.Source
 	destination engine.Destination
-	deferred    []action // that wait for the end of its pass
+	puller      engine.Puller // instead of both
+	deferred    []action      // that wait for the end of its pass
+	onWay       int           // requests on their way to its scheduler, unless the engine delays them by itself
 
 	due          int64   // the event that ends its pass or coast; others are out of date
 	coast        int64   // number of its coast, and of the event if the first pass is the last one
@@ -75,10 +77,12 @@ func (p *Pool) start(i int) {
 	if p.observes {
 		w.Engine.Observe()
 	}
-	switch p.Role {
-	case engine.Prefill:
+	switch {
+	case p.fleet.inOrder:
+		w.puller = w.Engine.(engine.Puller)
+	case p.Role == engine.Prefill:
 		w.source = w.Engine.(engine.Source)
-	case engine.Decode:
+	case p.Role == engine.Decode:
 		w.destination = w.Engine.(engine.Destination)
 	}
 }
@@ -122,11 +126,19 @@ func (p *Pool) cacheChanged(i int, events []kvcache.Event) {
 func (p *Pool) Refresh(i int) { p.updateReady(i) }
 
 func (p *Pool) updateReady(i int) {
-	if w := &p.workers[i]; w.Engine != nil && !w.Busy() && w.Engine.Requests() > 0 && !p.halted(i) {
+	if w := &p.workers[i]; w.Engine != nil && !w.Busy() && w.wantsPass() && !p.halted(i) {
 		p.ready.add(i)
 	} else {
 		p.ready.remove(i)
 	}
+}
+
+// wantsPass reports whether an idle worker has something to do, as far as it knows.
+func (w *Worker) wantsPass() bool {
+	if w.puller != nil {
+		return w.puller.Awake()
+	}
+	return w.Engine.Requests() > 0
 }
 
 // workerSet is a set of worker indices that can be walked in ascending order.

@@ -227,17 +227,33 @@ func TestDelay(t *testing.T) {
 		prompt, missing int
 		want            float64
 	}{
-		{"the whole prompt", Transfer{1_000_000, 64, FullPrompt}, 128, 64, 2},
-		{"what is missing", Transfer{1_000_000, 64, DestinationMissing}, 192, 64, 1},
-		{"in whole blocks", Transfer{131072, 64, DestinationMissing}, 1000, 1024, 2.0971520000000003},
-		{"without rounding", Transfer{131072, 64, FullPrompt}, 1000, 1024, 2.048},
-		{"nothing is missing", Transfer{1_000_000, 64, DestinationMissing}, 128, 0, 0},
+		{"the whole prompt", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: FullPrompt}, 128, 64, 2},
+		{"what is missing", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: DestinationMissing}, 192, 64, 1},
+		{"in whole blocks", Transfer{BytesPerToken: 131072, BandwidthGBs: 64, Mode: DestinationMissing}, 1000, 1024, 2.0971520000000003},
+		{"without rounding", Transfer{BytesPerToken: 131072, BandwidthGBs: 64, Mode: FullPrompt}, 1000, 1024, 2.048},
+		{"nothing is missing", Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64, Mode: DestinationMissing}, 128, 0, 0},
 		{"no time", Transfer{}, 128, 128, 0},
 		{"no bytes", Transfer{BandwidthGBs: 64}, 128, 128, 0},
 		{"bandwidth 0 is no delay", Transfer{BytesPerToken: 1_000_000}, 128, 128, 0},
 	} {
 		if got := c.transfer.DelayMs(c.prompt, c.missing); got != c.want {
 			t.Errorf("%s: got %v ms, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestBlockMs(t *testing.T) {
+	for _, c := range []struct {
+		transfer Transfer
+		want     float64
+	}{
+		{Transfer{BytesPerToken: 1_000_000, BandwidthGBs: 64}, 0.25},
+		{Transfer{MsPerBlock: 0.5}, 0.5},
+		{Transfer{BytesPerToken: 1_000_000}, 0},
+		{Transfer{}, 0},
+	} {
+		if got := c.transfer.BlockMs(16); got != c.want {
+			t.Errorf("%+v: got %v ms, want %v", c.transfer, got, c.want)
 		}
 	}
 }

@@ -144,6 +144,8 @@ func checkPair(prefill, decode engineargs.Args) error {
 		return wrong("prefill_engine_args: worker_type", prefill.Role, "prefill")
 	case decode.Role != engine.Decode:
 		return wrong("decode_engine_args: worker_type", decode.Role, "decode")
+	case prefill.SchedulerName() != decode.SchedulerName():
+		return wrong("decode_engine_args: scheduler", decode.SchedulerName(), "the same as in prefill_engine_args, "+prefill.SchedulerName())
 	case prefill.BlockSize != decode.BlockSize:
 		return wrong("decode_engine_args: block_size", decode.BlockSize, fmt.Sprintf("the same as in prefill_engine_args, %d", prefill.BlockSize))
 	}

@@ -17,8 +17,14 @@ var faultOptions = []string{"faults", "client_timeout_ms", "hedge_after_ms"}
 
 // parseFaults reads the script of faults and what frontends and clients do about them. It returns nil if nothing goes wrong.
 func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error) {
-	if !slices.ContainsFunc(faultOptions, o.Given) {
+	first := slices.IndexFunc(faultOptions, o.Given)
+	if first < 0 {
 		return nil, nil
+	}
+	if name := d.ownScheduler(); d.disaggregated && name != "" {
+		return nil, &strictjson.FieldError{
+			Field: "scheduler", Got: name, Want: "dynamo with " + faultOptions[first] + " and two pools: what faults do to hand-offs by the engine's own rules is not known",
+		}
 	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{
 		TwoPools: d.disaggregated, Prefill: d.prefillWorkers, Decode: d.workers, Grows: isPlanned(o),

@@ -194,7 +194,9 @@ func deploy(cfg replay.Config, d deployment, mode router.Mode, stages []*router.
 		return cfg
 	}
 	t := d.prefill.Transfer
-	transfer := handoff.Transfer{BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs}
+	transfer := handoff.Transfer{
+		BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs, MsPerBlock: t.MsPerBlock, Unlimited: t.UnlimitedLanes,
+	}
 	if t.DestinationMissing {
 		transfer.Mode = handoff.DestinationMissing
 	}

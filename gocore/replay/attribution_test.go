@@ -26,6 +26,9 @@ func (e explainedRun) config(t *testing.T) Config {
 	d := drawnRun{seed: e.seed, stepwise: e.stepwise, own: []string{"", "vllm", "sglang", ""}[e.seed%4], log: &strings.Builder{}}
 	switch {
 	case e.seed%4 == 3 && e.seed%8 != 3:
+		if e.seed%16 == 7 {
+			d.own = "vllm"
+		}
 		cfg = d.disaggregated(t)
 	case e.seed%8 == 3:
 		p := planned{seed: e.seed / 8, stepwise: e.stepwise}

@@ -57,14 +57,18 @@ func TestJournalStepwise(t *testing.T) {
 	}
 	compared := 0
 	for seed := range seeds {
-		for _, own := range []string{"", "vllm", "sglang", "disaggregated"} {
+		for _, own := range []string{"", "vllm", "sglang", "disaggregated", "own hand-offs"} {
 			run := func(stepwise bool) (Config, []byte, string, error) {
 				d := drawnRun{seed: seed, own: own, stepwise: stepwise, log: &strings.Builder{}}
 				var cfg Config
-				if own == "disaggregated" {
+				switch own {
+				case "disaggregated":
 					d.own = ""
 					cfg = d.disaggregated(t)
-				} else {
+				case "own hand-offs":
+					d.own = "vllm"
+					cfg = d.disaggregated(t)
+				default:
 					cfg = d.config(t)
 				}
 				timeline, series, err := journalOf(t, cfg, float64([]int{0, 7, 100}[seed%3]))

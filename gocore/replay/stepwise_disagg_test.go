@@ -25,12 +25,29 @@ func (d drawnRun) disaggregated(t testing.TB) Config {
 			Mode:          handoff.Mode(rng.IntN(2)),
 		},
 	}
+	if d.own != "" {
+		d.handsOffByItself(cfg.Disagg)
+	}
 	if rng.IntN(3) == 0 {
 		c := cfg.Disagg
 		c.PrefillRouter = d.router(t, rng, c.Prefill)
 		c.DecodeRouter = d.router(t, rng, c.Decode)
 	}
 	return cfg
+}
+
+// handsOffByItself has the pools hand off by the rules of vLLM's own scheduler. The pool of prefill workers is of another size, and
+// transfers may take a time for each block, one after the other or side by side.
+func (d drawnRun) handsOffByItself(c *DisaggConfig) {
+	rng := rand.New(rand.NewPCG(d.seed, 8))
+	c.Prefill.Role, c.Decode.Role = engine.Prefill, engine.Decode
+	c.Prefill.VLLM.Async, c.Decode.VLLM.Async = false, false
+	if rng.IntN(2) == 0 {
+		c.Prefill.NumGPUBlocks = 8 + rng.IntN(60)
+	}
+	if rng.IntN(2) == 0 {
+		c.Transfer = handoff.Transfer{MsPerBlock: []float64{0.5, 5, 10, 40}[rng.IntN(4)], Unlimited: rng.IntN(2) == 0}
+	}
 }
 
 // TestStepwiseDecodeWorkers runs random workloads with and without coasting decode workers. The results must agree to the

@@ -13,7 +13,7 @@ import (
 )
 
 // readCases hands the recorded cases of a file to see.
-func readCases(t *testing.T, path string, see func(*Case)) {
+func readCases[C any](t *testing.T, path string, see func(*C)) {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -26,7 +26,7 @@ func readCases(t *testing.T, path string, see func(*Case)) {
 	}
 	lines := json.NewDecoder(bufio.NewReader(unzipped))
 	for {
-		var c Case
+		var c C
 		if err := lines.Decode(&c); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {

@@ -65,9 +65,11 @@ func kindOf(args engineargs.Args) Kind { return kinds[selector{args.EngineType, 
 // Traits are those of the engine that args ask for.
 func Traits(args engineargs.Args) engine.Traits { return kindOf(args).Traits(args) }
 
+func handsOff(t engine.Traits) bool { return t.HandsOff || t.Pulls }
+
 // Check refuses roles that the engine does not have.
 func Check(args engineargs.Args) error {
-	if args.Role == engine.Aggregated || Traits(args).HandsOff {
+	if args.Role == engine.Aggregated || handsOff(Traits(args)) {
 		return nil
 	}
 	return &strictjson.FieldError{
@@ -76,12 +78,13 @@ func Check(args engineargs.Args) error {
 	}
 }
 
-// New returns an idle worker with the engine that args ask for.
+// New returns an idle worker with the engine that args ask for. To a prefill worker that is an [engine.Puller], whose shell tells it
+// of transfers at any time, requests come when they reach the scheduler: RequestDelayMs after they were sent.
 func New(args engineargs.Args, setup engine.Setup) Worker {
 	knobs := args.Knobs
 	setup.Model = knobs.Scaled(setup.Model)
 	made := kindOf(args).New(args, setup)
-	if knobs.RequestOverheadUs == 0 || setup.Role == engine.Decode {
+	if knobs.RequestOverheadUs == 0 || setup.Role == engine.Decode || setup.Role == engine.Prefill && Traits(args).Pulls {
 		return Worker{Engine: made}
 	}
 	return Worker{Engine: intake.New(made, RequestDelayMs(args), args.BlockSize)}

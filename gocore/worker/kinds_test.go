@@ -14,6 +14,7 @@ func TestKinds(t *testing.T) {
 		`{}`, `{"engine_type":"sglang"}`, `{"engine_type":"trtllm"}`, `{"scheduler":"vllm"}`,
 		`{"worker_type":"prefill"}`, `{"worker_type":"decode"}`,
 		`{"engine_type":"sglang","worker_type":"prefill"}`, `{"engine_type":"sglang","worker_type":"decode"}`,
+		`{"scheduler":"vllm","worker_type":"prefill","request_overhead_us":5}`, `{"scheduler":"vllm","worker_type":"decode"}`,
 	} {
 		args, _, err := engineargs.Parse(text)
 		if err != nil {
@@ -28,12 +29,15 @@ func TestKinds(t *testing.T) {
 		if hands := Traits(args).HandsOff; hands && !(source && destination) {
 			t.Errorf("%s: hands off %t, source %t, destination %t", text, hands, source, destination)
 		}
+		if _, pulls := made.(engine.Puller); Traits(args).Pulls && !pulls {
+			t.Errorf("%s: cannot hand off by its own rules", text)
+		}
 		if _, reports := made.(engine.Reporter); !reports {
 			t.Errorf("%s: cannot be used by live workers", text)
 		}
 	}
 	args := engineargs.Default()
-	args.Scheduler, args.Role = engineargs.VLLMOwn, engine.Prefill
+	args.EngineType, args.Scheduler, args.Role = engineargs.SGLang, engineargs.SGLangOwn, engine.Prefill
 	if err := Check(args); err == nil || !strings.Contains(err.Error(), "worker_type: got prefill, want aggregated") {
 		t.Errorf("got %v", err)
 	}

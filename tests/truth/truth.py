@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compare our engines, scheduling by the rules of vLLM or SGLang, with the schedulers of these on random workloads.
 
-usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|sglang] [--kind KIND] [-n CASES] [--seed N]
+usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|handoff|sglang] [--kind KIND] [-n CASES] [--seed N]
                 [--mode sync|async|both]
 
 PYTHON is an environment with the engine (installation in the head of vllm_scheduler.py or sglang_scheduler.py), PROGRAM
-is gocore/truth/passes as built by go build. Both sides replay the same seeded random workloads; every request and every
-pass must agree. The first difference is shrunk to as few rows as show it, and both lists of passes are printed. Exit
-status 0 if there is none, 1 if there is.
+is gocore/truth/passes as built by go build. Engine handoff is vLLM's schedulers as prefill and decode workers. Both
+sides replay the same seeded random workloads; every request and every pass must agree. The first difference is shrunk
+to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
 
 The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain or groups, of SGLang plain,
 small, mixed or host); by default they take turns. Mode async stands for vLLM's asynchronous and SGLang's overlap
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workloads import SGLANG_KINDS, VLLM_KINDS, Case
+from workloads import HANDOFF_KINDS, SGLANG_KINDS, VLLM_KINDS, Case
 
 HERE = Path(__file__).parent
 # A run of an engine imports it first, which takes up to half a minute; so many cases share a run.
@@ -44,17 +44,35 @@ class Engine:
     driver: str
     kinds: Mapping[str, Callable[..., Case]]
     columns: str  # of a pass
+    # What has to agree of a request, and what besides in a case without preemptions: otherwise ours is the largest of
+    # all admissions, the engine's the first.
+    keys: Sequence[str] = ("admit", "first", "last", "tokens")
+    reused: Sequence[str] = ("reused",)
+    totals: Sequence[str] = ("num_passes",)
 
 
 ENGINES = [
     Engine("vLLM", "vllm", "vllm_scheduler.py", VLLM_KINDS, "decodes, blocks, tokens, preempted"),
+    Engine(
+        "handoff",
+        "vllm",
+        "vllm_handoff.py",
+        HANDOFF_KINDS,
+        "decodes, blocks, tokens, preempted",
+        keys=[
+            *("prefill_worker", "prefill_admit", "prefill_end", "decode_worker", "load_at", "transfer_end", "released"),
+            *("admit", "first", "last", "tokens"),
+        ],
+        reused=["prefill_reused", "reused"],
+        totals=["num_prefill_passes", "num_decode_passes", "prefill_peak", "decode_peak", "preemptions"],
+    ),
     Engine("SGLang", "sglang-0.5", "sglang_scheduler.py", SGLANG_KINDS, "decodes, context, tokens in use, retracted"),
 ]
 
 
 def release_of(engine: Engine, python: str) -> str:
     """Our name for the rules of the engine that an interpreter has."""
-    if engine.name != "vLLM":
+    if engine.scheduler != "vllm":
         return engine.scheduler
     version = "import importlib.util, pathlib, re; p = pathlib.Path(importlib.util.find_spec('vllm').origin).parent; "
     version += "print(re.search(r'[0-9]+[.][0-9]+', (p / '_version.py').read_text().split('version = ')[-1])[0])"
@@ -84,7 +102,7 @@ class Sides:
         return results
 
 
-def difference(theirs: Case, ours: Case) -> str:
+def difference(engine: Engine, theirs: Case, ours: Case) -> str:
     """The first pass or request that differs, "" if none does. Cases that the engine refuses do not count."""
     if "error" in theirs:
         return ""
@@ -93,20 +111,23 @@ def difference(theirs: Case, ours: Case) -> str:
     for number, (want, got) in enumerate(zip(theirs["passes"], ours["passes"], strict=False), 1):
         if not all(map(_same, want, got)):
             return f"pass {number}: the engine {want}, ours {got}"
-    if theirs["num_passes"] != ours["num_passes"]:
-        return f"passes: the engine {theirs['num_passes']}, ours {ours['num_passes']}"
+    for total in engine.totals:
+        if theirs[total] != ours[total]:
+            return f"{total}: the engine {theirs[total]}, ours {ours[total]}"
     by_row = {request["row"]: request for request in ours["requests"]}
     for want in theirs["requests"]:
         got = by_row.get(want["row"])
-        if got is None or not all(_same(want[key], got[key]) for key in ("admit", "first", "last", "tokens")):
+        if got is None or not all(_same(want[key], got[key]) for key in engine.keys):
             return f"request {want['row']}: the engine {want}, ours {got}"
-        # With preemptions ours is the largest of all admissions, the engine's the first.
-        if not theirs["preemptions"] and want["reused"] != got["reused"]:
-            return f"request {want['row']}: the engine reuses {want['reused']} tokens, ours {got['reused']}"
+        for key in engine.reused:
+            if not theirs["preemptions"] and want[key] != got[key]:
+                return f"request {want['row']}: {key} of the engine is {want[key]}, ours {got[key]}"
     return ""
 
 
-def _same(a: float, b: float) -> bool:
+def _same(a: float | str, b: float | str) -> bool:
+    if isinstance(a, str) or isinstance(b, str):
+        return a == b
     return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
 
 
@@ -115,7 +136,9 @@ def shrink(sides: Sides, case: Case) -> Case:
     smallest that differs, again and again."""
     while True:
         smaller = [{**case, "rows": rows} for rows in _fewer(case["rows"])]
-        different = [candidate for candidate, theirs, ours in sides.replay(smaller) if difference(theirs, ours)]
+        different = [
+            candidate for candidate, theirs, ours in sides.replay(smaller) if difference(sides.engine, theirs, ours)
+        ]
         if not different:
             return case
         case = min(different, key=lambda candidate: len(candidate["rows"]))
@@ -133,7 +156,7 @@ def _fewer(rows: list[Case]) -> Iterator[list[Case]]:
 def report(sides: Sides, case: Case) -> None:
     ((_, theirs, ours),) = sides.replay([case])
     print(json.dumps(case))
-    print(difference(theirs, ours))
+    print(difference(sides.engine, theirs, ours))
     for name, side in ((sides.engine.name, theirs), ("ours", ours)):
         print(f"{name}: start, end, prefills, isl, prefix, {sides.engine.columns}")
         for number, row in enumerate(side.get("passes", []), 1):
@@ -157,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = list(engine.kinds.values()) if given.kind is None else [engine.kinds.get(given.kind)]
     if kinds[0] is None:
         parser.error(f"--kind {given.kind}: {engine.name} has {', '.join(engine.kinds)}")
-    if engine.name == "vLLM":
+    if engine.scheduler == "vllm":
         kinds = [partial(draw, release=release) for draw in kinds]
     cases = []
     for number in range(given.n):
@@ -169,8 +192,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for start in range(0, len(cases), CASES_PER_RUN):
             for case, theirs, ours in sides.replay(cases[start : start + CASES_PER_RUN]):
                 refused += "error" in theirs
-                passes += theirs.get("num_passes", 0)
-                if difference(theirs, ours):
+                passes += sum(value for key, value in theirs.items() if key.endswith("_passes"))
+                if difference(engine, theirs, ours):
                     report(sides, shrink(sides, case))
                     return 1
             done = min(start + CASES_PER_RUN, len(cases))

@@ -76,6 +76,38 @@ def hybrid_case(rng: random.Random, number: int, asynchronous: bool, release: st
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
 
 
+def handoff_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of prefill and decode workers, which are synchronous. Pools of decode workers are often tight."""
+    del asynchronous, release
+    block = rng.choice([1, 4, 16, 16, 32, 64])
+    per_hash = _tokens_per_hash(rng, block * rng.choice([1, 1, 2, 4]))
+    rows = _rows(rng, rng.choice([1, 5, 10, 20, 40, 80]), per_hash)
+    longest = max(row["input_length"] + row["output_length"] for row in rows)
+    budget = rng.choice([48, 128, 512, 2048, 8192, rng.randint(1, 600)])
+
+    def engine() -> Case:
+        seqs = rng.choice([1, 2, 4, 16, 64])
+        return {
+            "block_size": block,
+            "num_gpu_blocks": _pool(rng, longest, block),
+            "max_num_seqs": seqs,
+            "max_num_batched_tokens": max(seqs, budget),
+        }
+
+    return {
+        "id": f"random-{number}",
+        "rows": rows,
+        "trace_block_size": per_hash,
+        "prefill_engine": engine(),
+        "decode_engine": engine(),
+        "num_prefill_workers": rng.randint(1, 3),
+        "num_decode_workers": rng.randint(1, 3),
+        "kv_transfer_ms_per_block": rng.choice([0.0, 0.05, 0.5, 3.0, 20.0]),
+        "kv_transfer_lanes": rng.choice(["pair", "unlimited"]),
+        "vllm": {},
+    }
+
+
 def _newer(rng: random.Random, seqs: int, vllm: Case) -> Case:
     """Settings that vLLM has from 0.33 on."""
     more: Case = {}
@@ -165,6 +197,7 @@ def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
 
 SGLANG_KINDS = {"plain": sglang_case, "small": sglang_small_case, "mixed": sglang_mixed_case, "host": sglang_host_case}
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case}
+HANDOFF_KINDS = {"handoff": handoff_case}
 
 
 def _needed(rows: list[dict[str, Any]], block: int) -> int:

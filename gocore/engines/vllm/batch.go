@@ -84,7 +84,7 @@ func (s *Scheduler) measure(b *batch) {
 	d.inUse = s.pool.InUse()
 	hostMs := s.clock.HostMs(b.scheduled)
 	d.promptMs, d.hostMs = d.prefillMs, hostMs
-	if b.tokens() > 0 {
+	if b.tokens() > 0 && !s.prefills {
 		d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse) + hostMs
 	} else {
 		d.prefillMs += hostMs
@@ -123,11 +123,14 @@ func (s *Scheduler) tell(b *batch) {
 	if s.shapes == nil {
 		return
 	}
-	d := b.durations
+	d, decodes := b.durations, b.tokens()
+	if s.prefills {
+		decodes = 0
+	}
 	s.shapes(engine.Shape{
 		StartMs: s.out.StartMs, EndMs: s.out.EndMs,
 		PrefillRequests: d.prefillCount, ISLSum: d.prefillISL, PrefixSum: d.prefillStart,
-		DecodeRequests: b.tokens(), ContextSum: d.context,
+		DecodeRequests: decodes, ContextSum: d.context,
 		InUse: d.inUse, ComputedTokens: b.computes, PreemptedRequests: b.preempted,
 	})
 }
@@ -150,15 +153,24 @@ func (s *Scheduler) emit(r *sequence) {
 
 func (s *Scheduler) finish(r *sequence) {
 	s.out.Finished = append(s.out.Finished, r.id)
-	s.remove(r)
+	if r.hold {
+		s.out.Held = append(s.out.Held, r.id)
+		s.keep(r)
+	} else {
+		s.remove(r)
+	}
 }
 
 // remove forgets a request that waits or runs, and gives back all its blocks.
 func (s *Scheduler) remove(r *sequence) {
-	if r.status == running {
+	switch r.status {
+	case running:
 		s.leaveRunning(r)
 		s.release(r)
-	} else {
+	case loading:
+		s.pulls.held = slices.DeleteFunc(s.pulls.held, func(q *sequence) bool { return q == r })
+		s.release(r)
+	default:
 		s.waiting.Remove(s.waiting.Index(func(q *sequence) bool { return q == r }))
 		s.headWaits = false
 	}
@@ -176,7 +188,16 @@ func (s *Scheduler) forget(r *sequence) { s.spareSequences.Put(r) }
 
 // Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
+	s.pulls.awake = true
+	if r, ok := s.pulls.kept.Take(id); ok {
+		s.release(r)
+		s.forget(r)
+		return
+	}
 	r := transit.Find(s.running, &s.waiting, id)
+	if i := s.heldIndex(id); r == nil && i >= 0 {
+		r = s.pulls.held[i]
+	}
 	if r == nil {
 		return
 	}

@@ -34,7 +34,10 @@ func (s *Scheduler) merelyDecodes() bool {
 	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size || s.flying.durations.prefillCount > 0) {
 		return false
 	}
-	return s.waiting.Len() == 0 || s.headWaits || len(s.running) >= s.rules.MaxActiveSeqs
+	if len(s.pulls.ended) > 0 {
+		return false
+	}
+	return len(s.running) >= s.rules.MaxActiveSeqs || !s.pulls.mayRun() && (s.waiting.Len() == 0 || s.headWaits)
 }
 
 // coast looks ahead at batches of steady requests.

@@ -59,7 +59,7 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 	s.register(r, min(r.computed, r.tokens()))
 	b.scheduled++
 	b.computes += tokens
-	if r.share.start < r.promptTokens {
+	if r.prefills(b) {
 		d := &b.durations
 		d.prefillCount++
 		d.prefillISL += min(r.computed, r.promptTokens)
@@ -96,6 +96,7 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 // admitWaiting moves requests from the head of the waiting queue into the running list. The first that does not fit keeps
 // all others waiting.
 func (s *Scheduler) admitWaiting(b *batch, budget int) {
+	budget = s.admitLoaded(b, budget)
 	for budget > 0 && len(s.running) < s.rules.MaxActiveSeqs && s.waiting.Len() > 0 && !s.headWaits {
 		r := s.waiting.Front()
 		if reason := s.cannotEverRun(r); reason != "" {
@@ -105,6 +106,12 @@ func (s *Scheduler) admitWaiting(b *batch, budget int) {
 			continue
 		}
 		hit := s.findPrefix(r)
+		if r.pull {
+			if !s.load(r, hit) {
+				return
+			}
+			continue
+		}
 		cached := hit.blocks * s.blockSize
 		left := r.tokens() - cached
 		if s.interval.held && left > 1 {
@@ -164,12 +171,9 @@ func (s *Scheduler) findPrefix(r *sequence) (p prefix) {
 }
 
 // hasRoom reports whether the blocks of all tokens that r has are free, and those of the first now tokens; blocks that other
-// requests hold cost nothing. The watermark is kept free while any request runs.
+// requests hold cost nothing.
 func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
-	free := s.pool.Free()
-	if len(s.running) > 0 {
-		free -= int(s.args.Watermark * float64(s.pool.Capacity()+1))
-	}
+	free := s.freeAbove()
 	whole, part := s.ceilBlocks(r.tokens()), s.ceilBlocks(now)
 	if s.groups.Beside > 0 {
 		wholeNeed := whole - hit.held + s.neededBeside(hit, s.mostWindow(whole))
@@ -184,24 +188,42 @@ func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 	return part-hit.held <= free
 }
 
+// freeAbove is the number of free blocks above the watermark, which is kept free while any request runs.
+func (s *Scheduler) freeAbove() int {
+	free := s.pool.Free()
+	if len(s.running) > 0 {
+		free -= int(s.args.Watermark * float64(s.pool.Capacity()+1))
+	}
+	return free
+}
+
 // admit makes r run with the blocks of its prefix that are registered.
 func (s *Scheduler) admit(r *sequence, hit prefix) {
+	s.hold(r, hit)
+	if s.groups.Beside > 0 {
+		s.holdBeside(r, hit)
+	}
+	r.computed = hit.blocks * s.blockSize
+	s.run(r, min(r.computed, r.promptTokens))
+}
+
+// hold makes r hold the blocks of its prefix that are registered.
+func (s *Scheduler) hold(r *sequence, hit prefix) {
 	r.registered = slices.Grow(r.registered[:0], hit.blocks)
 	for i := range hit.blocks {
 		slot, _, _ := s.pool.Find(r.key.Block(i))
 		s.pool.Hold(slot)
 		r.registered = append(r.registered, slot)
 	}
-	if s.groups.Beside > 0 {
-		s.holdBeside(r, hit)
-	}
-	r.computed = hit.blocks * s.blockSize
+}
+
+// run puts r, of whose prompt reused tokens were found, at the end of the running list.
+func (s *Scheduler) run(r *sequence, reused int) {
 	r.scheduled = r.generated
 	r.status = running
 	r.place = s.admissions
 	s.admissions++
 	s.running = append(s.running, r)
-	reused := min(r.computed, r.promptTokens)
 	s.out.Admitted = append(s.out.Admitted, engine.Admission{ID: r.id, ReusedTokens: reused})
 	s.composing.explained.Join(r.id)
 }

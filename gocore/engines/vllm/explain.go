@@ -24,7 +24,7 @@ func (s *Scheduler) explain(b *batch) {
 		return
 	}
 	p.PromptMs = d.promptMs
-	if b.tokens() > 0 {
+	if b.tokens() > 0 && !s.prefills {
 		p.DecodeMs, p.HostMs = max(0, d.decodeMs-d.hostMs), d.hostMs
 	} else {
 		p.HostMs = max(0, d.prefillMs-d.promptMs)

@@ -22,6 +22,7 @@ type Scheduler struct {
 	blockSize  int
 	blockShift uint
 	oddBlocks  bool // the block size is no power of two
+	prefills   bool // on a prefill worker, where decoding takes no time
 	groups     groups
 	clock      timing.Clock
 	trace      func(engine.CacheTrace)
@@ -40,6 +41,7 @@ type Scheduler struct {
 	interval  interval
 
 	steady steady
+	pulls  pulls
 
 	composing *batch // nil between compositions
 	flying    *batch // composed, and its tokens are not delivered yet; nil if there is none
@@ -76,6 +78,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		trace:      setup.Trace,
 		shapes:     setup.Shapes,
 		parts:      engine.NewParts(setup.Explain),
+		prefills:   setup.Role == engine.Prefill,
 		pool:       paged.NewLRU(args.NumGPUBlocks),
 		namer:      &kvcache.Namer{},
 		steady:     steady{off: setup.Stepwise, days: calendar.New(1<<bits.Len(uint(args.BlockSize-1)), byPlace)},
@@ -101,11 +104,12 @@ func (s *Scheduler) Observe() {
 
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
+	s.pulls.awake = true
 	s.waiting.PushBack(s.newSequence(req))
 }
 
 // Requests implements [engine.Engine].
-func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.running) }
+func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.pulls.held) + len(s.running) }
 
 // RunPass implements [engine.Engine].
 //
@@ -123,6 +127,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 		ahead = s.compose()
 	}
 	s.deliver(b)
+	s.landTransfers(b)
 	if ahead != nil && ahead.empty() {
 		s.discard(ahead, s.out.EndMs)
 		ahead = nil
@@ -141,23 +146,28 @@ func (s *Scheduler) begin(nowMs float64) {
 		Admitted: s.out.Admitted[:0],
 		Started:  s.out.Started[:0],
 		Finished: s.out.Finished[:0],
+		Held:     s.out.Held[:0],
+		Loads:    s.out.Loads[:0],
+		Released: s.out.Released[:0],
 		Rejected: s.out.Rejected[:0],
 		KVEvents: s.out.KVEvents[:0],
 		Signals:  s.out.Signals[:0],
 		Parts:    s.parts,
+
+		ReleasedAtStart: s.out.ReleasedAtStart[:0],
 	}
 	s.parts.Reset()
 }
 
-// next is the pass that starts now. One in which the only running request had to preempt itself is empty and takes no
-// time; the next one follows at the same instant.
+// next is the pass that starts now. One in which the only running request had to preempt itself, or that notices the end of a
+// transfer while nothing can run, is empty and takes no time; the next one follows at the same instant.
 func (s *Scheduler) next() *batch {
 	if b := s.flying; b != nil {
 		return b
 	}
 	for {
 		b := s.compose()
-		if !b.empty() || b.preempted == 0 {
+		if !b.empty() || !s.again(b) {
 			return b
 		}
 		s.discard(b, s.out.StartMs)

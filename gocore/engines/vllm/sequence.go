@@ -13,9 +13,13 @@ const (
 	waiting   status = iota // never ran
 	running                 // holds blocks
 	preempted               // ran before, waits again
+	loading                 // waits with the blocks of its prompt, whose KV is on its way or has just come
+	kept                    // over, holds its blocks until another worker has read them
 )
 
-func (s status) String() string { return [...]string{"waiting", "running", "preempted"}[s] }
+func (s status) String() string {
+	return [...]string{"waiting", "running", "preempted", "loading", "held"}[s]
+}
 
 // sequence is one request inside the engine: its tokens, only counted, and its blocks.
 //
@@ -32,6 +36,9 @@ type sequence struct {
 	// scheduled is the number of tokens that the request will have when all passes composed so far have ended.
 	scheduled int
 	fruitless int  // how often it preempted itself, alone in the pool, since its last token
+	hold      bool // keep the blocks after the last token
+	pull      bool // the prompt has not been asked for yet, which another worker computes
+	pulled    pulled
 	midPrompt bool // tokens were left to compute after the last pass that served it
 
 	key          kvcache.Key // nothing can be shared without prefix caching
@@ -69,6 +76,8 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		registered:   r.registered[:0],
 		tables:       r.tables,
 		lastEmitting: neverEmitted,
+		hold:         req.Hold,
+		pull:         req.Pull,
 	}
 	r.due.Request = r
 	r.tables.reset()

@@ -8,7 +8,7 @@ import (
 // Traits are what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
-		Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
+		Pulls: true, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
 		Metrics: engine.VLLMMetrics,
 	}
 }

@@ -14,7 +14,7 @@ func (s *Scheduler) ReportWork() { s.reporting = true }
 
 // Work implements [engine.Reporter].
 func (s *Scheduler) Work() engine.Work {
-	return engine.Work{Scheduled: s.work, Queued: roster.Queued(&s.waiting, (*sequence).waits)}
+	return engine.Work{Scheduled: s.work, Queued: s.queued()}
 }
 
 // CoastWork implements [engine.CoastReporter]. All requests that run are steady.
@@ -29,7 +29,7 @@ func (s *Scheduler) CoastWork() engine.Phases {
 
 // Load implements [engine.Reporter].
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
-	return s.waiting.Len(), len(s.running), s.pool.InUse()
+	return s.waiting.Len() + len(s.pulls.held), len(s.running), s.pool.InUse()
 }
 
 // workOf counts the requests that have a share of a batch just composed. Those that it lets become steady are not steady yet.
@@ -43,7 +43,7 @@ func (s *Scheduler) workOf(b *batch) engine.Phases {
 		case r.servedIn != b.number:
 		case i < s.steady.prefix: // the last token of a steady request
 			p.AddDecode(r.computed)
-		case r.share.start < r.promptTokens:
+		case r.prefills(b):
 			p.AddPrefill(r.promptTokens, r.share.tokens, r.share.start)
 		default:
 			p.AddDecode(r.computed)
@@ -58,7 +58,7 @@ func (r *sequence) waits() (tokens int, decodes bool) { return r.tokens(), r.sta
 // States implements [engine.Engine].
 func (s *Scheduler) States() []engine.RequestState {
 	s.steady.clear()
-	all := roster.Append(slices.Clone(s.running), &s.waiting)
+	all := s.pulls.append(roster.Append(slices.Clone(s.running), &s.waiting))
 	return roster.States(all, byOrder, s.state)
 }
 
@@ -66,7 +66,7 @@ func byOrder(a, b *sequence) int { return a.order - b.order }
 
 // state is where a request stands.
 func (s *Scheduler) state(r *sequence) engine.RequestState {
-	return engine.RequestState{
+	state := engine.RequestState{
 		ID:           r.id,
 		State:        r.status.String(),
 		PromptTokens: r.promptTokens,
@@ -74,4 +74,8 @@ func (s *Scheduler) state(r *sequence) engine.RequestState {
 		Generated:    r.generated,
 		BlocksNeeded: s.ceilBlocks(r.promptTokens + r.maxOutput),
 	}
+	if r.status == loading || r.status == kept {
+		state.BlocksHeld = r.blocks()
+	}
+	return state
 }

@@ -34,7 +34,7 @@ func replayAll(scheduler, path string) error {
 	defer file.Close()
 	in, out := json.NewDecoder(bufio.NewReader(file)), json.NewEncoder(os.Stdout)
 	for {
-		var c truth.Case
+		var c anyCase
 		if err := in.Decode(&c); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -46,12 +46,35 @@ func replayAll(scheduler, path string) error {
 	}
 }
 
+// anyCase is a case of one worker, or of prefill and decode workers.
+type anyCase struct {
+	truth.Case
+	handoff *truth.HandoffCase
+}
+
+// UnmarshalJSON tells them by their engine arguments.
+func (c *anyCase) UnmarshalJSON(text []byte) error {
+	var handoff truth.HandoffCase
+	if err := json.Unmarshal(text, &handoff); err == nil && handoff.Prefill != nil {
+		c.ID, c.handoff = handoff.ID, &handoff
+		return nil
+	}
+	return json.Unmarshal(text, &c.Case)
+}
+
 // replayed is the result of a case, or why there is none.
-func replayed(scheduler string, c *truth.Case) any {
-	args, err := c.Args(map[string]any{"scheduler": scheduler})
+func replayed(scheduler string, c *anyCase) any {
+	if c.handoff != nil {
+		result, err := c.handoff.Run(scheduler)
+		if err != nil {
+			return map[string]string{"id": c.ID, "error": err.Error()}
+		}
+		return result
+	}
+	args, err := c.Case.Args(map[string]any{"scheduler": scheduler})
 	if err == nil {
 		var result truth.Result
-		if result, err = truth.Run(c, args); err == nil {
+		if result, err = truth.Run(&c.Case, args); err == nil {
 			return result
 		}
 	}

@@ -14,6 +14,7 @@ from dynamo._shell.fields import FieldSet
 EngineType: TypeAlias = Literal["vllm", "sglang", "trtllm"]
 WorkerType: TypeAlias = Literal["aggregated", "prefill", "decode"]
 KvTransferTimingMode: TypeAlias = Literal["full_prompt", "destination_missing"]
+KvTransferLanes: TypeAlias = Literal["pair", "unlimited"]
 PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
 RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
@@ -259,6 +260,8 @@ class EngineFields(TypedDict, total=False):
     kv_bytes_per_token: int | None
     kv_transfer_bandwidth: float | None
     kv_transfer_timing_mode: KvTransferTimingMode
+    kv_transfer_ms_per_block: float | None
+    kv_transfer_lanes: KvTransferLanes
     reasoning: ReasoningConfig | ReasoningFields | Mapping[str, Any] | None
     response_replay_trace_path: str | os.PathLike[str] | None
     zmq_kv_events_port: int | None

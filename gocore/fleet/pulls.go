@@ -1,0 +1,293 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/router"
+	"dynosim/gocore/worker"
+)
+
+// pulls is the way of requests whose prompt is computed by one worker, and loaded from there by another one when that chooses to
+// (engine.Puller): the hand-off by the engines' own rules. Handing the answer over takes no time, and workers are never told to do
+// anything:
+//
+//	prefill worker   |--prompt--|  KV kept ............................|  pass: end noticed  |  KV gone
+//	decode worker                  waits for blocks  |--load----------------|  noticed  |--last prompt token--|--token--|
+//
+// Everything that ends at an instant is applied before passes start there, and prefill workers start before decode workers.
+type pulls struct {
+	*Fleet
+	prefill, decode *Pool
+	states          []pullState // by request
+	ready           []computed  // at this instant: prompts that no decode worker has been chosen for
+	lanes           map[lane]float64
+	kept            [2][]engine.RequestID // by pool: those that need an active worker
+	unfinished      int                   // requests that are not over, and prompts that are kept for decode workers
+	blockMs         float64               // of a transfer
+	delayMs         float64               // from the prefill router to the scheduler of the worker
+}
+
+// pullState is where a request is: on which workers, or unassigned.
+type pullState struct {
+	prefill, decode int32
+	onWay           bool // to the scheduler of the prefill worker
+}
+
+// computed is a prompt that a prefill worker has computed.
+type computed struct {
+	id     engine.RequestID
+	worker int
+}
+
+// lane is the link between two workers.
+type lane struct{ prefill, decode int32 }
+
+var _ flow = (*pulls)(nil)
+
+func newPulls(f *Fleet) *pulls {
+	return &pulls{
+		Fleet: f, prefill: f.pools[0], decode: f.pools[1], states: make([]pullState, f.Requests), lanes: map[lane]float64{},
+		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delayMs: worker.RequestDelayMs(f.pools[0].Args),
+	}
+}
+
+func (h *pulls) arrive(r engine.Request) error {
+	h.meets(h.prefill)
+	return h.send(r.ID)
+}
+
+// send asks the router for a prefill worker.
+func (h *pulls) send(id engine.RequestID) error {
+	if n := int(id) + 1 - len(h.states); n > 0 {
+		h.states = append(h.states, make([]pullState, n)...)
+	}
+	h.states[id] = pullState{prefill: unassigned, decode: unassigned}
+	h.unfinished++
+	return h.route(h.prefill, id)
+}
+
+// route asks the router of a pool for a worker. Without an active one the request waits.
+func (h *pulls) route(p *Pool, id engine.RequestID) error {
+	if !p.Serves() {
+		h.kept[p.index] = append(h.kept[p.index], id)
+		return nil
+	}
+	admitted, err := p.router.Submit(h.World.Routed(h.asked(p, id)), h.nowMs)
+	return h.admitted(p, admitted, err)
+}
+
+// asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to load.
+func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
+	r := h.World.Request(id)
+	r.SentMs = h.nowMs
+	if p == h.prefill {
+		r.OutputTokens, r.Hold = 1, true
+	} else {
+		r.Pull = true
+	}
+	return r
+}
+
+// admitted hands requests to the workers that a router has chosen.
+func (h *pulls) admitted(p *Pool, admitted []router.Admission, err error) error {
+	if p == h.prefill {
+		h.count(admitted)
+	}
+	for _, a := range admitted {
+		id := engine.RequestID(a.ID)
+		h.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
+		h.receive(p, a.Worker, id)
+	}
+	return h.World.Explain(err)
+}
+
+func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
+	h.Recorder.Joined(p, i, id)
+	s := &h.states[id]
+	if p == h.decode {
+		s.decode = int32(i)
+		h.add(p, i, id)
+		return
+	}
+	s.prefill = int32(i)
+	if s.onWay = h.delayMs > 0; s.onWay {
+		p.workers[i].onWay++
+		h.push(h.nowMs+h.delayMs, event{pool: transferEnd, index: int32(id)})
+	} else {
+		h.add(p, i, id)
+	}
+}
+
+// add hands a request to the scheduler of a worker.
+func (h *pulls) add(p *Pool, i int, id engine.RequestID) {
+	h.halt(p, i)
+	p.workers[i].Engine.Add(h.asked(p, id))
+	p.updateReady(i)
+}
+
+// started carries out what a pass that starts now asks for, and makes visible what its worker has given up.
+func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
+	for _, l := range pass.Loads {
+		h.load(i, l)
+	}
+	return h.released(pass.ReleasedAtStart)
+}
+
+// load begins to transfer a prompt to decode worker i.
+func (h *pulls) load(i int, l engine.Load) {
+	s := &h.states[l.ID]
+	startMs, between := h.nowMs, lane{s.prefill, int32(i)}
+	if !h.Transfer.Unlimited {
+		startMs = max(startMs, h.lanes[between])
+	}
+	endMs := startMs + float64(float64(l.Blocks)*h.blockMs)
+	if !h.Transfer.Unlimited {
+		h.lanes[between] = endMs
+	}
+	h.Recorder.Step(l.ID, Reserved)
+	h.Recorder.Step(l.ID, TransferStarted)
+	if endMs > h.nowMs {
+		h.Recorder.Step(l.ID, TransferTakes)
+		h.push(endMs, event{pool: transferEnd, index: int32(l.ID)})
+		return
+	}
+	h.decode.workers[i].puller.TransferredInPass(l.ID)
+	h.landed(l.ID)
+}
+
+// transferred ends a transfer that took time, or the way of a request to the scheduler of its prefill worker.
+func (h *pulls) transferred(id engine.RequestID) {
+	s := &h.states[id]
+	if s.onWay {
+		s.onWay = false
+		h.prefill.workers[s.prefill].onWay--
+		h.add(h.prefill, int(s.prefill), id)
+		return
+	}
+	i := int(s.decode)
+	h.halt(h.decode, i)
+	h.decode.workers[i].puller.Transferred(id, h.nowMs)
+	h.decode.updateReady(i)
+	h.landed(id)
+}
+
+// landed tells the prefill worker that the KV of a request is where it is needed.
+func (h *pulls) landed(id engine.RequestID) {
+	h.Recorder.Step(id, Transferred)
+	h.Recorder.Step(id, Activated)
+	h.giveUp(id)
+}
+
+// giveUp tells the prefill worker of a request that nobody needs its KV there any more.
+func (h *pulls) giveUp(id engine.RequestID) {
+	i := int(h.states[id].prefill)
+	h.prefill.workers[i].puller.Transferred(id, h.nowMs)
+	h.prefill.updateReady(i)
+}
+
+// released makes visible that a prefill worker has given up what it kept.
+func (h *pulls) released(ids []engine.RequestID) error {
+	for _, id := range ids {
+		h.unfinished--
+		h.Recorder.Step(id, Released)
+		admitted, err := h.prefill.router.Free(int32(id), h.nowMs)
+		if err := h.admitted(h.prefill, admitted, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended makes the end of a pass visible.
+func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
+	if p == h.decode {
+		return h.endDecode(pass)
+	}
+	if pass.KVEventsAtMs > pass.StartMs {
+		p.cacheChanged(i, pass.KVEvents)
+	}
+	if p.observes {
+		for _, id := range pass.Finished {
+			admitted, err := p.router.PrefillCompleted(int32(id), h.nowMs)
+			if err := h.admitted(p, admitted, err); err != nil {
+				return err
+			}
+		}
+	}
+	for _, rejected := range pass.Rejected {
+		h.unfinished--
+		if err := h.leave(p, rejected.ID, Rejected, rejected.Reason); err != nil {
+			return err
+		}
+	}
+	for _, id := range pass.Held {
+		h.unfinished++
+		h.Recorder.Step(id, SourceHeld)
+		h.ready = append(h.ready, computed{id, i})
+	}
+	return h.released(pass.Released)
+}
+
+// endDecode ends requests. One that its decode worker can never run leaves its KV behind.
+func (h *pulls) endDecode(pass *engine.Pass) error {
+	for _, id := range pass.Finished {
+		h.unfinished--
+		if err := h.leave(h.decode, id, Completed, ""); err != nil {
+			return err
+		}
+	}
+	for _, rejected := range pass.Rejected {
+		h.unfinished--
+		h.giveUp(rejected.ID)
+		if err := h.leave(h.decode, rejected.ID, Rejected, rejected.Reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// act hands requests over whose prompts have been computed: by worker, and in the order in which that served them.
+func (h *pulls) act() (changed bool, err error) {
+	for len(h.ready) > 0 {
+		changed = true
+		now := slices.Clone(h.ready)
+		h.ready = h.ready[:0]
+		slices.SortStableFunc(now, func(a, b computed) int { return cmp.Compare(a.worker, b.worker) })
+		for _, c := range now {
+			if err := h.route(h.decode, c.id); err != nil {
+				return changed, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// release goes on with the requests that wait for a worker of a pool.
+func (h *pulls) release(p *Pool) error {
+	waiting := h.kept[p.index]
+	h.kept[p.index] = nil
+	for _, id := range waiting {
+		if err := h.route(p, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *pulls) held(p *Pool) int { return len(h.kept[p.index]) }
+
+func (h *pulls) done() bool { return h.unfinished == 0 }
+
+func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
+
+// Workers look for themselves what can go on. Faults are refused before a run.
+
+func (h *pulls) idle(*Worker)                                             {}
+func (h *pulls) freed(*Pool, int)                                         {}
+func (h *pulls) transfers(engine.RequestID, int64) bool                   { return true }
+func (h *pulls) retime()                                                  {}
+func (h *pulls) unblock() bool                                            { return false }
+func (h *pulls) needs(engine.RequestID, *Pool, int) bool                  { return true }
+func (h *pulls) recall(engine.RequestID, int, func(p *Pool, i int)) error { return nil }
