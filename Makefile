@@ -234,6 +234,7 @@ $(ACCURACY_INSTALLED): $(SOURCES) | $(ACCURACY_ENVIRONMENT)
 
 accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the tables of docs/accuracy.md (1 GB)
 	$(ACCURACY_BIN)/python tests/accuracy/table.py --write docs/accuracy.md --keep build/accuracy
+	$(ACCURACY_BIN)/python tests/accuracy/errors.py --write gocore/calibration/shipped/errors.json
 
 profiles: $(ACCURACY_INSTALLED) ## Fit the calibration profile that is part of the program to the public measurements (1 GB)
 	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv --receive-interval \

@@ -16,6 +16,7 @@ import pytest
 FOLDER = Path(__file__).parent / "accuracy"
 sys.path.insert(0, str(FOLDER))
 
+import errors  # noqa: E402
 from gate import CASES, Case, measured_errors  # noqa: E402
 
 RECORDED = json.loads((FOLDER / "recorded.json").read_text())
@@ -37,3 +38,8 @@ def test_no_error_has_grown_by_a_tenth(case: Case) -> None:
         if now[name] > 1.1 * recorded[name] + LEAST[name.rpartition("_")[2]]
     }
     assert not worse, f"recorded and now; if it is meant, run tests/accuracy/durations.py --errors: {worse}"
+
+
+def test_the_errors_of_the_program_are_those_of_the_page() -> None:
+    """The file that reports take measured errors from; tests/accuracy/errors.py writes it."""
+    assert errors.SHIPPED.read_text() == errors.text(errors.PAGE.read_text())

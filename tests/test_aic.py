@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 import os
 import signal
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 from conftest import TINY, Cli, command, refused, row, script, write_trace
 from livetools import until
+from pagetools import embedded_in
 
 import dynamo.llm
 from dynamo.mocker import AicPerfConfig, MockEngineArgs
@@ -192,6 +195,68 @@ def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
     assert report["provenance"]["estimated_gpu_blocks"] == {"extra_engine_args": 2 * 964}
     report, _ = report_of(cli, folder, *big, *engine(gpu_memory_utilization=1.0, num_gpu_blocks=2000))
     assert report["rejected_requests"] == 0
+
+
+def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
+    """Release, GPU, model, precision, engine, calibration; and the error that was measured of them, if any was."""
+    metadata_of = fake / "aiconfigurator-0.12.0.dist-info"
+    metadata_of.mkdir()
+    (metadata_of / "METADATA").write_text("Metadata-Version: 2.1\nName: aiconfigurator\nVersion: 0.12.0\n")
+    common = {"aic_backend_version": "0.2", "aic_model_path": "openai/gpt-oss-120b", "calibration": "auto"}
+    done = cli(*ONE, *engine(**common, scheduler="vllm"))
+    assert (
+        "\nDurations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2; calibration auto (model)\n"
+        "Measured error of TTFT here 8 %, TPOT 4 % (33 rows, median)\n"
+    ) in done.stdout
+    done = cli(*ONE, *engine(**common))
+    assert "(33 rows, median), by vLLM's own rules, which this run does not follow\n" in done.stdout
+    done = cli(*ONE, *engine(**common | {"calibration": None}), "--html", "page.html")
+    assert "Measured error of TTFT here 43 %, TPOT 6 % (33 rows, median)" in done.stdout
+    text = (folder / "page.html").read_text()
+    assert "<p>Durations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2</p>\n<p>Measured error of TTFT" in text
+    done = cli(*ONE, *engine(aic_backend_version="0.2", speedup_ratio=2))
+    assert "\nDurations: AIC 0.12.0, h200_sxm, m, vLLM 0.2; 2 times as fast\nMeasured error: not known" in done.stdout
+    pools = [f'{{"worker_type": "{role}", "step_overhead_us": {us}}}' for role, us in (("prefill", 5), ("decode", 0))]
+    both = ["--prefill-engine-args", pools[0], "--decode-engine-args", pools[1], "--router-mode", "round_robin"]
+    line = (
+        "Durations: of prefill: built-in polynomial, of no particular GPU; knobs of your own; of decode: built-in poly"
+    )
+    assert line in cli(*ONE, *both).stdout
+
+
+def test_a_sweep_knows_the_measured_error(fake: Path, cli: Cli, folder: Path) -> None:
+    """A bound that is kept by less than the error is not sure: TTFT is 10 ms of 14, with an error of 43 %."""
+    spec = {
+        "run": {"input_tokens": 1000, "output_tokens": 3, "request_count": 1},
+        "engine": {
+            "aic_backend": "vllm",
+            "aic_backend_version": "0.2",
+            "aic_model_path": "openai/gpt-oss-120b",
+            "scheduler": "vllm",
+        },
+        "search": {"num_workers": [1, 2]},
+        "sla": {"p99_ttft_ms": 14, "mean_tpot_ms": 100},
+    }
+    spec["run"]["extra_engine_args"] = spec.pop("engine")  # type: ignore[index]
+    (folder / "spec.json").write_text(json.dumps(spec))
+    done = cli("run", "spec.json", "-o", "out", module="dynamo.sweep")
+    assert done.returncode == 0, done
+    assert "\nMeasured error of TTFT here 43 %, TPOT 6 % (33 rows, median)\n" in done.stdout
+    content = json.loads((folder / "out/report.json").read_text())
+    point = content["points"][0]
+    near = [verdict["figure"] for verdict in point["sla"] if "within_error" in verdict]
+    assert near == ["p99_ttft_ms"]
+    doubt = (
+        f"p99_ttft_ms <= 14 is kept with {point['figures']['p99_ttft_ms']:.5g}, by less than the measured error of 43 %"
+    )
+    assert f"Not sure at point 1: {doubt}" in done.stdout
+    page = (folder / "out/report.html").read_text()
+    assert html.escape(doubt) in page
+    timing = embedded_in(page)["timings"][0]
+    shown = dict(zip(embedded_in(page)["figures"], timing["errors"], strict=True))
+    assert (shown["tok_s_per_user"], shown["mean_ttft_ms"], shown["gpus"]) == (0.065, 0.429, None)
+    rows = list(csv.DictReader((folder / "out/points.csv").read_text().splitlines()))
+    assert {row["durations"].partition(",")[0] for row in rows} == {"AIC of an unknown release"}
 
 
 @pytest.mark.parametrize(

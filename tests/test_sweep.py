@@ -429,7 +429,8 @@ def test_points_as_tables(sweeps: Callable[..., Any]) -> None:
 def test_the_commands(sweeps: Callable[..., Any], cli: Cli) -> None:
     done = sweeps(spec_of(jobs=2))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 points: 3 ok\nSLA: rejected_requests <= 0\n\nMost output_tok_s_per_gpu: ")
+    head = "3 points: 3 ok\nSLA: rejected_requests <= 0\nDurations: built-in polynomial, of no particular GPU\n\n"
+    assert done.stdout.startswith(f"{head}Most output_tok_s_per_gpu: ")
     assert done.stdout.endswith("Simulated 3 runs in 2 threads\nSaved report to: out, see report.html\n")
     status = cli("status", "out", module="dynamo.sweep")
     assert status.stdout == "3 of 3 points are finished: 3 ok\n"

@@ -38,6 +38,7 @@ NVIDIA AIPerf | LLM Metrics
 Wall Time (ms): #
 Prefix Cache Reused Ratio: 0.27
 First Admission Prefix Cache Reused Ratio: 0.27
+Durations: built-in polynomial, of no particular GPU
 Saved full report to: sub/dir/out.json
 """
 # What the reference prints for such a report.

@@ -99,7 +99,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.unpinned, err = s.routing.pin(r.stages, r.workload, s.faults != nil); err != nil {
 		return nil, err
 	}
-	if r.origin, err = describe(s, r.deployment, m); err != nil {
+	if r.origin, err = describe(s, r.deployment, r.sdk, m); err != nil {
 		return nil, err
 	}
 	if err = r.scaling.stock.open(m, r.deployment, r.sdk); err != nil {

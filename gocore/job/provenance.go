@@ -21,14 +21,16 @@ type provenance struct {
 	// Estimated is the sizes of KV pools that the AIC SDK has estimated, by argument.
 	Estimated map[string]int `json:"estimated_gpu_blocks,omitempty"`
 	Inputs    []inputFile    `json:"inputs"`
+	// Durations is what the durations of each pool are of.
+	Durations []durations `json:"durations"`
 }
 
 // functions are the Python functions that carry out each kind of run.
 var functions = map[string]string{kindTrace: "run_trace_replay", kindSynthetic: "run_synthetic_trace_replay"}
 
-// describe adds the input files to the provenance that follows from the description. It fails if they differ from those of
+// describe adds the input files, and what durations are of, to the provenance that follows from the description. It fails if they differ from those of
 // the run that is to be repeated.
-func describe(s *Spec, sized deployment, m *Monitor) (provenance, error) {
+func describe(s *Spec, sized deployment, sdk *sdk, m *Monitor) (provenance, error) {
 	p := s.origin
 	p.Estimated = map[string]int{}
 	for name, args := range sized.pools() {
@@ -37,6 +39,9 @@ func describe(s *Spec, sized deployment, m *Monitor) (provenance, error) {
 		}
 	}
 	var err error
+	if p.Durations, err = durationsOf(s.deployment, sized, sdk); err != nil {
+		return p, err
+	}
 	if p.Inputs, err = inputFiles(s, m); err != nil || s.repeats == nil {
 		return p, err
 	}

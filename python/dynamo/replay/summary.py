@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from dynamo.replay import table
+from dynamo.replay import durations, table
 
 TITLE = "NVIDIA AIPerf | LLM Metrics"
 _STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
@@ -75,11 +75,12 @@ def table_cells(report: Mapping[str, Any]) -> list[list[str]]:
 
 def closing_lines(report: Mapping[str, Any]) -> list[str]:
     """The lines below the table."""
-    return [
+    figures = [
         f"{label}: {_number(report[key])}"
         for label, key in _FOOTER.items()
         if key in report and (report[key] is None or _is_number(report[key]))
     ]
+    return [*figures, *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report)))]
 
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynamo.replay import deployment
+from dynamo.replay.durations import Durations
 from dynamo.sweep import figures, points, sla
 from dynamo.sweep.figures import Figure
 from dynamo.sweep.folder import Finished
-from dynamo.sweep.runs import Prepared, Runs, warnings_of
+from dynamo.sweep.runs import Prepared, Runs, durations_of, warnings_of
 from dynamo.sweep.simulate import timed_out
 from dynamo.sweep.sla import Verdict
 from dynamo.sweep.spec import FIND_MAX_RATE, Spec
@@ -36,6 +37,8 @@ class Measured(NamedTuple):
     figures: Mapping[str, Figure]
     verdicts: Sequence[Verdict]
     warnings: Sequence[str]
+    durations: Durations
+    """What the durations of its first run are of."""
     sure: bool
     """Whether the SLA must be kept within the whole 95 % intervals."""
 
@@ -54,6 +57,7 @@ class Measured(NamedTuple):
             "deployment": deployment.of(self.prepared.facts["arguments"]),
             "runs": list(self.keys),
             "warnings": list(self.warnings),
+            "durations": list(self.durations),
             **more,
         }
         return Finished(OK if missed is None else INFEASIBLE, missed.reason() if missed else "", outcome)
@@ -158,7 +162,9 @@ class _Probe:
         )
         verdicts = sla.judge(self._spec.sla, found)
         sure = self._spec.load is not None and self._spec.load.sure
-        return Measured(first, [run.key for run in prepared], found, verdicts, warnings_of(results), sure)
+        return Measured(
+            first, [run.key for run in prepared], found, verdicts, warnings_of(results), durations_of(results), sure
+        )
 
     def _result(self, run: Prepared) -> Run:
         result = self._runs.result(run, self._ends)

@@ -14,7 +14,9 @@ from dynamo._core import spelling, values
 CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
 """Keys of a report that say how fast the simulation was. They differ between equal runs, and are no figures."""
 
-_TEXT_KEYS = frozenset({"timing_model", "scheduler", "provenance", "scaling_events", "planner", "fault_events"})
+_TEXT_KEYS = frozenset(
+    {"timing_model", "scheduler", "provenance", "scaling_events", "planner", "fault_events", "durations"}
+)
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T95 = (
     12.706204736432095, 4.302652729911275, 3.182446305284263, 2.776445105197799, 2.570581835636314,

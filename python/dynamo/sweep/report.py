@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo.replay import deployment, files
+from dynamo.replay import deployment, durations, files
 from dynamo.sweep import page, points, reasons, wording
 from dynamo.sweep.page.measured import Measured
 from dynamo.sweep.sla import bound_of
@@ -60,6 +60,7 @@ def table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = wording.columns(point["deployment"])
         for name in deployed:
             row.setdefault(name, found.get(name))
+        row["durations"] = durations.line(point["durations"]).removeprefix("durations: ")
         row.setdefault("gpus", point["figures"].get("gpus"))
         for name, number in point["figures"].items():
             row.setdefault(name, number)
@@ -119,7 +120,7 @@ def _counts(content: Mapping[str, Any]) -> str:
     total = sum(counts.values())
     each = ", ".join(f"{count} {status}" for status, count in counts.items())
     bounds = f"\nSLA: {', '.join(content['sla'])}" if content["sla"] else ""
-    return f"{total} points: {each}{bounds}"
+    return "\n".join([f"{total} points: {each}{bounds}", *wording.durations_lines(content)])
 
 
 def _answer(content: Mapping[str, Any]) -> str:
@@ -153,7 +154,7 @@ def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> st
 
 
 def _doubts(front: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Bounds that a point keeps on average, but not within its whole interval."""
+    """Bounds that a point keeps on average, but not within its whole interval, or by less than its measured error."""
     lines = []
     for point in front:
         for verdict in point["sla"]:
@@ -162,6 +163,8 @@ def _doubts(front: Sequence[Mapping[str, Any]]) -> list[str]:
                 lines.append(
                     f"Not sure at point {point['id']}: {bound_of(verdict)}, with 95 % from {low:.5g} to {high:.5g}"
                 )
+            if "within_error" in verdict:
+                lines.append(f"Not sure at point {point['id']}: {wording.within_error(verdict)}")
     return lines
 
 

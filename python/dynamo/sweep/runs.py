@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynamo import _core
+from dynamo.replay.durations import Durations
 from dynamo.replay.trace import OPTIONS
 from dynamo.sweep import keys, points, versions
 from dynamo.sweep.admission import Admission
@@ -146,3 +147,9 @@ def _is_final(run: Run) -> bool:
 def warnings_of(runs: Sequence[Run]) -> list[str]:
     """What the runs have warned of, each text once."""
     return list(dict.fromkeys(text for run in runs for text in json.loads(run.warnings)))
+
+
+def durations_of(runs: Sequence[Run]) -> Durations:
+    """What the durations of the first run are of, nothing if it is of an older release."""
+    found: Durations = runs[0].figures().get("durations", ())
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynamo import _core
-from dynamo.replay import planned
+from dynamo.replay import durations, planned
 from dynamo.replay.trace import OPTIONS
 from dynamo.sweep.figures import CLOCK_KEYS
 from dynamo.sweep.store import FAILED, OK, REJECTED, TIMED_OUT, Run
@@ -77,6 +77,7 @@ def simulate(config: Config, traces: Traces, limit_s: float | None = None, stop:
     except RuntimeError as error:
         return Run(FAILED, str(error), "{}")
     figures = {name: value for name, value in result.report.items() if name not in CLOCK_KEYS and name != "provenance"}
+    figures["durations"] = durations.of(result.report)
     return Run(OK, "", json.dumps(figures), json.dumps(result.warnings))
 
 

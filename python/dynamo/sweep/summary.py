@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo._core.version import VERSION
+from dynamo.replay import durations
 from dynamo.replay.commandline import command
 from dynamo.sweep import analysis, points, sla
 from dynamo.sweep.analysis import Candidate, Tried
@@ -73,6 +74,8 @@ def _topology(spec: Spec, point: Point) -> str:
 def _row(spec: Spec, point: Point, on_front: bool) -> dict[str, Any]:
     figures = {name: figure(plain) for name, plain in point.outcome.get("figures", {}).items()}
     arguments = point.outcome.get("arguments")
+    found_durations = point.outcome.get("durations", [])
+    error = durations.errors(found_durations)
     return {
         "id": point.id,
         "knobs": {knob.name: point.knobs[knob.name] for knob in spec.search if knob.name in point.knobs},
@@ -82,14 +85,26 @@ def _row(spec: Spec, point: Point, on_front: bool) -> dict[str, Any]:
         "on_front": on_front,
         "figures": {name: found.mean for name, found in figures.items()},
         "intervals": {name: [found.low, found.high] for name, found in figures.items() if found.low is not None},
-        "sla": point.outcome.get("sla", []),
+        "sla": [_with_error(verdict, error) for verdict in point.outcome.get("sla", [])],
         "limited_by": point.outcome.get("limited_by", ""),
         "warnings": point.outcome.get("warnings", []),
         "runs": point.outcome.get("runs", []),
         "command": "" if arguments is None else command(arguments),
         "arguments": arguments,
         "deployment": point.outcome.get("deployment"),
+        "durations": found_durations,
+        "measured_error": None if error is None else error._asdict(),
     }
+
+
+def _with_error(verdict: Mapping[str, Any], error: durations.Errors | None) -> Mapping[str, Any]:
+    """A verdict, with the measured error of its figure if it is met by less than that."""
+    part = None if error is None else error.of(verdict["figure"])
+    if part is None or not verdict["met"]:
+        return verdict
+    bound = sla.bound_of(verdict)
+    worse = verdict["value"] * (1 + part if bound.at_most else 1 - part)
+    return verdict if bound.keeps(worse) else {**verdict, "within_error": part}
 
 
 def _best(spec: Spec, candidates: Sequence[Candidate], index: int) -> int | None:

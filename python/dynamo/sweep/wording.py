@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dynamo.replay import deployment
+from dynamo.replay import deployment, durations
 from dynamo.sweep import points
 from dynamo.sweep.sla import bound_of
+
+_MOST_DURATIONS = 5  # that are listed
 
 
 def effect_cells(effect: Mapping[str, Any]) -> list[str]:
@@ -61,6 +64,24 @@ def nearest(content: Mapping[str, Any]) -> str:
         got += f", with 95 % from {low:.5g} to {high:.5g}"
     line = f"No point keeps the SLA. The nearest is point {point['id']}, which misses {bound} by {by} ({got})"
     return f"{line}: {deployed_in_a_line(point)}"
+
+
+def within_error(verdict: Mapping[str, Any]) -> str:
+    """That a bound is kept by less than the measured error."""
+    part = f"{100 * verdict['within_error']:.0f} %"
+    return f"{bound_of(verdict)} is kept with {verdict['value']:.5g}, by less than the measured error of {part}"
+
+
+def durations_lines(content: Mapping[str, Any]) -> list[str]:
+    """What the durations of the points are of, and their measured error; with the number of points if they differ."""
+    counted = Counter(
+        tuple(found) for point in content["points"] if (found := durations.lines(point["durations"]))
+    ).most_common()
+    if len(counted) <= 1:
+        return [text[0].upper() + text[1:] for found, _ in counted for text in found]
+    rest = len(counted) - _MOST_DURATIONS
+    shown = [f"{count} points: {'; '.join(found)}" for found, count in counted[:_MOST_DURATIONS]]
+    return [*shown, f"and {rest} more durations, see points.csv"] if rest > 0 else shown
 
 
 def columns(found: Mapping[str, Any] | None) -> dict[str, Any]:

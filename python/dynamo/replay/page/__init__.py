@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamo import _page
 from dynamo._shell.options import run_options
-from dynamo.replay import commandline, summary
+from dynamo.replay import commandline, durations, summary
 from dynamo.replay.page import balance, data, slowest, wrong
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def _headline(provenance: Mapping[str, Any]) -> str:
     level = [f"{name} ≤ {arguments[key]:g} ms" for key, name in bounds.items() if key in arguments]
     if level:
         lines.append(f"<p>Service level: {', '.join(level)}</p>")
+    said = durations.lines(provenance.get("durations", ()))
+    lines += [f"<p>{html.escape(text[0].upper() + text[1:])}</p>" for text in said]
     return "\n".join(lines)
 
 

@@ -50,6 +50,7 @@ def _headline(content: Mapping[str, Any]) -> str:
     lines = [f"<p><strong>{html.escape(counts or 'no points')}</strong></p>"]
     if content["sla"]:
         lines.append(f"<p>Service level: {html.escape(', '.join(content['sla']))}</p>")
+    lines += [f"<p>{html.escape(text)}</p>" for text in wording.durations_lines(content)]
     run = content["spec"]["run"]
     workload = {name: value for name, value in run.items() if not isinstance(value, Mapping)}
     if workload:
@@ -77,6 +78,8 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
         if interval and interval[0] < interval[1]
         else ""
     )
+    near = [verdict for verdict in point["sla"] if "within_error" in verdict]
+    doubts = "".join(f"<p class=hint>{html.escape(wording.within_error(verdict))}</p>" for verdict in near)
     facts = "".join(
         f"<li><span>{html.escape(name)}</span> <b>{html.escape(text)}</b></li>"
         for name, text in wording.deployed(point).items()
@@ -84,7 +87,7 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
     return (
         f"<article><h3>{'Most' if objective['maximize'] else 'Least'} {html.escape(data.title(name))}</h3>"
         f'<p class="big">{point["figures"][name]:,.5g}{spread}</p><ul>{facts}</ul>'
-        f"{_button(point['id'])}</article>"
+        f"{doubts}{_button(point['id'])}</article>"
     )
 
 

@@ -7,6 +7,15 @@ const state = { selected: null, accepts: () => true, missed: false, x: "", y: ""
 
 const figure = (point, name) => column.has(name) ? point.figures[column.get(name)] : null;
 const interval = (point, name) => point.intervals && column.has(name) ? point.intervals[column.get(name)] : null;
+// How far a figure of such a point was from measured ones, as a part of it; null where that is not known.
+const errorOf = (point, name) => {
+  const errors = data.timings[point.timing].errors;
+  return errors && column.has(name) ? errors[column.get(name)] : null;
+};
+function errorInterval(point, name) {
+  const part = errorOf(point, name), number = figure(point, name);
+  return part === null || !isNumber(number) ? null : [number * (1 - part), number * (1 + part)];
+}
 const title = name => data.titles[name] || name;
 // Orders values of a column: numbers, then texts.
 function inOrder(a, b) {

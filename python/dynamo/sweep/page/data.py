@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo._page import short
-from dynamo.replay import deployment
+from dynamo.replay import deployment, durations
 from dynamo.sweep import figures, points, wording
 from dynamo.sweep.page.measured import Measured
 
@@ -38,6 +38,11 @@ def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[
     first = [objective["figure"] for objective in content["objectives"]]
     bounded = list(dict.fromkeys(verdict["figure"] for point in content["points"] for verdict in point["sla"]))
     shown = [name for name in dict.fromkeys([*first, "gpus", *bounded]) if name in names]
+    chosen = _chosen(content)
+    timings: list[dict[str, Any]] = []
+    for point in chosen:
+        if (timing := _timing(point, names)) not in timings:
+            timings.append(timing)
     return {
         "knobs": [knob["name"] for knob in content["search"]],
         "objectives": content["objectives"],
@@ -46,7 +51,8 @@ def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[
         "meanings": {name: found.meaning for name, found in figures.DERIVED.items() if name in names},
         "shown": shown,
         "topologies": sorted({point["topology"] for point in content["points"]}),
-        "points": [_point(point, names, pages) for point in _chosen(content)],
+        "timings": timings,
+        "points": [_point(point, names, pages, timings) for point in chosen],
         "hulls": {name: ids for name, ids in content["hulls"].items() if name != "all"},
         "measured": [_measurement(row) for row in measured],
         "best": next((found for found in content["best"].values() if found is not None), _nearest(content)),
@@ -69,7 +75,19 @@ def _chosen(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [point for point in every if point["id"] in kept]
 
 
-def _point(point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, str]) -> dict[str, Any]:
+def _timing(point: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What the durations of a point are of, and the measured error of each figure, None where none is known."""
+    given = point["measured_error"]
+    error = None if given is None else durations.Errors(**given)
+    return {
+        "lines": durations.lines(point["durations"]),
+        "errors": None if error is None else [error.of(name) for name in names],
+    }
+
+
+def _point(
+    point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, str], timings: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     found = {
         "id": point["id"],
         "knobs": {name: _knob(value) for name, value in point["knobs"].items()},
@@ -80,6 +98,7 @@ def _point(point: Mapping[str, Any], names: Sequence[str], pages: Mapping[int, s
     }
     if point["deployment"] is not None:
         found |= {"workers": deployment.size(point["deployment"]), "deployed": wording.deployed(point)}
+    found["timing"] = timings.index(_timing(point, names))
     if point["intervals"]:
         intervals = [point["intervals"].get(name) for name in names]
         found["intervals"] = [pair and [short(pair[0]), short(pair[1])] for pair in intervals]

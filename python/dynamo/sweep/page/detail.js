@@ -14,6 +14,7 @@ function drawDetail() {
     html("h2", {}, `Point ${point.id}${point.front ? " ★ not beaten by any other" : ""}`),
     html("p", { class: isIn(point) ? "" : "missed" }, [point.status, point.topology].join(", ")),
     knobs,
+    ...data.timings[point.timing].lines.map(text => html("p", { class: "hint" }, text)),
     ...notes.map(text => html("p", { class: "hint" }, text)),
     ...commandOf(point),
     ...(point.page ? [html("p", {}, html("a", { href: point.page }, "The page of its run"))] : []),
@@ -73,7 +74,8 @@ function boundCell(verdict) {
   if (!verdict) return html("td");
   const bound = "at_most" in verdict ? `≤ ${shown(verdict.at_most)}` : `≥ ${shown(verdict.at_least)}`;
   const word = verdict.met ? (verdict.sure ? "kept" : "kept on average") : "missed";
-  return html("td", { class: verdict.met ? "" : "missed" }, `${bound} ${word}`);
+  const near = isMissing(verdict.within_error) ? "" : `, by less than the measured error of ${Math.round(100 * verdict.within_error)} %`;
+  return html("td", { class: verdict.met ? "" : "missed" }, `${bound} ${word}${near}`);
 }
 
 function compared(measured, simulated) {

@@ -14,10 +14,11 @@ function places() {
     points: both.map(point => ({
       point, x: figure(point, state.x), y: figure(point, state.y),
       bars: few || point.front || point.id === state.selected ? [interval(point, state.x), interval(point, state.y)] : [null, null],
+      errors: point.front || point.id === state.selected ? [errorInterval(point, state.x), errorInterval(point, state.y)] : [null, null],
     })),
     measured: measured.map(row => ({
       row, x: row.figures[state.x], y: row.figures[state.y],
-      bars: [row.intervals[state.x] || null, row.intervals[state.y] || null],
+      bars: [row.intervals[state.x] || null, row.intervals[state.y] || null], errors: [null, null],
     })),
   };
 }
@@ -31,8 +32,8 @@ function drawPareto() {
     return;
   }
   const width = Math.max(280, paretoBox.clientWidth), height = Math.round(Math.min(480, Math.max(280, width * 0.62)));
-  const [x0, x1] = extent(every.flatMap(at => [at.x, ...(at.bars[0] || [])]));
-  const [y0, y1] = extent(every.flatMap(at => [at.y, ...(at.bars[1] || [])]));
+  const [x0, x1] = extent(every.flatMap(at => [at.x, ...(at.bars[0] || []), ...(at.errors[0] || [])]));
+  const [y0, y1] = extent(every.flatMap(at => [at.y, ...(at.bars[1] || []), ...(at.errors[1] || [])]));
   const px = number => MARGIN.left + (number - x0) / (x1 - x0) * (width - MARGIN.left - MARGIN.right);
   const py = number => height - MARGIN.bottom - (number - y0) / (y1 - y0) * (height - MARGIN.top - MARGIN.bottom);
   const focused = document.activeElement && document.activeElement.id === "pareto-svg";
@@ -79,8 +80,8 @@ function hullLines(px, py) {
   });
 }
 
-function bars(at, px, py, kind) {
-  const [across, up] = at.bars, parts = [];
+function bars(at, [across, up], px, py, kind) {
+  const parts = [];
   if (across) parts.push(svg("path", { class: `bar ${kind}`, d: `M${px(across[0])} ${py(at.y)}H${px(across[1])}` }));
   if (up) parts.push(svg("path", { class: `bar ${kind}`, d: `M${px(at.x)} ${py(up[0])}V${py(up[1])}` }));
   return parts;
@@ -90,14 +91,14 @@ function pointMarks(at, px, py) {
   const { point } = at, x = px(at.x), y = py(at.y), kind = topology(point);
   const size = point.front ? 6 : 4.5, look = isIn(point) ? (point.front ? "front" : "") : "out";
   placed.push({ point, x, y });
-  const parts = isIn(point) ? bars(at, px, py, `t${kind}`) : [];
+  const parts = isIn(point) ? [...bars(at, at.errors, px, py, `error t${kind}`), ...bars(at, at.bars, px, py, `t${kind}`)] : [];
   parts.push(svg("path", { class: `mark t${kind} ${look}`, d: shape(kind, size), transform: `translate(${x} ${y})`, "data-id": point.id }));
   if (point.id === state.selected) parts.push(svg("circle", { class: "ring", cx: x, cy: y, r: size + 5 }));
   return parts;
 }
 
 function measuredMarks(at, px, py) {
-  const x = px(at.x), y = py(at.y), parts = bars(at, px, py, "measured");
+  const x = px(at.x), y = py(at.y), parts = bars(at, at.bars, px, py, "measured");
   const pair = byId.get(at.row.point), partner = pair && placed.find(other => other.point === pair);
   placed.push({ row: at.row, point: pair || null, x, y });
   if (partner) parts.push(svg("path", { class: "pair", d: `M${x} ${y}L${partner.x} ${partner.y}` }));
@@ -120,7 +121,7 @@ function hover(event) {
   const at = nearest(event);
   tip.hidden = !at;
   if (!at) return;
-  const of = name => at.row ? withInterval(at.row.figures[name], at.row.intervals[name]) : withInterval(figure(at.point, name), interval(at.point, name));
+  const of = name => at.row ? withInterval(at.row.figures[name], at.row.intervals[name]) : withInterval(figure(at.point, name), interval(at.point, name)) + errorText(at.point, name);
   tip.replaceChildren(html("b", {}, at.row ? `Measured: ${at.row.label}` : `Point ${at.point.id}${isIn(at.point) ? "" : `, ${at.point.status}`}`),
     ...[state.y, state.x].flatMap(name => [`${title(name)}: ${of(name)}`, html("br")]),
     at.row ? "" : knobText(at.point));
@@ -128,6 +129,11 @@ function hover(event) {
   const below = at.y + 14 + tip.offsetHeight < paretoBox.clientHeight;
   tip.style.left = `${left}px`;
   tip.style.top = `${below ? at.y + 14 : Math.max(0, at.y - tip.offsetHeight - 14)}px`;
+}
+
+function errorText(point, name) {
+  const part = errorOf(point, name);
+  return part === null ? "" : `, measured error ${Math.round(100 * part)} %`;
 }
 
 function click(event) {
@@ -154,6 +160,9 @@ function drawLegend() {
     entries.push(entry("hull of a topology", svg("path", { class: "hull t0", d: "M-9 0H9" })));
   }
   if (data.points.some(point => point.intervals)) entries.push(entry("95 % interval", svg("path", { class: "bar t0", d: "M-8 0H8M0 -6V6" })));
+  if (data.timings.some(timing => timing.errors)) {
+    entries.push(entry("measured error, of those not beaten and the selected one", svg("path", { class: "bar error t0", d: "M-8 0H8M0 -6V6" })));
+  }
   if (state.missed) entries.push(entry("out of the service level", svg("path", { class: "mark out", d: shape(0, 4.5) })));
   if (data.measured.length) entries.push(entry("measured", svg("path", { class: "mark measured", d: shape(DIAMOND, 5) })));
   document.getElementById("legend").replaceChildren(...entries);

@@ -1,0 +1,98 @@
+package job
+
+import (
+	"slices"
+
+	"dynosim/gocore/calibration"
+	"dynosim/gocore/engineargs"
+)
+
+// durations say what the durations of a pool's passes are of.
+type durations struct {
+	Pool        string `json:"pool"` // "worker", "prefill" or "decode"
+	TimingModel string `json:"timing_model"`
+	Engine      string `json:"engine"`
+	Scheduler   string `json:"scheduler"`
+	// The AIC SDK: what it predicts for, of which release of the engine, and its own release.
+	System         string `json:"system,omitempty"`
+	Model          string `json:"model,omitempty"`
+	Precision      string `json:"precision,omitempty"`
+	Backend        string `json:"backend,omitempty"`
+	BackendVersion string `json:"backend_version,omitempty"`
+	Release        string `json:"aic_release,omitempty"`
+	// Profile is the file or folder with measured durations.
+	Profile     string             `json:"profile,omitempty"`
+	Speedup     []float64          `json:"speedup,omitempty"` // by what prefill and decode parts are divided; not if by nothing
+	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
+	Calibration *usedCalibration   `json:"calibration,omitempty"`
+	Error       *calibration.Error `json:"measured_error,omitempty"`
+}
+
+// usedCalibration is the entry of a profile that an engine uses.
+type usedCalibration struct {
+	Profile      string `json:"profile"`
+	Level        string `json:"level"`
+	Measurements int    `json:"measurements"`
+}
+
+// ownKnobs are arguments that win over those of a calibration, and change durations.
+var ownKnobs = []string{"prefill_scale", "decode_scale", "step_overhead_us", "seq_overhead_us", "request_overhead_us"}
+
+// durationsOf describes the durations of every pool of a deployment whose predictions were opened.
+func durationsOf(given, calibrated deployment, s *sdk) ([]durations, error) {
+	if !given.disaggregated {
+		one, err := poolDurations("worker", "extra_engine_args", given.args, calibrated.args, s)
+		return []durations{one}, err
+	}
+	prefill, err := poolDurations("prefill", "prefill_engine_args", given.prefill, calibrated.prefill, s)
+	if err != nil {
+		return nil, err
+	}
+	decode, err := poolDurations("decode", "decode_engine_args", given.args, calibrated.args, s)
+	// Splits were never compared with measurements.
+	prefill.Error, decode.Error = nil, nil
+	return []durations{prefill, decode}, err
+}
+
+// poolDurations describes one pool. option is where its arguments are from.
+func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sdk) (durations, error) {
+	key := calibration.KeyOf(given)
+	d := durations{Pool: pool, TimingModel: key.Timing, Engine: key.Engine, Scheduler: key.Scheduler, Profile: given.Profile}
+	if given.AIC.Backend != "" {
+		session, err := s.sessions.Open(option, given.AIC)
+		if err != nil {
+			return d, err
+		}
+		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(key)
+		d.Backend, d.BackendVersion, d.Release = given.AIC.Backend, session.Config.Version, session.Release
+	}
+	prefill, decode := ratio(given.SpeedupRatio), ratio(given.SpeedupRatio*given.DecodeSpeedupRatio)
+	if prefill != 1 || decode != 1 {
+		d.Speedup = []float64{prefill, decode}
+	}
+	if at := given.Calibration; at != "" {
+		profile, err := calibration.Open(at)
+		if err != nil {
+			return d, err
+		}
+		level, count := profile.Level(key)
+		d.Calibration = &usedCalibration{at, level, count}
+	}
+	if given.Calibration == "" {
+		d.Knobs = calibrated.Knobs != (engineargs.Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1})
+	} else {
+		d.Knobs = slices.ContainsFunc(ownKnobs, given.Given.Has)
+	}
+	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil {
+		d.Error = calibration.MeasuredError(key, shipped)
+	}
+	return d, nil
+}
+
+// ratio returns by what a clock divides: a ratio of 0 scales nothing.
+func ratio(given float64) float64 {
+	if given == 0 {
+		return 1
+	}
+	return given
+}

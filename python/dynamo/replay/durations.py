@@ -1,0 +1,101 @@
+"""What the durations of a run are of, and how far such durations were from measured ones: the same words everywhere.
+
+They are made of ``provenance["durations"]`` of a report (gocore/job/durations.go), one object for each pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+Durations = Sequence[Mapping[str, Any]]
+
+_ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+_KINDS = (
+    ("ttft", re.compile(r"_ttft_ms$")),
+    ("tpot", re.compile(r"_(tpot|itl|token_gap)_ms$|^tok_s_per_user$|output_token_throughput_per_user$")),
+    ("larger", re.compile(r"_e2e_latency_ms$")),
+)
+
+
+class Errors(NamedTuple):
+    """Median errors of simulated means against measured ones, as parts of these."""
+
+    ttft: float
+    tpot: float
+    measurements: int
+
+    def of(self, figure: str) -> float | None:
+        """Returns the error of a figure, None where none is known. A whole latency has the larger one."""
+        kind = next((kind for kind, names in _KINDS if names.search(figure)), None)
+        parts = {"ttft": self.ttft, "tpot": self.tpot, "larger": max(self.ttft, self.tpot)}
+        return None if kind is None else parts[kind]
+
+
+def of(report: Mapping[str, Any]) -> Durations:
+    """Returns what a report says of its durations, nothing if it is of an older release."""
+    found: Durations = report.get("provenance", {}).get("durations", ())
+    return found
+
+
+def line(found: Durations) -> str:
+    """Returns what durations are of in one line, ``""`` if nothing is known of it."""
+    if not found:
+        return ""
+    each = [_pool(pool) for pool in found]
+    if len(set(each)) == 1:
+        return f"durations: {each[0]}"
+    return "durations: " + "; ".join(f"of {pool['pool']}: {text}" for pool, text in zip(found, each, strict=True))
+
+
+def _pool(pool: Mapping[str, Any]) -> str:
+    parts = [_source(pool)]
+    if (used := pool.get("calibration")) is not None:
+        parts.append(f"calibration {used['profile']} ({used['level']})")
+    if pool.get("knobs"):
+        parts.append("knobs of your own")
+    if (ratios := pool.get("speedup")) is not None:
+        words = [f"{ratio:g} times as fast" for ratio in ratios]
+        parts.append(words[0] if ratios[0] == ratios[1] else f"prefill {words[0]}, decode {words[1]}")
+    return "; ".join(parts)
+
+
+def _source(pool: Mapping[str, Any]) -> str:
+    """Where durations come from, without what changes them."""
+    if "system" in pool:
+        precision = pool.get("precision", "")
+        shown = f" {precision.upper()}" if precision and precision not in pool["model"].lower() else ""
+        backend = f"{_ENGINES.get(pool['backend'], pool['backend'])} {pool['backend_version']}"
+        return f"AIC {pool['aic_release']}, {pool['system']}, {pool['model']}{shown}, {backend}"
+    if "profile" in pool:
+        return f"measured table {pool['profile']}"
+    names = {"polynomial": "built-in polynomial, of no particular GPU", "fixed": "fixed, as given"}
+    return names.get(pool["timing_model"], f"timing model {pool['timing_model']}")
+
+
+def errors(found: Durations) -> Errors | None:
+    """Returns the measured error of such durations, None if there is none."""
+    if len(found) != 1 or (error := found[0].get("measured_error")) is None:
+        return None
+    return Errors(error["ttft"], error["tpot"], error["measurements"])
+
+
+def error_line(found: Durations) -> str:
+    """Returns the measured error in one line; for durations of AIC also that none is known, ``""`` for all others."""
+    known = errors(found)
+    if known is None:
+        return "measured error: not known of this deployment" if any("system" in pool for pool in found) else ""
+    text = (
+        f"measured error of TTFT here {100 * known.ttft:.0f} %, TPOT {100 * known.tpot:.0f} %"
+        f" ({known.measurements} rows, median)"
+    )
+    rules = found[0]["measured_error"]["scheduler"]
+    if found[0]["scheduler"].partition("-")[0] != rules:  # of whatever release
+        text += f", by {_ENGINES.get(rules, rules)}'s own rules, which this run does not follow"
+    return text
+
+
+def lines(found: Durations) -> list[str]:
+    """Returns both lines, as far as there are any."""
+    return [text for text in (line(found), error_line(found)) if text]
