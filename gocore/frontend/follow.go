@@ -63,9 +63,9 @@ func (f *Frontend) followChannels(channels []discovery.Channel) {
 	for _, c := range heardOnce(channels) {
 		there[sourceOf(c)] = true
 	}
-	for s, unsubscribe := range f.subscribed {
+	for s, held := range f.subscribed {
 		if !there[s] {
-			unsubscribe()
+			held.end()
 			delete(f.subscribed, s)
 		}
 	}
@@ -74,7 +74,7 @@ func (f *Frontend) followChannels(channels []discovery.Channel) {
 		if _, known := f.subscribed[s]; known {
 			continue
 		}
-		unsubscribe, err := f.subscribe(s)
+		held, err := f.subscribe(s)
 		if err != nil { // tried again with the next look
 			if f.unheard[s] != err.Error() {
 				f.config.Log.Warn("KV events cannot be heard", "component", s.namespace+"."+s.component, "cause", err)
@@ -83,25 +83,40 @@ func (f *Frontend) followChannels(channels []discovery.Channel) {
 			continue
 		}
 		delete(f.unheard, s)
-		f.subscribed[s] = unsubscribe
+		f.subscribed[s] = held
 	}
 }
 
-// subscribe returns a function that ends the subscription.
-func (f *Frontend) subscribe(s source) (unsubscribe func(), err error) {
+// subscription is one to KV events.
+type subscription struct {
+	end func()
+	err func() error // why nothing is heard now; nil in it, or itself, if something is
+}
+
+// broken is why nothing is heard, nil if something is.
+func (s *subscription) broken() error {
+	if s.err == nil {
+		return nil
+	}
+	return s.err()
+}
+
+func (f *Frontend) subscribe(s source) (*subscription, error) {
 	switch s.kind {
 	case "Zmq":
-		return zmtp.Subscribe(s.address, events.KVTopic, f.config.Log, func() { f.catchUp(s) }, f.hearFrames).Close, nil
+		socket := zmtp.Subscribe(s.address, events.KVTopic, f.config.Log, func() { f.catchUp(s) }, f.hearFrames)
+		return &subscription{end: socket.Close, err: socket.Err}, nil
 	case "Nats":
 		nats, err := f.connectedBus()
 		if err != nil {
 			return nil, err
 		}
-		unsubscribe, err = nats.Subscribe(s.address, func(data []byte) { f.hear(events.ParseEnvelope(data)) })
-		if err == nil {
-			f.catchUp(s)
+		unsubscribe, err := nats.Subscribe(s.address, func(data []byte) { f.hear(events.ParseEnvelope(data)) })
+		if err != nil {
+			return nil, err
 		}
-		return unsubscribe, err
+		f.catchUp(s)
+		return &subscription{end: unsubscribe}, nil
 	default:
 		return nil, fmt.Errorf("their transport %s is none of Zmq and Nats", s.kind)
 	}
@@ -167,6 +182,8 @@ type feed struct {
 	mu        sync.Mutex
 	transport map[string]string // where to ask, nil before that is known
 	asking    bool
+	heard     bool   // an event has come
+	failure   error  // of the last question, nil if it was answered
 	complete  bool   // all events up to last are known
 	last      uint64 // event
 	held      []events.RouterEvent
@@ -221,6 +238,7 @@ func (d *feed) check() {
 func (d *feed) hear(e events.RouterEvent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.heard = true
 	switch {
 	case !d.recovers:
 		d.apply(e)
@@ -281,6 +299,9 @@ func (d *feed) ask() {
 			case <-time.After(pause):
 			}
 			err := d.recover()
+			d.mu.Lock()
+			d.failure = err
+			d.mu.Unlock()
 			if err == nil && d.settled() {
 				return
 			}

@@ -1,10 +1,14 @@
 package frontend
 
 import (
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,7 +32,7 @@ type publishing struct {
 // publisher adds the events of a worker to the registry: where to ask for them, and with channels where they are published.
 func (s *site) publisher(channels bool) *publishing {
 	s.t.Helper()
-	w := s.worker(counting, func(c *card.Card) { c.RuntimeConfig.EnableLocalIndexer = true })
+	w := s.worker(counting, likeOld(true))
 	id := w.store.InstanceID()
 	p, err := publish.Start(publish.Config{
 		WorkerID: id, Ranks: 1, KVEvents: true, BlockSize: 4, Host: "127.0.0.1", Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend", Name: "generate"}, Log: silent,
@@ -60,6 +64,13 @@ func (s *site) publisher(channels bool) *publishing {
 		}
 	}
 	return &publishing{w, s, p}
+}
+
+// likeOld makes a card of 1.3, which does not say whether there are KV events.
+func likeOld(answers bool) func(*card.Card) {
+	return func(c *card.Card) {
+		c.RuntimeConfig.EnableLocalIndexer, c.RuntimeConfig.PublishesKVEvents = answers, nil
+	}
 }
 
 // cache makes the worker cache the blocks of a prompt from number from on.
@@ -135,7 +146,7 @@ func TestMissedEvents(t *testing.T) {
 
 // TestSharedSource: workers that publish at one place are heard once, as long as one of them is there.
 func TestSharedSource(t *testing.T) {
-	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]func(){}, unheard: map[source]string{}}
+	f := &Frontend{config: Config{Mode: routing.KV, Log: silent}, subscribed: map[source]*subscription{}, unheard: map[source]string{}}
 	socket := discovery.ZMQ("tcp://127.0.0.1:1")
 	channel := func(publisher uint64, topic string, at discovery.Transport) discovery.Channel {
 		return discovery.Channel{Endpoint: discovery.Endpoint{Namespace: "n", Component: "backend"}, Topic: topic, Publisher: publisher, Transport: at}
@@ -159,3 +170,54 @@ func TestSharedSource(t *testing.T) {
 		}
 	}
 }
+
+// TestUnheard: the log says of which workers no KV events are heard and why, once, and when they are.
+func TestUnheard(t *testing.T) {
+	var mu sync.Mutex
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(b)
+	}), nil))
+	lines := func(worker *testWorker, parts ...string) (n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for line := range strings.Lines(text.String()) {
+			all := strings.Contains(line, discovery.Hex(worker.store.InstanceID()))
+			for _, part := range parts {
+				all = all && strings.Contains(line, part)
+			}
+			if all {
+				n++
+			}
+		}
+		return n
+	}
+	const unheard, heard = "KV events of a worker are not heard", "KV events of a worker are heard"
+	s := newSite(t, withMode(routing.KV), func(c *Config) { c.Log, c.Patience = log, 20*time.Millisecond })
+	good := s.publisher(true)
+	s.until("a worker that is heard", func() bool { return lines(good.testWorker, heard) == 1 })
+	before := lines(good.testWorker, unheard) // while it was not
+	lost := discovery.EventChannelRecord("n", "backend", events.KVTopic, 7, discovery.ZMQ("tcp://127.0.0.1:1"))
+	if err := good.store.Put(lost); err != nil {
+		t.Fatal(err)
+	}
+	nowhere, away := s.worker(counting, likeOld(true)), s.worker(counting, likeOld(false))
+	mute := s.worker(counting, func(c *card.Card) { no := false; c.RuntimeConfig.PublishesKVEvents = &no })
+	s.until("one that publishes none", func() bool { return lines(mute, unheard, "kv_event_publishing_enabled") == 1 })
+	s.until("one that cannot be asked", func() bool { return lines(nowhere, unheard, "where to ask") == 1 })
+	s.until("a socket that cannot be reached", func() bool { return lines(away, unheard, "127.0.0.1:1") == 1 })
+	if lines(good.testWorker, unheard) != before {
+		t.Error("a worker that is heard is said not to be")
+	}
+	if n := lines(nowhere, unheard); n != 1 {
+		t.Errorf("got %d lines about one worker", n)
+	}
+}
+
+// writerFunc is a function as an io.Writer.
+type writerFunc func([]byte) (int, error)
+
+// Write implements [io.Writer].
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

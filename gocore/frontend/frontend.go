@@ -35,7 +35,9 @@ type Config struct {
 	// Bus connects to the NATS server, when a record first asks for it.
 	Bus func() (*bus.Conn, error)
 
-	Mode           routing.Mode
+	Mode routing.Mode
+	// Patience is how long the KV events of a worker may not be heard before that is logged.
+	Patience       time.Duration
 	Router         router.Config
 	Seed           uint64
 	MigrationLimit int // how often a request may go on at another worker after its first token
@@ -88,8 +90,8 @@ type Frontend struct {
 	made       uint64 // groups
 	workers    map[workerKey]*worker
 	refused    map[workerKey]string // why
-	subscribed map[source]func()    // that end the subscriptions
-	unheard    map[source]string    // why there is no subscription
+	subscribed map[source]*subscription
+	unheard    map[source]string // why there is no subscription
 
 	feedsMu sync.RWMutex
 	feeds   map[uint64][]*feed // of the ranks of a worker
@@ -101,7 +103,7 @@ func Start(c Config) *Frontend {
 	f := &Frontend{
 		config: c, client: newClient(), started: time.Now(), life: life, stop: stop, done: make(chan struct{}),
 		opened: make(chan *tokenizer), models: map[string]*model{}, groups: map[groupKey]*group{}, workers: map[workerKey]*worker{},
-		refused: map[workerKey]string{}, subscribed: map[source]func(){}, unheard: map[source]string{},
+		refused: map[workerKey]string{}, subscribed: map[source]*subscription{}, unheard: map[source]string{},
 		feeds: map[uint64][]*feed{},
 	}
 	f.tokenizers.known = map[string]*kept{}
@@ -113,8 +115,8 @@ func Start(c Config) *Frontend {
 func (f *Frontend) Close() {
 	f.stop()
 	<-f.done
-	for _, unsubscribe := range f.subscribed {
-		unsubscribe()
+	for _, held := range f.subscribed {
+		held.end()
 	}
 	f.running.Wait()
 	f.client.CloseIdleConnections()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/live/publish"
@@ -76,7 +77,7 @@ func (r *roster) add(record discovery.Record) {
 	}
 }
 
-// worker is a worker that requests can be sent to. It is never changed.
+// worker is a worker that requests can be sent to. Only hearing is changed, by the goroutine that follows the records.
 type worker struct {
 	key       workerKey
 	transport map[string]string
@@ -85,6 +86,7 @@ type worker struct {
 	group     *group
 	pool      *pool
 	gone      chan struct{} // closed when its record has gone
+	hearing   hearing       // of its KV events
 }
 
 // look reads the records and follows their changes. While they cannot be read, everything stays as it is.
@@ -119,6 +121,7 @@ func (f *Frontend) look() {
 	}
 	f.followChannels(r.channels)
 	f.findRecovery(r)
+	f.noteUnheard(r, time.Now())
 	f.updateModels(r.adapters)
 }
 

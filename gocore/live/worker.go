@@ -145,11 +145,14 @@ func (w *Worker) start() error {
 	return nil
 }
 
+// unheardPatience is how long KV events may be published to nobody before the log says so.
+const unheardPatience = time.Minute
+
 func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
 		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
-		Endpoint: c.Endpoint, Stream: w.process.stream, Log: w.log,
+		Endpoint: c.Endpoint, Stream: w.process.stream, Patience: unheardPatience, Log: w.log,
 	}
 	if c.Events == EventsOverNATS {
 		config.Bus = w.process.bus

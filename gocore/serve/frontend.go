@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/frontend"
@@ -175,7 +176,7 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Log
 	server := openai.New(config)
 	f := frontend.Start(frontend.Config{
 		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
-		Mode: s.mode, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
+		Mode: s.mode, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
 			return tokens.OpenFolder(s.python, folder, s.helpers, false, log)
@@ -185,6 +186,9 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Log
 	defer f.Close()
 	return s.answer(server, nil, log, stop)
 }
+
+// patience is how long the KV events of a worker may not be heard before the log says so.
+const patience = 5 * time.Second
 
 // connectBus connects to the NATS server.
 func (s *frontendSpec) connectBus(log *slog.Logger) func() (*bus.Conn, error) {

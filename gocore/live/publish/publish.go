@@ -33,6 +33,7 @@ type Config struct {
 	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
 	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
 	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
+	Patience               time.Duration      // how long nobody may subscribe to KV events that are published before that is logged
 	Log                    *slog.Logger
 }
 
@@ -54,6 +55,8 @@ type Worker struct {
 	loads  *channel
 	passes *channel
 	start  time.Time
+
+	unheard unheard
 
 	mu     sync.Mutex // of gauges and counters, and of the order in which their messages are sent
 	wake   chan struct{}
@@ -183,6 +186,7 @@ func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	w.noteUnheard()
 	for _, e := range r.feed.Apply(changes) {
 		if r.stream != nil {
 			keep(r.stream, &e)

@@ -50,6 +50,18 @@ func (p *Pub) Port() int { return p.server.listener.Addr().(*net.TCPAddr).Port }
 // Dropped is how many messages were lost because subscribers read too slowly.
 func (p *Pub) Dropped() uint64 { return p.dropped.Load() }
 
+// Subscribed reports whether there is a subscriber of a topic.
+func (p *Pub) Subscribed(topic string) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for s := range p.subs {
+		if s.wants(topic) {
+			return true
+		}
+	}
+	return false
+}
+
 // Send queues a message for all subscribers of its topic. It never waits. The frames are copied if there are any.
 func (p *Pub) Send(frames [][]byte) {
 	p.SendLazily(string(frames[0]), func() [][]byte { return frames })

@@ -3,9 +3,11 @@ package zmtp
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"dynosim/gocore/guard"
@@ -20,7 +22,11 @@ type Sub struct {
 	log            *slog.Logger
 	stop           context.CancelFunc
 	done           chan struct{}
+	state          atomic.Pointer[error] // why nothing is heard, nil in it if something is
 }
+
+// errNotYet is the state before the first attempt to connect has ended.
+var errNotYet = errors.New("not connected yet")
 
 // Pauses between attempts to connect, and the size of messages that are heard: a worker's own events.
 const (
@@ -34,6 +40,7 @@ const (
 func Subscribe(address, topic string, log *slog.Logger, connected func(), handle func(frames [][]byte)) *Sub {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sub{address: address, topic: topic, connected: connected, handle: handle, log: log.With("socket", "SUB", "address", address), stop: stop, done: make(chan struct{})}
+	s.state.Store(&errNotYet)
 	go guard.Func(func() {
 		defer close(s.done)
 		s.run(ctx)
@@ -47,6 +54,9 @@ func (s *Sub) Close() {
 	<-s.done
 }
 
+// Err is why nothing is heard now, nil while the subscription holds.
+func (s *Sub) Err() error { return *s.state.Load() }
+
 func (s *Sub) run(ctx context.Context) {
 	pause := shortestPause
 	for ctx.Err() == nil {
@@ -54,6 +64,7 @@ func (s *Sub) run(ctx context.Context) {
 		if connected {
 			pause = shortestPause
 		}
+		s.state.Store(&err)
 		s.log.Debug("connection ended", "error", err)
 		select {
 		case <-ctx.Done():
@@ -76,6 +87,7 @@ func (s *Sub) listen(ctx context.Context) (connected bool, err error) {
 	if err := s.introduce(conn, in); err != nil {
 		return false, err
 	}
+	s.state.Store(new(error))
 	s.connected()
 	for {
 		first, err := readFrame(in, maxHeardBytes)

@@ -12,7 +12,10 @@ func TestSub(t *testing.T) {
 	heard := make(chan string, 64)
 	s := Subscribe(address(p.Port()), "wanted", slog.New(slog.DiscardHandler), func() {}, func(frames [][]byte) { heard <- fmt.Sprintf("%s %s", frames[0], frames[1]) })
 	defer s.Close()
-	eventually(t, "the subscription", func() bool { return topics(p) == 1 })
+	eventually(t, "the subscription", func() bool { return topics(p) == 1 && s.Err() == nil })
+	if !p.Subscribed("wanted") || p.Subscribed("unwanted") {
+		t.Error("the socket does not know its subscriptions")
+	}
 	p.Send([][]byte{[]byte("unwanted"), []byte("0")})
 	p.Send([][]byte{[]byte("wanted"), []byte("1")})
 	if got := <-heard; got != "wanted 1" {
@@ -20,6 +23,7 @@ func TestSub(t *testing.T) {
 	}
 	port := p.Port()
 	p.Close()
+	eventually(t, "the end of the connection", func() bool { return s.Err() != nil })
 	again, err := ListenPub(address(port), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("another process has taken the port: ", err)
