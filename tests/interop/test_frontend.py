@@ -86,7 +86,7 @@ def test_kv_router(site: Make) -> None:
     ranks = ("--num-workers", "2", "--data-parallel-size", "2")
     w = s.workers(*ranks, "--block-size", "16", "--num-gpu-blocks-override", "64")
     s.ready(2)
-    until(lambda: len([r for r in records(s.root, "event_channels") if r["topic"] == "kv-events"]) == 4)
+    until(lambda: sum(r["topic"] == "kv-events" for r in records(s.root, "event_channels")) == 8)  # 4 for each release
     time.sleep(1)  # for subscriptions
     started = w.metrics("dynamo_component_requests_total")
     for i in range(6):
