@@ -77,6 +77,10 @@ FAKE = {
             context_ops = [Operation("attention", lambda x, s: x * 0.01), Operation("logits_gemm", lambda x, s: x)]
             generation_ops = [Operation("attention", lambda x, s: x * 1000 + s)]
             def __init__(self, name, config): self.name, self.config = name, config
+            def get_kvcache_bytes_per_sequence(self, tokens):
+                if self.name == "useless":
+                    raise KeyError("no KV")
+                return tokens * 160000 / self.config.tp_size
         def get_model(*, model_path, model_config, backend_name):
             if model_path == "unheard/of":
                 raise HuggingFaceDownloadError("Failed to download\\nconfig.json")
@@ -222,6 +226,27 @@ def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
         "Durations: of prefill: built-in polynomial, of no particular GPU; knobs of your own; of decode: built-in poly"
     )
     assert line in cli(*ONE, *both).stdout
+
+
+def test_hand_offs_take_the_time_of_the_models_kv(fake: Path, cli: Cli, folder: Path) -> None:
+    """1000 tokens of 160,000 bytes at 64 GB/s are 2.5 ms, whatever the parallelism; what is given wins."""
+
+    def activated(**fields: Any) -> tuple[float, str, str]:
+        aic = {"aic_backend": "vllm", "aic_backend_version": "0.2", "aic_model_path": "m", "aic_tp_size": 2}
+        pools = [json.dumps({"worker_type": role, **aic, **f}) for role, f in (("prefill", fields), ("decode", {}))]
+        both = ["--prefill-engine-args", pools[0], "--decode-engine-args", pools[1], "--router-mode", "round_robin"]
+        done = cli(*ONE, *both, "--report-jsonl", "rows.jsonl")
+        found = json.loads((folder / "rows.jsonl").read_text())
+        lines = [text for text in done.stdout.splitlines() if text.startswith("Hand-offs")]
+        return found["destination_activated_ms"] - found["source_held_ms"], lines[0], done.stderr
+
+    line = "Hand-offs of KV: 160,000 bytes of a token (of the model), 64 GB/s (assumed)"
+    assert activated() == (pytest.approx(2.5), line, "")
+    line = "Hand-offs of KV: 160,000 bytes of a token (of the model), 10 GB/s"
+    assert activated(kv_transfer_bandwidth=10) == (pytest.approx(16), line, "")
+    line = "Hand-offs of KV: 64,000 bytes of a token, 64 GB/s (assumed)"
+    assert activated(kv_bytes_per_token=64000) == (pytest.approx(1), line, "")
+    assert activated(kv_transfer_bandwidth=0) == (0, "Hand-offs of KV: take no time", "")
 
 
 def test_a_sweep_knows_the_measured_error(fake: Path, cli: Cli, folder: Path) -> None:

@@ -155,3 +155,39 @@ def test_what_decode_workers_do_not_look_at(cli: Cli) -> None:
     done = cli(*TINY, *SPLIT_CLI[:5], decode)
     assert done.returncode == 0
     assert "decode_engine_args: engine argument kv_transfer_bandwidth has no effect on decode workers" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({}, "kv_bytes_per_token and kv_transfer_bandwidth (GB/s)"),
+        ({"kv_bytes_per_token": 1000}, "kv_transfer_bandwidth (GB/s)"),
+        ({"kv_transfer_bandwidth": 64}, "kv_bytes_per_token"),
+        ({"kv_transfer_bandwidth": 0}, ""),
+        ({"kv_bytes_per_token": 0}, ""),
+        (PREFILL, ""),
+    ],
+)
+def test_hand_offs_that_take_no_time_are_said(cli: Cli, folder: Path, fields: dict[str, Any], missing: str) -> None:
+    prefill = json.dumps({"worker_type": "prefill", **fields})
+    pools = ["--prefill-engine-args", prefill, "--decode-engine-args", json.dumps(DECODE)]
+    done = cli(*TINY, *pools, "--router-mode", "round_robin")
+    wanted = f"warning: prefill_engine_args: hand-offs of KV take no time without {missing}\n" if missing else ""
+    assert (done.returncode, done.stderr) == (0, wanted)
+    cost = "1,000,000 bytes of a token, 64 GB/s" if fields is PREFILL else "take no time"
+    assert f"\nHand-offs of KV: {cost}\n" in done.stdout
+
+
+def test_a_sweep_over_topology_says_what_hand_offs_cost(cli: Cli, folder: Path) -> None:
+    run = {"input_tokens": 500, "output_tokens": 5, "request_count": 3}
+    spec = {"run": run, "search": {"topology": ["agg", "disagg"]}}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    done = cli("run", "spec.json", "-o", "out", module="dynamo.sweep")
+    assert (
+        "1 points: durations: built-in polynomial, of no particular GPU; hand-offs of KV: take no time\n" in done.stdout
+    )
+    assert "; hand-offs of KV: take no time</p>" in (folder / "out/report.html").read_text()
+    found = json.loads((folder / "out/report.json").read_text())["points"]
+    warned = {point["topology"]: point["warnings"] for point in found}
+    assert warned["agg"] == []
+    assert "hand-offs of KV take no time without kv_bytes_per_token" in warned["disagg"][0]

@@ -54,12 +54,13 @@ def test_engine_arguments_in_a_file(cli: Cli, trace: str, name: str, text: str) 
 
 
 def test_every_json_option_takes_a_file(cli: Cli, trace: str) -> None:
-    Path("prefill.yaml").write_text("worker_type: prefill\nblock_size: 16\n")
+    Path("prefill.yaml").write_text("worker_type: prefill\nblock_size: 16\nkv_transfer_bandwidth: 0\n")
     Path("decode.yaml").write_text("worker_type: decode\nblock_size: 16\n")
     Path("router.yaml").write_text("overlap_score_credit: 0\n")
     pools = ["--num-prefill-workers", "2", "--num-decode-workers", "2", "--router-mode", "kv_router"]
     written_out = report_of(
-        cli, *TRACE, *pools, "--prefill-engine-args", '{"worker_type": "prefill", "block_size": 16}',
+        cli, *TRACE, *pools,
+        "--prefill-engine-args", '{"worker_type": "prefill", "block_size": 16, "kv_transfer_bandwidth": 0}',
         "--decode-engine-args", '{"worker_type": "decode", "block_size": 16}',
         "--router-config", '{"overlap_score_credit": 0}',
     )  # fmt: skip

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"dynosim/gocore/timing"
@@ -96,6 +97,22 @@ func (c Client) PoolBlocks(s Session, of Capacity) (int, error) {
 		return 0, fmt.Errorf("the AIC SDK estimates %d blocks", *answer.Blocks)
 	}
 	return *answer.Blocks, nil
+}
+
+// KVBytes is the size of a token's KV of the whole model, in bytes; 0 if the SDK does not know it.
+func (c Client) KVBytes(s Session) (int, error) {
+	var answer struct {
+		Bytes *float64 `json:"bytes"`
+	}
+	switch err := c.exchange("kv_bytes", map[string]any{"session": s.ID}, &answer); {
+	case err != nil:
+		return 0, err
+	case answer.Bytes == nil:
+		return 0, nil
+	case !(*answer.Bytes >= 1 && *answer.Bytes <= maxBlocks):
+		return 0, errIncomplete
+	}
+	return int(math.Round(*answer.Bytes)), nil
 }
 
 // maxBlocks keeps the product of blocks and ranks within an int; no GPU has as many.

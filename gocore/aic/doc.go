@@ -5,6 +5,7 @@
 //
 //	Client.Open       {"open": {backend, system, version, model, sizes, data types}} -> {"session": 1, "version": "0.19.0"}
 //	Client.PoolBlocks {"capacity": {session, block_size, ...}}                       -> {"blocks": 17796}
+//	Client.KVBytes    {"kv_bytes": {session}}                                        -> {"bytes": 131072}
 //	Client.Predict    {"predict": {session, questions: [[kind, batch, tokens, prefix]]}} -> {"ms": [3.86], "errors": {}}
 //	                  anything                                                       -> {"error": "why not"}
 //

@@ -95,6 +95,10 @@ type Reasoning struct {
 	Ratio                float64 // of the output, with both tokens
 }
 
+// StandardBandwidthGBs is the bandwidth between workers of predictions, and of live workers, for which none is given: a network card of
+// 400 Gb/s and some more, as Dynamo's mocker takes it. It is no measurement.
+const StandardBandwidthGBs = 64.0
+
 // TransferArgs describe the link between prefill and decode workers.
 type TransferArgs struct {
 	BytesPerToken      int
@@ -105,6 +109,8 @@ type TransferArgs struct {
 	// workers run side by side.
 	MsPerBlock     float64
 	UnlimitedLanes bool
+	// BytesGiven and SpeedGiven tell values from defaults: who gives 0 wants hand-offs that take no time.
+	BytesGiven, SpeedGiven bool
 }
 
 // SGLangArgs are the members of the nested object "sglang".
@@ -464,6 +470,8 @@ func transfer(o *strictjson.Object) TransferArgs {
 	return TransferArgs{
 		BytesPerToken:      o.Int("kv_bytes_per_token"),
 		BandwidthGBs:       o.Float("kv_transfer_bandwidth"),
+		BytesGiven:         o.Given("kv_bytes_per_token"),
+		SpeedGiven:         o.Given("kv_transfer_bandwidth") || o.Given("kv_transfer_ms_per_block"),
 		DestinationMissing: o.Text("kv_transfer_timing_mode") == destinationMissing,
 		MsPerBlock:         o.Float("kv_transfer_ms_per_block"),
 		UnlimitedLanes:     o.Text("kv_transfer_lanes") == unlimitedLanes,

@@ -80,9 +80,10 @@ var table = []field{
 	row("handoff_session_timeout_ms", between(1, math.MaxUint64), 300000,
 		"Milliseconds after which a live hand-off that makes no progress is given up.").as(liveOnly).on(engine.Prefill, engine.Decode),
 	row("kv_bytes_per_token", atLeast(0), nil,
-		"Bytes of a token's KV, for transfers from prefill to decode workers.").on(engine.Prefill),
+		"Bytes of a token's KV, for transfers from prefill to decode workers; with AIC, None takes those of the model.").on(engine.Prefill),
 	row("kv_transfer_bandwidth", strictjson.Number{}, nil,
-		"GB/s between prefill and decode workers; None and 0 make transfers take no time.").on(engine.Prefill),
+		"GB/s between prefill and decode workers; 0 makes transfers take no time, and so does None, but for 64 with AIC or a "+
+			"scheduler of the engine's own.").on(engine.Prefill),
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt",
 		"``\"full_prompt\"``, or ``\"destination_missing\"`` to move only what the decode worker has not cached.").
 		on(engine.Prefill).inAnyCase(),

@@ -102,7 +102,6 @@ func write(t *testing.T, a Args) string {
 		"speedup_ratio": a.SpeedupRatio, "decode_speedup_ratio": a.DecodeSpeedupRatio,
 		"preemption_mode": a.Preemption.String(), "eviction_backend": a.Eviction.String(), "watermark": a.Watermark,
 		"aic_tp_size": a.GPUsPerWorker, "worker_type": a.Role.String(),
-		"kv_bytes_per_token": a.Transfer.BytesPerToken, "kv_transfer_bandwidth": a.Transfer.BandwidthGBs,
 		"sglang": map[string]any{
 			"max_prefill_tokens": a.SGLang.MaxPrefillTokens, "clip_max_new_tokens": a.SGLang.ClipMaxNewTokens,
 			"schedule_conservativeness": a.SGLang.Conservativeness, "schedule_policy": [...]string{FCFS: "fcfs", LPM: "lpm"}[a.SGLang.Policy],
@@ -111,6 +110,12 @@ func write(t *testing.T, a Args) string {
 	}
 	if a.RouterQueuePolicy != "" {
 		object["router_queue_policy"] = a.RouterQueuePolicy
+	}
+	if a.Transfer.BytesGiven {
+		object["kv_bytes_per_token"] = a.Transfer.BytesPerToken
+	}
+	if a.Transfer.SpeedGiven {
+		object["kv_transfer_bandwidth"] = a.Transfer.BandwidthGBs
 	}
 	if a.Transfer.DestinationMissing {
 		object["kv_transfer_timing_mode"] = destinationMissing

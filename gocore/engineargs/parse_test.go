@@ -108,7 +108,7 @@ func TestAccepted(t *testing.T) {
 		{`{"is_decode": true, "is_prefill": false}`, with(func(a *Args) { a.Role = engine.Decode })},
 		{`{"is_prefill": true, "worker_type": null, "kv_bytes_per_token": 1000000, "kv_transfer_bandwidth": 0.5,
 			"kv_transfer_timing_mode": "Destination_Missing"}`, with(func(a *Args) {
-			a.Role, a.Transfer = engine.Prefill, TransferArgs{BytesPerToken: 1_000_000, BandwidthGBs: 0.5, DestinationMissing: true}
+			a.Role, a.Transfer = engine.Prefill, TransferArgs{BytesPerToken: 1_000_000, BandwidthGBs: 0.5, DestinationMissing: true, BytesGiven: true, SpeedGiven: true}
 		})},
 		{`{"timing_model": "polynomial"}`, defaults},
 		{`{"planner_profile_data": "a.npz", "timing_model": "interpolated"}`, with(func(a *Args) { a.TimingModel, a.Profile = "interpolated", "a.npz" })},

@@ -28,6 +28,7 @@ var lastSession atomic.Int64
 func (f *fakeSDK) ask(question string) (string, error) {
 	var asked struct {
 		Open, Capacity json.RawMessage
+		KVBytes        json.RawMessage `json:"kv_bytes"`
 		Predict        struct{ Questions [][]int }
 	}
 	if err := json.Unmarshal([]byte(question), &asked); err != nil {
@@ -39,6 +40,8 @@ func (f *fakeSDK) ask(question string) (string, error) {
 	case asked.Open != nil:
 		f.opened = append(f.opened, string(asked.Open))
 		return fmt.Sprintf(`{"session":%d,"version":"0.24.0","release":"0.12.0"}`, lastSession.Add(1)), nil
+	case asked.KVBytes != nil:
+		return `{"bytes":null}`, nil
 	case asked.Capacity != nil:
 		f.capacity = append(f.capacity, string(asked.Capacity))
 		return `{"blocks":50}`, nil

@@ -26,6 +26,8 @@ type durations struct {
 	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
 	Calibration *usedCalibration   `json:"calibration,omitempty"`
 	Error       *calibration.Error `json:"measured_error,omitempty"`
+	// Link is between prefill workers and decode workers.
+	Link *link `json:"hand_offs,omitempty"`
 }
 
 // usedCalibration is the entry of a profile that an engine uses.

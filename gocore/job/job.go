@@ -68,6 +68,8 @@ type run struct {
 	sdk        *sdk
 	deployment deployment // with the sizes of KV pools that the AIC SDK has estimated
 	calibrated []string   // what profiles have set
+	link       *link      // between two pools
+	freeLink   string     // the warning that it is free, "" for none
 	models     models
 	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
@@ -87,6 +89,9 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.deployment, err = r.sdk.sizePools(r.deployment); err != nil {
 		return nil, err
 	}
+	if r.deployment, r.link, r.freeLink, err = r.sdk.withLink(r.deployment); err != nil {
+		return nil, err
+	}
 	if r.models, err = loadModels(r.deployment, r.sdk); err != nil {
 		return nil, err
 	}
@@ -102,6 +107,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.origin, err = describe(s, r.deployment, r.sdk, m); err != nil {
 		return nil, err
 	}
+	r.origin.Durations[0].Link = r.link
 	if err = r.scaling.stock.open(m, r.deployment, r.sdk); err != nil {
 		return nil, err
 	}
@@ -111,7 +117,11 @@ func load(s *Spec, m *Monitor) (*run, error) {
 
 // check returns the warnings of a run that is about to begin.
 func (r *run) check() []string {
-	return slices.Concat(r.warnings, r.calibrated, r.unpinned, r.sdk.sessions.Warnings(), r.scaling.warnings(), r.ineffective())
+	warnings := slices.Concat(r.warnings, r.calibrated)
+	if r.freeLink != "" {
+		warnings = append(warnings, r.freeLink)
+	}
+	return slices.Concat(warnings, r.unpinned, r.sdk.sessions.Warnings(), r.scaling.warnings(), r.ineffective())
 }
 
 // ended is the outcome of a simulation.

@@ -132,9 +132,6 @@ func givenArgs(o *strictjson.Object) (names []string) {
 	return names
 }
 
-// standardBandwidthGBs is the bandwidth between workers if no option names one.
-const standardBandwidthGBs = 64.0
-
 // engineText is the JSON object with the engine arguments that the options set.
 func engineText(o *strictjson.Object, role string) (string, error) {
 	object := map[string]any{"enable_local_indexer": !o.Bool("durable_kv_events")}
@@ -143,7 +140,7 @@ func engineText(o *strictjson.Object, role string) (string, error) {
 		object["worker_type"] = role
 	}
 	if role == engine.Prefill.String() {
-		object["kv_transfer_bandwidth"] = standardBandwidthGBs
+		object["kv_transfer_bandwidth"] = engineargs.StandardBandwidthGBs
 	}
 	if o.Given(longest) && !o.Bool("standalone") && !o.Bool("frontend") {
 		object[longest] = o.Int(longest)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/fieldtable"
 )
 
@@ -42,7 +43,7 @@ func rowOf(o option) optionRow {
 		Row: fieldtable.Of(o.Field), Group: o.group, Flag: "--" + strings.ReplaceAll(o.Name, "_", "-"), Help: o.text, StandIn: o.standIn, Off: o.off,
 	}
 	if o.Name == "kv_transfer_bandwidth" {
-		row.ArgDefault = standardBandwidthGBs
+		row.ArgDefault = engineargs.StandardBandwidthGBs
 	}
 	switch row.Type {
 	case "bool":

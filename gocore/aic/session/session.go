@@ -83,6 +83,9 @@ func (s *Session) Through(ask func(question string) (answer string, err error)) 
 	return &Session{Session: s.Session, client: aic.Client{Ask: ask}}
 }
 
+// KVBytes is the size of a token's KV of the whole model, in bytes.
+func (s *Session) KVBytes() (int, error) { return s.client.KVBytes(s.Session) }
+
 // Predict answers questions from memory where it can, and remembers what the SDK says about the rest.
 func (s *Session) Predict(questions []timing.Question) ([]timing.Answer, error) {
 	answers, unknown := predictions.lookup(s.ID, questions)

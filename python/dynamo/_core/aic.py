@@ -22,6 +22,8 @@ _NO_COMPILED_ENGINE = "DYNAMO_AIC_DISABLE_COMPILED_ENGINE"
 _OUTPUT_TOKENS = 2
 # A prompt of this length is tried when a session opens, so that missing data shows before the run.
 _TRIAL_TOKENS = 128
+# Of models with sliding windows a token of a long prompt has less KV than that of a short one.
+_PROMPT_TOKENS = 4096
 _PREFILL = 0
 
 # For each data type of a question: the SDK's list of names, and its keyword.
@@ -185,6 +187,20 @@ def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
     return {"blocks": opened_session.pool_blocks}
 
 
+def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
+    """How many bytes the KV of a token of the whole model has, in a prompt of usual length; None if it is not known.
+
+    Parallelism changes nothing: it is asked of the model on one GPU, where no heads are there twice.
+    """
+    session = _sessions[asked["session"]].asked
+    try:
+        model = _model({**session, **{name: 1 for name in _SIZES if name in session}})
+        found = _finite(float(model.get_kvcache_bytes_per_sequence(_PROMPT_TOKENS)) / _PROMPT_TOKENS)
+    except Exception:  # older releases have no such method, and some models no answer
+        return {"bytes": None}
+    return {"bytes": found}
+
+
 def _predict(asked: dict[str, Any]) -> dict[str, Any]:
     predictor = _sessions[asked["session"]].predictor
     ms: list[float | None] = []
@@ -201,6 +217,7 @@ def _predict(asked: dict[str, Any]) -> dict[str, Any]:
 _VERBS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "open": _open,
     "capacity": _capacity,
+    "kv_bytes": _kv_bytes,
     "predict": _predict,
 }
 

@@ -79,10 +79,10 @@ class MockEngineArgs(FieldSet):
         bootstrap_port: Port at which a live prefill worker hands requests over. Works with live prefill workers.
         handoff_session_timeout_ms: Milliseconds after which a live hand-off that makes no progress is given up. Works
             with live prefill or decode workers.
-        kv_bytes_per_token: Bytes of a token's KV, for transfers from prefill to decode workers. Works with prefill
-            workers.
-        kv_transfer_bandwidth: GB/s between prefill and decode workers; None and 0 make transfers take no time. Works
-            with prefill workers.
+        kv_bytes_per_token: Bytes of a token's KV, for transfers from prefill to decode workers; with AIC, None takes
+            those of the model. Works with prefill workers.
+        kv_transfer_bandwidth: GB/s between prefill and decode workers; 0 makes transfers take no time, and so does
+            None, but for 64 with AIC or a scheduler of the engine's own. Works with prefill workers.
         kv_transfer_timing_mode: ``"full_prompt"``, or ``"destination_missing"`` to move only what the decode worker has
             not cached. Works with prefill workers.
         kv_transfer_ms_per_block: Milliseconds in which a KV block moves from a prefill to a decode worker, instead of

@@ -96,6 +96,22 @@ def error_line(found: Durations) -> str:
     return text
 
 
+def hand_off_line(found: Durations) -> str:
+    """Returns how long the KV between two pools takes in one line, ``""`` with one pool."""
+    link = next((pool["hand_offs"] for pool in found if "hand_offs" in pool), None)
+    if link is None:
+        return ""
+    if "ms_per_block" in link:
+        return f"hand-offs of KV: {link['ms_per_block']:g} ms per block"
+    size, bandwidth = link["bytes_per_token"], link["bandwidth_gb_s"]
+    if not size or bandwidth <= 0:
+        return "hand-offs of KV: take no time"
+    assumed = link.get("assumed", [])
+    of_model = " (of the model)" if "kv_bytes_per_token" in assumed else ""
+    not_given = " (assumed)" if "kv_transfer_bandwidth" in assumed else ""
+    return f"hand-offs of KV: {size:,} bytes of a token{of_model}, {bandwidth:g} GB/s{not_given}"
+
+
 def lines(found: Durations) -> list[str]:
-    """Returns both lines, as far as there are any."""
-    return [text for text in (line(found), error_line(found)) if text]
+    """Returns all these lines, as far as there are any."""
+    return [text for text in (line(found), hand_off_line(found), error_line(found)) if text]

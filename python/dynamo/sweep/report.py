@@ -60,7 +60,8 @@ def table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = wording.columns(point["deployment"])
         for name in deployed:
             row.setdefault(name, found.get(name))
-        row["durations"] = durations.line(point["durations"]).removeprefix("durations: ")
+        said = [durations.line(point["durations"]), durations.hand_off_line(point["durations"])]
+        row["durations"] = "; ".join(filter(None, said)).removeprefix("durations: ")
         row.setdefault("gpus", point["figures"].get("gpus"))
         for name, number in point["figures"].items():
             row.setdefault(name, number)
