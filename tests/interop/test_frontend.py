@@ -34,13 +34,6 @@ def in_threads(count: int, do: Callable[[int], Any]) -> list[Any]:
     return results
 
 
-def usage(answer: dict[str, Any]) -> tuple[int, int, int]:
-    """Tokens of the prompt, of the answer, and of the prompt from the worker's cache."""
-    said = answer["usage"]
-    assert said["total_tokens"] == said["prompt_tokens"] + said["completion_tokens"]
-    return said["prompt_tokens"], said["completion_tokens"], said["prompt_tokens_details"]["cached_tokens"]
-
-
 @pytest.mark.parametrize("codec", ["json", "msgpack"])
 def test_answers(site: Make, codec: str) -> None:
     s = site("round-robin", DYN_REQUEST_PLANE_CODEC=codec)
@@ -49,8 +42,7 @@ def test_answers(site: Make, codec: str) -> None:
     status, done = s.complete(words(5, 40), 6)
     assert (status, done["choices"][0]["finish_reason"]) == (200, "length")
     assert len(done["choices"][0]["text"].split()) == 6
-    assert usage(done) == (40, 6, 0)
-    assert [usage(s.complete(words(100, 200), 2)[1]) for _ in range(2)] == [(200, 2, 0), (200, 2, 192)]  # blocks of 64
+    assert done["usage"] == {"prompt_tokens": 40, "completion_tokens": 6, "total_tokens": 46}
     assert len(s.complete("tok5", None)[1]["choices"][0]["text"].split()) == 16
 
     chat = {"model": "tiny", "messages": [{"role": "user", "content": words(5, 3)}], "max_tokens": 5}
