@@ -1,6 +1,7 @@
 """The words of Dynamo 1.6: nested engine arguments, and options under their newer names."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from dynamo import sweep
 from dynamo.mocker import MockEngineArgs
-from dynamo.replay import run_synthetic_trace_replay
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
 NESTED = {
     "engine": {"backend": "sglang", "num_gpu_blocks": 4096, "block_size": 16, "timing_model": {"type": "polynomial"}},
@@ -105,3 +106,92 @@ def test_host_blocks_are_refused(name):
     done = subprocess.run([sys.executable, "-m", "dynamo.mocker", f"--{name}", "5"], capture_output=True, text=True)
     assert done.returncode == 2
     assert f"{name.replace('-', '_')}: 5 is not built yet (KV offload tiers)" in done.stderr
+
+
+def rates(**options):
+    """A run with drawn lengths and arrivals: the lengths, and when requests arrive."""
+    drawn = {"request_rate": 20, "arrival_process": "poisson", **options}
+    rows = run_synthetic_trace_replay("uniform(50,500)", 5, 20, **drawn).requests
+    return rows["input_length"].tolist(), rows["arrival_time_ms"].tolist()
+
+
+def test_arrival_seed():
+    lengths, arrivals = rates(seed=1)
+    assert rates(seed=1, arrival_seed=1) == (lengths, arrivals)
+    again, others = rates(seed=1, arrival_seed=2)
+    assert again == lengths
+    assert others != arrivals
+    fewer, same = rates(seed=3, arrival_seed=1)
+    assert fewer != lengths
+    assert same == arrivals
+
+
+def test_arrival_seed_without_effect():
+    with pytest.warns(UserWarning, match="arrival_seed 5 has no effect with arrivals that are not drawn"):
+        run_synthetic_trace_replay(50, 5, 2, arrival_seed=5)
+    with pytest.warns(UserWarning, match="arrival_seed 5 has no effect with replay_concurrency"):
+        run_synthetic_trace_replay(50, 5, 2, arrival_seed=5, replay_concurrency=1)
+    with pytest.warns(UserWarning, match="seed 3 has no effect"):
+        run_synthetic_trace_replay(50, 5, 2, request_rate=5, arrival_process="poisson", arrival_seed=5, seed=3)
+
+
+def test_events_that_reach_the_router_late(tmp_path):
+    """Three equal prompts: the second comes half a second after the first, the third a second after that."""
+    trace = tmp_path / "trace.jsonl"
+    prompt = {"input_length": 64, "output_length": 2, "hash_ids": [1, 2, 3, 4]}
+    trace.write_text("".join(json.dumps({"timestamp": at, **prompt}) + "\n" for at in (0, 500, 1500)))
+
+    def counted_on(lag):
+        run = {"num_workers": 2, "router_mode": "kv_router", "trace_block_size": 16, "kv_event_lag_ms": lag}
+        log = tmp_path / "log.jsonl"
+        run_trace_replay(trace, extra_engine_args={"block_size": 16}, router_log=log, **run)
+        found = [json.loads(line) for line in log.read_text().splitlines()]
+        return [max(candidate["overlap_blocks"] for candidate in entry["candidates"]) for entry in found]
+
+    assert [counted_on(lag) for lag in (None, 0, 400, 1000, 1e9)] == [[0, 4, 4]] * 3 + [[0, 0, 4], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        ({"kv_event_lag_ms": -1, "num_workers": 2, "router_mode": "kv_router"}, "kv_event_lag_ms: got -1"),
+        (
+            {"kv_event_lag_ms": 5},
+            "kv_event_lag_ms: got 5.0, want router_mode kv_router with it: a router of mode",
+        ),
+        (
+            {"kv_event_lag_ms": 5, "replay_mode": "online", "num_workers": 2, "router_mode": "kv_router"},
+            "kv_event_lag_ms: got 5.0, want replay_mode offline",
+        ),
+        ({"capture_per_request": True, "rows": False}, "rows: got false, want true, or no capture_per_request"),
+        ({"agentic_lanes": 2}, "agentic_lanes: got 2, want it left out: replay_concurrency"),
+        ({"ais_perf_config": {}}, "ais_perf_config: got {}, want it left out: aic_perf_config"),
+        ({"execution_model": "x"}, 'execution_model: got "x", want it left out'),
+    ],
+)
+def test_refused_parameters(options, want):
+    with pytest.raises(ValueError, match=want.replace("{", r"\{")):
+        run_synthetic_trace_replay(50, 5, 2, **options)
+
+
+def test_defaults_of_newer_parameters():
+    run_synthetic_trace_replay(50, 5, 2, agentic_lanes=None, ais_perf_config=None, kv_event_lag_ms=0)
+
+
+def test_requests_as_dicts(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    found = run_synthetic_trace_replay(50, 1, 3, capture_per_request=True, report_jsonl_path=path)
+    assert found.per_request == [json.loads(line) for line in path.read_text().splitlines()]
+    assert found.copy().per_request == pickle.loads(pickle.dumps(found)).per_request == found.per_request
+    assert run_synthetic_trace_replay(50, 1, 3).per_request is None
+
+
+def test_summary_with_the_names_of_dynamo_1_6():
+    shared = {"shared_prefix_ratio": 0.5, "num_prefix_groups": 1, "extra_engine_args": {"eviction_backend": "lru"}}
+    found = run_synthetic_trace_replay(256, 2, 10, arrival_interval_ms=100, **shared)
+    summary = found.summary
+    assert summary["num_ttft_samples"] == summary["num_e2e_latency_samples"] == summary["num_tpot_samples"] == 10
+    assert summary["committed_prefill_tokens"] == 2560 - found.requests["reused_input_tokens"].sum() == 2560 - 9 * 128
+    assert (summary["kv_eviction_policy"], summary["power_w"]) == ("lru", None)
+    assert all(summary[key] == value for key, value in found.items() if key != "provenance")
+    assert "provenance" not in summary

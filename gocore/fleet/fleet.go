@@ -28,6 +28,8 @@ type Config struct {
 	Planner planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
+	// KVEventLagMs is how long after a change of a cache the routers hear of it; 0 for at once.
+	KVEventLagMs float64
 	// StopWhenStalled ends the run with [ErrStalled] at the first pass without effect.
 	StopWhenStalled bool
 }
@@ -278,6 +280,9 @@ func (f *Fleet) advance(toMs float64) {
 	f.elapse(toMs)
 	for _, p := range f.pools {
 		p.swept = 0
+		if len(p.late.queue) > 0 {
+			p.catchUpNews(toMs)
+		}
 	}
 	if f.tracksEnds {
 		f.cutInnerEnds()

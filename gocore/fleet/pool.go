@@ -38,6 +38,7 @@ type Pool struct {
 
 	lifecycle
 	tally tally
+	late  lateNews
 }
 
 // Worker is a worker, of which source or destination, or puller, is set in a pool of prefill or of decode workers.
@@ -58,6 +59,7 @@ func newPool(f *Fleet, index int) *Pool {
 	p := &Pool{PoolConfig: f.Config.Pools[index], fleet: f, index: index}
 	p.router = p.Router.Make(p.Workers)
 	p.observes = p.router.Traits().Observes && p.Role != engine.Decode
+	p.late.lagMs = f.KVEventLagMs
 	p.workers = make([]Worker, p.Workers)
 	p.ready, p.coasting = newWorkerSet(p.Workers), newWorkerSet(p.Workers)
 	p.lifecycle = newLifecycle(p)
@@ -119,7 +121,7 @@ func (p *Pool) cacheChanged(i int, events []kvcache.Event) {
 		h.CacheChanged(i, events)
 		return
 	}
-	p.router.Apply(i, events)
+	p.tell(i, events)
 }
 
 // Refresh updates whether a worker can start a pass.

@@ -24,9 +24,12 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	}
 	unusedFaultOptions(o, s, warn)
 	if s.concurrency > 0 {
-		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "request_rate_curve", "arrival_cv"} {
+		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "request_rate_curve", "arrival_cv", "arrival_seed"} {
 			warn(name, "with replay_concurrency")
 		}
+	}
+	if s.synthetic && s.concurrency == 0 && !s.generated.Arrivals.Draws() {
+		warn("arrival_seed", "with arrivals that are not drawn")
 	}
 	// It selects a profile of a router policy file, and runs with one are refused.
 	warn("model_name", "without router_policy_config")
@@ -63,7 +66,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 
 // unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
-	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0
+	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0 && !o.Given("arrival_seed")
 	if s.routing.mode.Configured || s.routing.mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}

@@ -154,6 +154,7 @@ func (r *run) config() replay.Config {
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && !r.online && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
+		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Journal = r.journal.open(r)

@@ -88,6 +88,8 @@ func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
 		return slices.ContainsFunc(faultOptions, o.Given)
 	}
 	switch known.Name {
+	case "kv_event_lag_ms": // reports are as they were before there was such a thing
+		return false
 	case "num_workers":
 		return !d.disaggregated
 	case "num_prefill_workers", "num_decode_workers":

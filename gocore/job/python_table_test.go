@@ -117,11 +117,11 @@ func pythonFunctions() string {
 			out.WriteString(fieldtable.Literal(fieldtable.Camel(o.Name), enum.Choices))
 		}
 	}
-	out.WriteString("\n\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + "    return _replay(\"trace\", locals())\n")
+	out.WriteString("\n\n@newer.words\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + "    return _replay(\"trace\", locals())\n")
 	shared := slices.DeleteFunc(documented(""), func(o option) bool { return o.kind != "" })
 	own := slices.DeleteFunc(documented(kindSynthetic), func(o option) bool { return o.kind == "" })
-	out.WriteString("\n\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + "    return _replay(\"synthetic\", locals())\n")
-	out.WriteString("\n\ndef run_mocker_trace_replay(\n")
+	out.WriteString("\n\n@newer.words\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + "    return _replay(\"synthetic\", locals())\n")
+	out.WriteString("\n\n@newer.words\ndef run_mocker_trace_replay(\n")
 	for _, name := range mockerParameters {
 		out.WriteString(parameter(options[slices.IndexFunc(options, func(o option) bool { return o.Name == name })]))
 	}

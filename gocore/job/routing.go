@@ -37,6 +37,11 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if o.Given("router_config") {
 		text = o.Text("router_config")
 	}
+	if mode := routerMode(o); !mode.Configured && o.Float("kv_event_lag_ms") > 0 {
+		return routing{}, nil, &strictjson.FieldError{
+			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"), Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name + " does not hear of caches",
+		}
+	}
 	if mode := routerMode(o); mode.Settings != nil {
 		return parseSettings(o, mode, text)
 	}

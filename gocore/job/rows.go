@@ -6,10 +6,10 @@ import "dynosim/gocore/strictjson"
 // what the summary needs.
 func keepsRows(o *strictjson.Object) bool { return !o.Given("rows") || o.Bool("rows") }
 
-// checkRows refuses files that are made of rows without rows.
+// checkRows refuses outputs that are made of rows without rows.
 func checkRows(o *strictjson.Object) error {
-	for _, file := range []string{"report_jsonl_path", "html"} {
-		if !keepsRows(o) && o.Given(file) {
+	for _, file := range []string{"report_jsonl_path", "html", "capture_per_request"} {
+		if !keepsRows(o) && !o.AtDefault(file) {
 			return &strictjson.FieldError{Field: "rows", Got: "false", Want: "true, or no " + file}
 		}
 	}

@@ -27,6 +27,7 @@ type Spec struct {
 	maxSimTimeMs float64 // +Inf for no limit
 	rows         bool    // whether it keeps one row per request
 	attribution  bool    // whether it divides latencies among their parts
+	kvEventLagMs float64 // how late the router hears of caches
 	sla          report.SLA
 	scaling      scaling // what decides how many workers there are
 	gpuHourPrice float64 // 0 for none
@@ -112,6 +113,7 @@ func specOf(o *strictjson.Object) *Spec {
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),
+		kvEventLagMs: o.Float("kv_event_lag_ms"),
 		attribution:  o.Bool("attribution") || o.Given("html"),
 		sla:          sla(o),
 		gpuHourPrice: o.Float("gpu_hour_price"),

@@ -54,6 +54,10 @@ func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, err
 		return workload.SyntheticSpec{}, nil
 	}
 	arrivals, err := parseArrivals(o)
+	arrivalSeed := o.Uint("seed")
+	if o.Given("arrival_seed") {
+		arrivalSeed = o.Uint("arrival_seed")
+	}
 	return workload.SyntheticSpec{
 		InputLengths:      l.input,
 		OutputLengths:     l.output,
@@ -65,6 +69,7 @@ func parseWorkload(o *strictjson.Object, l lengths) (workload.SyntheticSpec, err
 		InterTurnDelayMs:  o.Float("inter_turn_delay_ms"),
 		Arrivals:          arrivals,
 		Seed:              o.Uint("seed"),
+		ArrivalSeed:       arrivalSeed,
 	}, err
 }
 

@@ -159,6 +159,13 @@ var options = slices.Concat([]option{
 		doc:  "Arrivals per second that change with time, instead of request_rate: a CSV file with the columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after the last row.",
 	},
 	{
+		Field: strictjson.Field{Name: "arrival_seed", Type: strictjson.Integer{Max: math.MaxUint64}},
+		kind:  kindSynthetic,
+		group: workloadGroup,
+		help:  "synthetic: decides when requests arrive, instead of --seed",
+		doc:   "Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides everything else.",
+	},
+	{
 		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
 		kind:  kindSynthetic,
 		group: workloadGroup,
@@ -246,6 +253,13 @@ var options = slices.Concat([]option{
 		group: deploymentGroup,
 		help:  "router settings, a JSON object or @FILE",
 		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
+	},
+	{
+		Field:   strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		offline: true,
+		group:   deploymentGroup,
+		help:    "how long after blocks are stored and removed the KV router hears of it (default: 0)",
+		doc:     "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"``.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},
@@ -457,6 +471,11 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "rows", Type: strictjson.Bool{}}, // see keepsRows
 		aside: true,
 		doc:   "With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests takes much less memory. True if not given.",
+	},
+	{
+		Field: strictjson.Field{Name: "capture_per_request", Type: strictjson.Bool{}, Default: false},
+		aside: true,
+		doc:   "With True, ``report.per_request`` is a list with a dict for each request, as files of ``report_jsonl_path`` have it. None if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},

@@ -49,6 +49,8 @@ type Config struct {
 	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
+	// KVEventLagMs is how long after a change of a cache the KV router hears of it; 0 for at once.
+	KVEventLagMs float64
 	// Setup is what the engine of each worker gets besides Args and its role; nil stands for nothing.
 	Setup func(role engine.Role, worker int) engine.Setup
 }

@@ -51,6 +51,9 @@ func (d drawnRun) config(t testing.TB) Config {
 	if workers > 1 && rng.IntN(2) == 0 {
 		cfg.Router = d.router(t, rng, cfg.Args)
 	}
+	if late := rand.New(rand.NewPCG(d.seed, 9)); late.IntN(3) == 0 {
+		cfg.KVEventLagMs = []float64{0.5, 7, 60}[late.IntN(3)]
+	}
 	model := d.model(t, rng)
 	cfg.Setup = func(_ engine.Role, worker int) engine.Setup {
 		return engine.Setup{Model: model, Stepwise: d.stepwise, Drafts: drafts(worker)}

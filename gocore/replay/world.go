@@ -36,6 +36,7 @@ func (r *run) newFleet(c fleet.Config) (err error) {
 func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 	c := fleet.Config{
 		LimitMs: r.MaxSimTimeMs, World: r, Recorder: recorder{r}, Requests: len(r.Workload.Turns), Planner: r.Planner, Seed: r.Seed,
+		KVEventLagMs:    r.KVEventLagMs,
 		StopWhenStalled: r.stopWhenStalled,
 	}
 	if c.Planner == nil && r.Faults != nil {

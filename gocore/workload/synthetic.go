@@ -25,7 +25,8 @@ type SyntheticSpec struct {
 	InputLengths  *Lengths // instead of InputTokens, if not nil; drawn for each turn
 	OutputLengths *Lengths // instead of OutputTokens
 	Arrivals      Arrivals // instead of ArrivalIntervalMs, if it has a rate or a curve
-	Seed          uint64   // of everything that is drawn; each kind of draw has a stream of its own
+	Seed          uint64   // of what is drawn besides the starts of sessions; each kind of draw has a stream of its own
+	ArrivalSeed   uint64   // of the starts of sessions
 
 	// Passing makes turns only when they are asked for, if each is a session of its own and shares nothing. The workload then
 	// has no Turns and no Sessions, only Len and Lengths, and its driver.
@@ -111,7 +112,7 @@ func (spec SyntheticSpec) starts() ([]float64, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	source := rand.NewPCG(spec.Seed, arrivalStream)
+	source := rand.NewPCG(spec.ArrivalSeed, arrivalStream)
 	switch {
 	case a.RequestRate > 0:
 		return a.starts(spec.RequestCount, source), nil

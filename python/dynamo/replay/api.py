@@ -21,7 +21,7 @@ from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
-from dynamo.replay import artifacts, files, planned
+from dynamo.replay import artifacts, files, newer, planned
 from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
@@ -93,6 +93,7 @@ RouterDecisionsMode: TypeAlias = Literal["check", "force"]
 ReplayMode: TypeAlias = Literal["offline", "online"]
 
 
+@newer.words
 def run_trace_replay(
     trace_files: Path | Sequence[Path] | Workload,
     *,
@@ -108,6 +109,7 @@ def run_trace_replay(
     decode_engine_args: EngineArgs | None = None,
     router_mode: RouterMode | None = None,
     router_config: RouterConfig | None = None,
+    kv_event_lag_ms: float | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -140,6 +142,7 @@ def run_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    capture_per_request: bool | None = None,
     attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
     timeline: Path | None = None,
@@ -179,6 +182,9 @@ def run_trace_replay(
             two workers or more.
         router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
             ``router_mode`` (docs/reference/routing-modes.md).
+        kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
+            simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For
+            ``router_mode="kv_router"``.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
@@ -232,6 +238,8 @@ def run_trace_replay(
             take: an AicPerfConfig or a dict of its fields.
         rows: With False, the run keeps no per-request columns: ``report.requests`` is empty, and a run of many requests
             takes much less memory. True if not given.
+        capture_per_request: With True, ``report.per_request`` is a list with a dict for each request, as files of
+            ``report_jsonl_path`` have it. None if not given.
         attribution: Divide the time to first token and the latency of every request exactly among its parts, such as
             waiting for a worker, its own prompt, or others' prompts: ``report["attribution"]``, and columns of the
             rows. See docs/why.md. False if not given.
@@ -267,6 +275,7 @@ def run_trace_replay(
     return _replay("trace", locals())
 
 
+@newer.words
 def run_synthetic_trace_replay(
     input_tokens: int | str,
     output_tokens: int | str,
@@ -276,6 +285,7 @@ def run_synthetic_trace_replay(
     arrival_process: ArrivalProcess | None = None,
     request_rate: float | None = None,
     request_rate_curve: Path | None = None,
+    arrival_seed: int | None = None,
     arrival_cv: float | None = None,
     turns_per_session: int | None = None,
     shared_prefix_ratio: float | None = None,
@@ -289,6 +299,7 @@ def run_synthetic_trace_replay(
     decode_engine_args: EngineArgs | None = None,
     router_mode: RouterMode | None = None,
     router_config: RouterConfig | None = None,
+    kv_event_lag_ms: float | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -321,6 +332,7 @@ def run_synthetic_trace_replay(
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
     rows: bool | None = None,
+    capture_per_request: bool | None = None,
     attribution: bool | None = None,
     report_jsonl_path: Path | None = None,
     timeline: Path | None = None,
@@ -335,12 +347,13 @@ def run_synthetic_trace_replay(
 
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
-    router_mode, router_config, router_log, router_decisions, router_decisions_mode, router_policy_config, model_name,
-    planner, autoscaler, planner_log, planner_config, planner_python, benchmark_granularity, gpu_hour_price, faults,
-    fault_rate, migration_limit, detection_ms, avoid_ms, retry_refused_ms, client_timeout_ms, client_retries,
-    client_backoff_ms, hedge_after_ms, replay_mode, replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms,
-    sla_ttft_ms, sla_itl_ms, sla_e2e_ms, aic_perf_config, rows, attribution, report_jsonl_path, timeline,
-    timeline_window, timeseries, timeseries_step, html, save_trace and on_progress.
+    router_mode, router_config, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
+    router_policy_config, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
+    benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
+    retry_refused_ms, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
+    replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
+    aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
+    timeseries_step, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -356,6 +369,8 @@ def run_synthetic_trace_replay(
         request_rate_curve: Arrivals per second that change with time, instead of request_rate: a CSV file with the
             columns ``time_s`` (seconds, from 0) and ``rate_rps``, with lines between its rows. It starts again after
             the last row.
+        arrival_seed: Decides when requests arrive, if their gaps are drawn, instead of seed, which still decides
+            everything else.
         arrival_cv: Standard deviation of gamma or weibull gaps divided by their mean; above 1 requests come in bursts.
         turns_per_session: Turns that follow each other in one session; 1 if not given.
         shared_prefix_ratio: Fraction of the prompt blocks shared within a prefix group, 0 (default) to 1.
@@ -367,6 +382,7 @@ def run_synthetic_trace_replay(
     return _replay("synthetic", locals())
 
 
+@newer.words
 def run_mocker_trace_replay(
     trace_files: Path | Sequence[Path] | Workload,
     extra_engine_args: EngineArgs | None = None,
@@ -416,13 +432,15 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warnings.warn(text, UserWarning, stacklevel=4)
     if saved := result.saved_trace:
         how = f"trace_format={saved.trace_format!r} and trace_block_size={saved.trace_block_size}"
-        warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=3)
+        warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=4)
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
-    report = Report(result.report, Requests(result), Timeseries(result.timeseries))
+    requests = Requests(result)
+    per_request = requests.to_dicts() if given.get("capture_per_request") else None
+    report = Report(result.report, requests, Timeseries(result.timeseries), per_request)
     artifacts.write(config, report)
     if (rejected := report["rejected_requests"]) and rejected == report["num_requests"]:
         raise RuntimeError(f"every request was rejected ({rejected} of {rejected})")

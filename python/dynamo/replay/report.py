@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamo.replay.figures import Figures
 
 if TYPE_CHECKING:
     from dynamo.replay.plots import Plots
+    from dynamo.replay.requests import Requests
+    from dynamo.replay.timeseries import Timeseries
 
 
 class Report(Figures):
@@ -15,6 +18,36 @@ class Report(Figures):
 
     A statistic over no request at all is None. docs/report.md explains every key and column.
     """
+
+    per_request: list[dict[str, Any]] | None
+    """A dict for each request, if the run was given ``capture_per_request=True``."""
+
+    def __init__(
+        self,
+        metrics: Mapping[str, Any],
+        requests: Requests,
+        timeseries: Timeseries | None = None,
+        per_request: list[dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(metrics, requests, timeseries)
+        self.per_request = per_request
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The metrics as ai-dynamo 1.6 has them: those of this report, and its names of some more.
+
+        ``committed_prefill_tokens`` leaves out what requests compute again after they were preempted.
+        """
+        numbers = {key: value for key, value in self.items() if key != "provenance"}
+        cached = self["first_admission_prefix_cache_reused_ratio"] or 0
+        return {
+            **numbers,
+            "kv_eviction_policy": _eviction(self["provenance"]["arguments"]),
+            "committed_prefill_tokens": self["total_input_tokens"] - round(cached * self["total_input_tokens"]),
+            **{f"num_{group}_samples": self[f"count_{group}_ms"] for group in ("ttft", "tpot", "e2e_latency")},
+            "power_w": None,
+            "power_coverage": None,
+        }
 
     @property
     def plot(self) -> Plots:
@@ -25,7 +58,7 @@ class Report(Figures):
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
-        return Report(self, self.requests, self.timeseries)
+        return Report(self, self.requests, self.timeseries, self.per_request)
 
     __copy__ = copy
 
@@ -39,4 +72,10 @@ class Report(Figures):
         return list(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (dict(self), self.requests, self.timeseries)
+        return Report, (dict(self), self.requests, self.timeseries, self.per_request)
+
+
+def _eviction(arguments: Mapping[str, Any]) -> str:
+    """The eviction policy of the workers that compute prompts."""
+    engine = arguments.get("prefill_engine_args") or arguments.get("extra_engine_args") or {}
+    return str(engine.get("eviction_backend", "lru"))

@@ -113,6 +113,11 @@ class Requests(ReadOnlyDict[str, "Column"]):
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._names)
 
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dict for each request, as the file of ``report_jsonl_path`` has it, with None for none."""
+        columns = [_nullable(self[name]) for name in self]
+        return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def to_pandas(self) -> pd.DataFrame:
         """All columns as a pandas.DataFrame: float64, Int64 and string, with NaN or NA for none.
 
@@ -173,6 +178,13 @@ def unknown(kind: str, name: object, known: Collection[str]) -> KeyError:
     near = spelling.nearest(name, known)
     hint = f"did you mean {near!r}?" if near else spelling.offer(name, known)
     return KeyError(f"unknown {kind} {values.brief(name)!r}, {hint}")
+
+
+def _nullable(column: Column) -> list[Any]:
+    """The values of a column, with None for none."""
+    if isinstance(column, list):
+        return [text or None for text in column]
+    return [None if value != value or value == -1 else value for value in column.tolist()]
 
 
 def _same(column: Column, other: object) -> bool:
