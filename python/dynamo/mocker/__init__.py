@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import dynamo._start  # noqa: F401  # first: Ctrl-C during the other imports prints no traceback
 
 # isort: split
+from dynamo._shell import names
 from dynamo._shell.aic import AicPerfConfig
 from dynamo._shell.aic_fields import AicFields
 from dynamo._shell.engine import MockEngineArgs
@@ -23,6 +24,7 @@ from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 
 if TYPE_CHECKING:
+    from dynamo.mocker.bridge import PlannerReplayBridge
     from dynamo.replay.api import run_mocker_trace_replay
 
     __version__: str
@@ -35,6 +37,7 @@ __all__ = [
     "HostCacheFields",
     "KvRouterConfig",
     "MockEngineArgs",
+    "PlannerReplayBridge",
     "ReasoningConfig",
     "ReasoningFields",
     "RouterFields",
@@ -53,8 +56,14 @@ def __getattr__(name: str) -> Any:
         from dynamo._core.version import VERSION
 
         return VERSION
+    if name == "PlannerReplayBridge":
+        from dynamo.mocker import bridge
+
+        return bridge.PlannerReplayBridge
     if name == "run_mocker_trace_replay":
         from dynamo.replay import api
 
         return api.run_mocker_trace_replay
+    if name in names.INSTEAD:
+        raise names.missing("dynamo.mocker", name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

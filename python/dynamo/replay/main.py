@@ -32,6 +32,7 @@ from dynamo.replay import artifacts, files, planned, reportfile, runfile, summar
 
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
+_CONVERT = "convert-config"
 _AIC_REQUIRED = ("aic_backend", "aic_system", "aic_model_path")
 
 
@@ -42,6 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupted. Messages go to standard error. It may be called from any thread; an OSError of standard output is left
     to the caller.
     """
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] == _CONVERT:
+        from dynamo.replay import aisimulate
+
+        return aisimulate.main(words[1:])
     try:
         typed = vars(_parser().parse_args(argv))
         options, sources = _completed(typed)
@@ -51,7 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = _config(options) if repeated is None else _repeated(repeated, options)
         written_by = config if repeated is None else {**config, "from_report": repeated}
         _check_outputs(report_path.path, written_by, sources)
-        words = sys.argv[1:] if argv is None else argv
         return _run(config, report_path, shlex.join(["python", "-m", "dynamo.replay", *words]))
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
@@ -255,7 +260,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Replay a request trace, or a synthetic workload, through simulated LLM inference workers.",
         epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
         "the last two also with min= and max=, and empirical(FILE) for a file with one number per line. "
-        "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config.",
+        "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config. "
+        "%(prog)s convert-config FILE makes a run for --config of a prediction file of AISimulate.",
         argument_default=argparse.SUPPRESS,
     )
     shown = [option for option in run_options().values() if option.help]

@@ -1,0 +1,389 @@
+"""``python -m dynamo.replay convert-config``: a prediction file of AISimulate becomes a file for ``--config``.
+
+What it names is converted or refused, each by its path in the file; what changes nothing here is noted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dynamo._core import objectfile, spelling, values
+from dynamo._shell import console
+from dynamo.replay import files
+
+_FRACTIONS = {
+    "vllm": ("gpu_memory_utilization", 0.9),
+    "sglang": ("mem_fraction_static", 0.88),
+    "trtllm": ("free_gpu_memory_fraction", 0.9),
+}
+"""What the fraction of memory for the KV pool is called, and its default."""
+_BLOCK_SIZES = {"vllm": 64, "sglang": 1, "trtllm": 32}
+_FORMATS = ("mooncake", "mooncake-delta", "agentic_mooncake", "weka", "applied_compute_agentic", "dynamo")
+_EMBEDDED = ("weka", "dynamo")
+"""Formats whose traces say themselves how long their blocks are."""
+_AGENTIC = ("agentic_lanes", "agentic_snapshot", "agentic_warmup", "agentic_profile")
+_SEARCH = ("optimization", "optimizer")
+_REQUIRED = object()
+
+
+class Section:
+    """An object of the file, of which each key is taken once. Those that nobody takes are refused."""
+
+    def __init__(self, path: str, content: object) -> None:
+        if not isinstance(content, Mapping):
+            raise ValueError(f"{path}: got {values.brief(values.show(content))}, want an object")
+        self.path, self._rest, self._known = path, dict(content), set[str]()
+
+    def name(self, key: str) -> str:
+        """The path of a key."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """The value of a key; the default if it is left out or null."""
+        self._known.add(key)
+        value = self._rest.pop(key, None)
+        if value is None:
+            if default is _REQUIRED:
+                raise ValueError(f"{self.name(key)}: got nothing, want it in the file")
+            return default
+        if isinstance(value, Mapping) and value.keys() & {"choices", "range"}:
+            raise ValueError(f"{self.name(key)}: got {_shown(value)}, want one value: dynamo.sweep searches several")
+        return value
+
+    def within(self, key: str, *, required: bool = False) -> Section:
+        """The object at a key, empty if it is left out."""
+        return Section(self.name(key), self.take(key, _REQUIRED if required else {}))
+
+    def number(self, key: str, default: Any = None) -> Any:
+        """A number above 0."""
+        value = self.take(key, default)
+        if value is not None and not (values.number(self.name(key), value) > 0 and math.isfinite(value)):
+            raise ValueError(f"{self.name(key)}: got {values.show(value)}, want a finite number above 0")
+        return value
+
+    def count(self, key: str, default: Any = None) -> Any:
+        """An integer above 0."""
+        value = self.take(key, default)
+        if value is not None and values.integer(self.name(key), value) < 1:
+            raise ValueError(f"{self.name(key)}: got {values.show(value)}, want an integer above 0")
+        return value
+
+    def word(self, key: str, known: Sequence[str], default: Any = None) -> str:
+        """One of some words."""
+        value = self.take(key, default)
+        if value not in known:
+            raise ValueError(f"{self.name(key)}: got {_shown(value)}, want {' or '.join(known)}")
+        return str(value)
+
+    def refuse(self, keys: Mapping[str, str], harmless: Sequence[object] = ()) -> None:
+        """Refuses keys that have no counterpart, with what there is instead, unless their value changes nothing."""
+        for key, instead in keys.items():
+            value = self.take(key)
+            if value is not None and value is not False and value not in harmless:
+                raise ValueError(f"{self.name(key)}: got {_shown(value)}, want it left out: {instead}")
+
+    def close(self) -> None:
+        """Refuses the keys that nobody has taken."""
+        for key in self._rest:
+            near = spelling.nearest(key, self._known)
+            hint = f"did you mean {self.name(near)}?" if near else f"want {', '.join(sorted(self._known))}"
+            raise ValueError(f"{self.name(key)}: unknown, {hint}")
+
+
+def _shown(value: object) -> str:
+    return values.brief(values.show(value))
+
+
+class Conversion:
+    """The run that a prediction file describes, for ``--config``."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self.run: dict[str, Any] = {}
+        self.notes: list[str] = []
+        """What the file says and changes nothing here."""
+        root = Section("", content)
+        for key in _SEARCH:
+            if root.take(key) is not None:
+                raise ValueError(
+                    f"{key}: this is a file for aisimulate recommend; dynamo.sweep searches, see docs/sweeps.md"
+                )
+        self._traffic(root.within("traffic", required=True))
+        two_pools = self._engine(root.within("engine", required=True))
+        self._router(root.within("router"), two_pools)
+        self._planner(root.within("planner"))
+        sla = (evaluation := root.within("evaluation")).within("sla")
+        for bound in ("ttft_ms", "itl_ms", "e2e_ms"):
+            if (value := sla.number(bound)) is not None:
+                self.run[f"sla_{bound}"] = value
+        if root.take("execution") is not None:
+            self.notes.append("execution: the limits of the machine that simulates are not asked for")
+        for section in (sla, evaluation, root):
+            section.close()
+
+    def _traffic(self, traffic: Section) -> None:
+        source, load, stop = traffic.within("source", required=True), traffic.within("load"), traffic.within("stop")
+        kind = source.word("type", ("synthetic", "synthetic-session", "trace"), "synthetic")
+        load.refuse(dict.fromkeys(_AGENTIC, "replay_concurrency bounds how many sessions are in flight"))
+        if kind == "trace":
+            self._trace(source, load, stop)
+        else:
+            self._synthetic(source, load, stop, "session" if kind == "synthetic-session" else "request")
+        for section in (source, load, stop, traffic):
+            section.close()
+
+    def _trace(self, source: Section, load: Section, stop: Section) -> None:
+        paths = source.take("paths", _REQUIRED)
+        if not isinstance(paths, list) or not paths:
+            raise ValueError(f"{source.name('paths')}: got {_shown(paths)}, want a list of paths")
+        self.run["trace_files"] = [values.path(source.name("paths"), path) for path in paths]
+        self.run["trace_format"] = form = source.word("format", _FORMATS, "mooncake")
+        block_size = source.count("block_size", None if form in _EMBEDDED else 512)
+        if block_size is not None and form not in _EMBEDDED:
+            self.run["trace_block_size"] = block_size
+        elif block_size is not None:
+            self.notes.append(f"{source.name('block_size')}: a trace of format {form} says it itself")
+        source.refuse(
+            {"nested_timestamp_basis": "times within agents are read one way, see docs/workloads.md"}, ("auto",)
+        )
+        if load.word("type", ("trace_timestamps", "concurrency"), "concurrency") == "concurrency":
+            self.run["replay_concurrency"] = load.count("concurrency", 10)
+        elif (speedup := load.number("speedup")) is not None:
+            self.run["arrival_speedup_ratio"] = speedup
+        if (seconds := stop.number("max_virtual_time_seconds")) is not None:
+            self.run["max_sim_time_ms"] = seconds * 1000
+
+    def _synthetic(self, source: Section, load: Section, stop: Section, unit: str) -> None:
+        if unit == "session":
+            lengths = ("new_input_tokens_per_turn", "output_tokens_per_turn")
+            self._session(source.within("session", required=True))
+        else:
+            lengths = ("input_tokens", "output_tokens")
+            source.refuse(
+                {"cached_prefix_tokens": "shared_prefix_ratio and num_prefix_groups share whole blocks of prompts"},
+                (0,),
+            )
+        for ours, theirs in zip(("input_tokens", "output_tokens"), lengths, strict=True):
+            self.run[ours] = source.count(theirs, _REQUIRED)
+        kinds = ("concurrency", "constant_rate", "poisson")
+        if (kind := load.word("type", kinds, "concurrency")) == "concurrency":
+            self.run["replay_concurrency"] = amount = load.count("concurrency", 10)
+        else:
+            self.run["request_rate"] = amount = load.number(f"{unit}s_per_second", _REQUIRED)
+        if kind == "poisson":
+            self.run.update(arrival_process="poisson", arrival_seed=values.integer("seed", load.take("seed", 42)))
+        relative = stop.number(f"{unit}s_per_load_unit")
+        count = stop.count(f"{unit}s", None if relative else _REQUIRED)
+        if relative and count:
+            raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: want it left out beside {stop.name(f'{unit}s')}")
+        self.run["request_count"] = count or max(1, round(relative * amount))
+
+    def _session(self, session: Section) -> None:
+        session.refuse(
+            {"turns": "the prompt of each turn has input_tokens here, and does not hold the turns before it"}, (1,)
+        )
+        if groups := session.take("prefix_groups", 0):
+            ratio = session.take("shared_prefix_ratio", 0)
+            self.run.update(num_prefix_groups=groups, shared_prefix_ratio=ratio)
+        else:
+            session.take("shared_prefix_ratio")
+        session.take("inter_turn_delay_ms")  # there is no second turn
+        session.close()
+
+    def _engine(self, engine: Section) -> bool:
+        """Converts the engines, and tells whether there are two pools."""
+        engine.refuse({"afd": "attention and experts on workers of their own are not simulated"})
+        engine.refuse({"speculation": "aic_nextn and aic_nextn_accept_rates simulate drafts of any kind"})
+        two_pools = engine.word("mode", ("aggregated", "disaggregated"), "aggregated") == "disaggregated"
+        backend = engine.word("backend", tuple(_FRACTIONS), "vllm")
+        shared: dict[str, Any] = {"engine_type": backend}
+        if (length := engine.take("context_length", "max")) != "max":
+            shared["max_model_len"] = values.integer(engine.name("context_length"), length)
+        aic = {"aic_backend": backend, "aic_system": engine.take("hardware"), "aic_model_path": engine.take("model")}
+        if (version := engine.take("backend_version")) is not None:
+            aic["aic_backend_version"] = str(version)
+        transfer = self._transfer(engine.within("kv_transfer"), two_pools)
+        workers = engine.within("workers")
+        workers.refuse({"encoder": "encoders of images are not simulated"})
+        if two_pools:
+            for role in ("prefill", "decode"):
+                worker = {**shared, "worker_type": role, **(transfer if role == "prefill" else {})}
+                sequences = 1 if role == "prefill" else 256
+                self._worker(workers.within(role), worker, aic, sequences, f"num_{role}_workers", f"{role}_engine_args")
+        else:
+            self._worker(workers.within("aggregated"), shared, aic, 256, "num_workers", "extra_engine_args")
+        workers.close()
+        engine.close()
+        return two_pools
+
+    def _transfer(self, transfer: Section, two_pools: bool) -> dict[str, Any]:
+        size, bandwidth = transfer.take("bytes_per_token", "auto"), transfer.take("bandwidth_gb_per_second")
+        mode = transfer.word("timing_mode", ("destination_missing", "full_prompt"), "destination_missing")
+        transfer.close()
+        if not two_pools:
+            return {}
+        found: dict[str, Any] = {"kv_transfer_timing_mode": mode}
+        if bandwidth is None:
+            return found
+        if size == "auto":
+            name = transfer.name("bytes_per_token")
+            raise ValueError(f'{name}: got "auto", want a number of bytes beside bandwidth_gb_per_second')
+        return {**found, "kv_bytes_per_token": size, "kv_transfer_bandwidth": bandwidth}
+
+    def _worker(
+        self, worker: Section, engine: dict[str, Any], aic: dict[str, Any], sequences: int, number: str, name: str
+    ) -> None:
+        """Converts the workers of a pool, on each of which ``sequences`` requests run if the file says nothing."""
+        aic = {**aic, "aic_system": worker.take("hardware", aic["aic_system"])}
+        self.run[number] = self._parallelism(worker.within("parallelism"), engine)
+        scheduler = worker.within("scheduler")
+        engine["max_num_batched_tokens"] = scheduler.count("max_batched_tokens", 8192)
+        engine["max_num_seqs"] = scheduler.count("max_sequences", sequences)
+        scheduler.refuse(
+            {"prefill_schedule_interval": 'the engine argument of this name goes with "scheduler": "vllm"'}, (1,)
+        )
+        scheduler.close()
+        self._kv_cache(worker.within("kv_cache"), engine)
+        self._timing(worker.within("timing"), engine)
+        if "num_gpu_blocks" not in engine or "timing_model" not in engine:
+            for key, value in aic.items():
+                if value is None:
+                    path = {"aic_system": "engine.hardware", "aic_model_path": "engine.model"}[key]
+                    raise ValueError(f"{path}: got nothing, want it in the file")
+                engine[key] = value
+        if startup := worker.take("startup_seconds"):
+            engine["startup_time"] = startup
+        worker.close()
+        self.run[name] = engine
+
+    def _parallelism(self, parallel: Section, engine: dict[str, Any]) -> int:
+        """Adds the GPUs of a worker to its engine; returns the number of workers."""
+        parallel.refuse({"pipeline": "pipeline parallelism is not simulated"}, (1,))
+        parallel.refuse({"attention_data": 'dp_size with "scheduler": "vllm" simulates ranks, see docs/ranks.md'}, (1,))
+        if (tensor := parallel.count("tensor", 1)) > 1:
+            engine["aic_tp_size"] = tensor
+        experts = {
+            "aic_moe_tp_size": parallel.count("moe_tensor", 1),
+            "aic_moe_ep_size": parallel.count("moe_expert", 1),
+        }
+        if max(experts.values()) > 1:
+            engine.update(experts)
+        replicas: int = parallel.count("replicas", 1)
+        parallel.close()
+        return replicas
+
+    def _kv_cache(self, cache: Section, engine: dict[str, Any]) -> None:
+        for tier in ("host_offload", "g3_offload"):
+            cache.refuse({tier: "tiers below vLLM's KV blocks are not simulated, see docs/tiers.md"})
+        cache.refuse({"state_cache": "recurrent states are groups of layers here: kv_cache_groups"})
+        backend = engine["engine_type"]
+        engine["block_size"] = block_size = cache.count("block_size", _BLOCK_SIZES[backend])
+        if not values.flag(cache.name("prefix_caching"), cache.take("prefix_caching", True)):
+            engine["enable_prefix_caching"] = False
+        size = cache.take("bytes_per_token", "auto")
+        capacity = cache.within("capacity")
+        capacity.refuse({"cuda_graph_reserved_bytes": "memory_fraction is all that an estimate leaves out"}, (0,))
+        if capacity.word("type", ("default", "fixed"), "default") == "default":
+            name, default = _FRACTIONS[backend]
+            engine[name] = capacity.number("memory_fraction", default)
+        elif (whole := capacity.count("bytes")) is None:
+            engine["num_gpu_blocks"] = capacity.count("blocks", _REQUIRED)
+        elif size == "auto":
+            raise ValueError(f'{cache.name("bytes_per_token")}: got "auto", want a number beside capacity.bytes')
+        else:
+            engine["num_gpu_blocks"] = whole // (size * block_size)
+        capacity.close()
+        cache.close()
+
+    def _timing(self, timing: Section, engine: dict[str, Any]) -> None:
+        timing.refuse({"forward_model": "predictions of whole passes are not read"}, ("op_level",))
+        timing.refuse({"fpm_parquet_path": "measured durations are read as planner_profile_data"})
+        if (kind := timing.word("type", ("default", "fixed", "polynomial"), "default")) != "default":
+            engine["timing_model"] = kind
+        if kind == "fixed":
+            for key in ("prefill_ms", "decode_ms"):
+                engine[f"fixed_{key}"] = timing.take(key, _REQUIRED)
+        timing.close()
+
+    def _router(self, router: Section, two_pools: bool) -> None:
+        mode = router.word("policy", ("round_robin", "kv_router"), "round_robin")
+        model = router.within("prefill_load_model")
+        predicts = model.word("type", ("none", "aic", "ais"), "none") != "none"
+        model.close()
+        settings = {
+            ours: value
+            for theirs, ours in (
+                ("overlap_score_credit", "overlap_score_credit"),
+                ("prefill_load_scale", "prefill_load_scale"),
+                ("temperature", "router_temperature"),
+            )
+            if (value := router.take(theirs)) is not None
+        }
+        router.close()
+        if mode == "round_robin" and (settings or predicts):
+            raise ValueError(f"router: got settings of kv_router, want {router.name('policy')} kv_router with them")
+        if mode == "kv_router" and not two_pools and self.run["num_workers"] == 1:
+            self.notes.append("router.policy: kv_router changes nothing with one worker")
+            return
+        if mode == "kv_router" or two_pools:
+            self.run["router_mode"] = mode
+        if predicts:
+            settings["router_prefill_load_model"] = "aic"
+            engine = self.run["prefill_engine_args" if two_pools else "extra_engine_args"]
+            self.run["aic_perf_config"] = {key: value for key, value in engine.items() if key.startswith("aic_")}
+        if settings:
+            self.run["router_config"] = settings
+
+    def _planner(self, planner: Section) -> None:
+        if planner.word("policy", ("disabled", "enabled"), "disabled") == "enabled":
+            raise ValueError(
+                f'{planner.name("policy")}: got "enabled", want disabled: autoscaler and planner_config '
+                "change the number of workers, see docs/planner.md"
+            )
+
+
+def convert(path: str) -> Conversion:
+    """Reads a prediction file of AISimulate. Raises ValueError or FileNotFoundError."""
+    try:
+        return Conversion(objectfile.read("FILE", path))
+    except TypeError as error:
+        raise ValueError(f"FILE: {path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"FILE: {path}: {error}".replace(f"FILE: {path}: FILE: {path}", f"FILE: {path}")) from None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs ``python -m dynamo.replay convert-config`` with these arguments; returns the exit code."""
+    return console.exit_code(lambda: _convert(_parser().parse_args(argv)))
+
+
+def _convert(options: argparse.Namespace) -> int:
+    path = os.path.expanduser(values.text("FILE", options.file))
+    made = convert(path)
+    text = json.dumps(made.run, indent=2)
+    for note in made.notes:
+        console.say(f"note: {note}")
+    if options.output_file is None:
+        console.print_text(text)
+        return 0
+    output = os.path.expanduser(values.text("--output-file", options.output_file))
+    files.check_writable("--output-file", output)
+    files.check_distinct([("--output-file", output), ("FILE", path)])
+    files.write_whole(output, text + "\n")
+    console.print_text(f"Saved run to: {output}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = console.Parser(
+        prog="python -m dynamo.replay convert-config",
+        description="Convert a prediction file of AISimulate (aisimulate predict) to a run for --config. "
+        "What it has and dynamosim has not is refused by name.",
+    )
+    parser.add_argument("file", metavar="FILE", help="prediction file, YAML or JSON")
+    parser.add_argument("--output-file", metavar="FILE", help="where the run goes, as JSON (default: standard output)")
+    return parser
