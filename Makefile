@@ -45,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help newest-agreement bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -136,9 +136,9 @@ fmt: $(TOOLS) ## Format all sources
 
 check: lint test ## All that must be green before a commit
 
-# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it. ONLY=REGEX takes some of the workloads, RUNS=N
-# measures each N times (3), WRITE="README.md docs/performance.md" puts the figures into the tables there.
-BENCH_OPTIONS = $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(ONLY),-k '$(ONLY)') $(if $(RUNS),-n $(RUNS))
+# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, adds ratios to it, REFERENCE_NEW=PYTHON those to 1.6.1.
+# ONLY=REGEX takes some of the workloads, RUNS=N measures each N times (3), WRITE="README.md docs/performance.md" puts the figures into the tables there.
+BENCH_OPTIONS = $(if $(REFERENCE),--reference $(REFERENCE)) $(if $(REFERENCE_NEW),--newest $(REFERENCE_NEW)) $(if $(ONLY),-k '$(ONLY)') $(if $(RUNS),-n $(RUNS))
 BENCH_TABLES = $(BENCH_OPTIONS) $(if $(WRITE),--write $(WRITE))
 bench: build ## Run the benchmarks and the table of whole replays
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
@@ -155,6 +155,10 @@ bench-record: build ## Add the ratios to the reference on this machine to benchm
 
 bench-gate: build ## Fail if a ratio is more than 15 % below the one recorded on such a machine
 	$(BIN)/python benchmarks/speed.py --gate $(BENCH_OPTIONS)
+
+newest-agreement: build ## Compare ai-dynamo 1.6 with our rules (REFERENCE_NEW=PYTHON), and put that into docs/agreement.md
+	@test -n "$(REFERENCE_NEW)" || { echo "make newest-agreement: give REFERENCE_NEW=PYTHON, an environment with ai-dynamo 1.6" >&2; exit 2; }
+	$(BIN)/python benchmarks/newest_agreement.py --newest $(REFERENCE_NEW) --write docs/agreement.md
 
 planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
 	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Times whole replays: every run is a process of its own, started as a user starts it.
 
-usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--write FILE ...]
+usage: speed.py [-n RUNS] [-k REGEX] [--python PYTHON] [--reference PYTHON] [--newest PYTHON] [--write FILE ...]
                 [--scaling | --corners | --record | --gate]
 
 Prints, for each workload, the median over RUNS of the simulation time (`wall_time_ms` of the report), of the time of
 the whole process and of its peak memory. --reference names the Python of an environment with ai-dynamo 1.3.1; both are
 then run in turn and the ratios are printed (higher is better for us).
+
+--newest names that of an environment with ai-dynamo 1.6, whose function runs the same workloads (newest.py). Of it only
+processor time is compared, of whole processes, as the ratio of the least of RUNS on either side.
 
 --scaling shows instead, as the least of RUNS, how the cost of a unit of work changes as requests, workers, blocks,
 queues, prompts and outputs grow. Quote ratios rather than seconds: machines differ.
@@ -43,6 +46,7 @@ import history
 import tables
 from corners import CORNERS, SWEEP
 
+NEWEST = Path(__file__).resolve().with_name("newest.py")
 TRACES = Path(__file__).resolve().parent.parent / "tests" / "conformance" / "traces"
 CONVERSATION = "{conversation_trace}"
 MOONCAKE = ["--trace-block-size", "512"]
@@ -232,9 +236,11 @@ class Sample(NamedTuple):
     cpu_s: float
 
 
-def run_once(python: str, arguments: Sequence[str], folder: Path) -> Sample:
+def run_once(
+    python: str, arguments: Sequence[str], folder: Path, program: Sequence[str] = ("-m", "dynamo.replay")
+) -> Sample:
     report = folder / "report.json"
-    program = [] if arguments[0] == SWEEP else ["-m", "dynamo.replay"]
+    program = [] if arguments[0] == SWEEP else program
     command = [python, *program, *arguments, "--report-json", str(report)]
     environment = {**os.environ, "DYN_LOG": "error"}  # the reference logs requests, which takes its time
     with (folder / "stderr.txt").open("w+") as messages:  # a pipe would be full at some time
@@ -281,17 +287,20 @@ class Comparison:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.options, self.folder, self.places = options, folder, unpack_traces(folder)
 
-    def measure(self, workload: str) -> tuple[list[Sample], list[Sample]]:
-        """Our samples, and those of the reference, none without one or if it cannot do that."""
+    def measure(self, workload: str) -> tuple[list[Sample], list[Sample], list[Sample]]:
+        """Our samples, and those of the two references, none without one or if it cannot do that."""
         template, comparable, _ = workloads(self.options)[workload]
         arguments = [self.places.get(word, word) for word in template]
         ours: list[Sample] = []
         theirs: list[Sample] = []
+        newest: list[Sample] = []
         for _ in range(self.options.runs):
             ours.append(run_once(self.options.python, arguments, self.folder))
             if self.options.reference and comparable:
                 theirs.append(run_once(self.options.reference, arguments, self.folder))
-        return ours, theirs
+            if self.options.newest and comparable:
+                newest.append(run_once(self.options.newest, arguments, self.folder, [str(NEWEST)]))
+        return ours, theirs, newest
 
     def show(self) -> dict[str, dict[str, float]]:
         """Prints the table and returns the ratios of the least of all runs."""
@@ -303,18 +312,24 @@ class Comparison:
         print(f"{'workload':24} {'ours: simulation':>19} {'process':>10} {'memory':>9}", end="")
         print(f"   {'reference':>12} {'':>10} {'':>9}   ratios" if self.options.reference else "")
         ratios, rows = {}, {}
+        with_newest = self.options.newest or not self.options.corners
         for name, (_, _, title) in asked.items():
-            ours, theirs = self.measure(name)
+            ours, theirs, newest = self.measure(name)
             line = f"{name:24} {shown(median(ours)):>40}"
             if theirs:
                 m, n = median(theirs), median(ours)
                 line += f"   {shown(m):>33}   " + " ".join(f"{m[i] / max(n[i], 1e-9):6.1f}x" for i in range(3))
                 ratios[name] = least_ratios(name, ours, theirs)
+            if newest:
+                line += f"   newest {best(newest).cpu_s:8.2f} s, ours {best(ours).cpu_s:8.2f} s of processor time"
             print(line, flush=True)
-            rows[title] = cells(median(ours), median(theirs) if theirs else None, simulates=name not in ONLY_STARTS)
+            found = cells(median(ours), median(theirs) if theirs else None, simulates=name not in ONLY_STARTS)
+            if newest and not theirs:
+                found = (None, None, None)
+            rows[title] = (*found, cpu_ratio(ours, newest)) if with_newest else found
         if self.options.write:
             titles = [title for _, _, title in workloads(self.options).values()]
-            table = tables.Table(("workload", "simulation", "whole process", "memory"), titles, rows)
+            table = tables.Table(HEAD if with_newest else HEAD[:-1], titles, rows)
             write(self.options.write, "corners" if self.options.corners else "workloads", [table])
         return ratios
 
@@ -337,6 +352,14 @@ def workloads(options: argparse.Namespace) -> dict[str, Workload]:
 
 def shown(sample: Sample) -> str:
     return f"{sample.simulation_s:10.4f} s {sample.process_s:8.2f} s {sample.peak_mb:6.0f} MB"
+
+
+HEAD = ("workload", "simulation", "whole process", "memory", "1.6.1: processor time")
+
+
+def cpu_ratio(ours: Sequence[Sample], newest: Sequence[Sample]) -> str | None:
+    """The last cell of a row, None if nothing was measured."""
+    return ratio(best(newest).cpu_s / max(best(ours).cpu_s, 1e-9)) if newest else None
 
 
 def cells(ours: Sample, theirs: Sample | None, *, simulates: bool) -> tuple[str, ...]:
@@ -384,7 +407,7 @@ def keep_history(comparison: Comparison) -> None:
     fallen = history.falls(before, now)
     for _ in range(2):
         for name in sorted({fall["workload"] for fall in fallen}):
-            now = history.better(now, {name: least_ratios(name, *comparison.measure(name))})
+            now = history.better(now, {name: least_ratios(name, *comparison.measure(name)[:2])})
         fallen = history.falls(before, now)
     for fall in fallen:
         print(f"{fall['workload']}: {fall['measure']} ratio {fall['now']:.1f}, recorded {fall['before']:.1f}")
@@ -429,6 +452,7 @@ def main() -> None:
     parser.add_argument("-k", dest="only", default="")
     parser.add_argument("--python", default=sys.executable, type=program)
     parser.add_argument("--reference", type=program)
+    parser.add_argument("--newest", type=program)
     parser.add_argument("--write", nargs="+", default=[], type=Path)
     what = parser.add_mutually_exclusive_group()
     for flag in ("--scaling", "--corners", "--record", "--gate"):

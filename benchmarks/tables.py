@@ -6,7 +6,8 @@
     | row | ... |
     <!-- end of measured -->
 
-A table is known by the first cell of its head, a row by its own first cell. What was not measured this time stays.
+A table is known by the first cell of its head, a row by its own first cell. What was not measured this time stays:
+whole rows, and cells that are None.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-Cells = tuple[str, ...]
+Cells = tuple[str | None, ...]
 
 
 class Table(NamedTuple):
@@ -34,7 +35,7 @@ def write(path: Path, name: str, tables: Sequence[Table]) -> bool:
     if not (found := place.search(text)):
         return False
     old = _parse(found[2])
-    shown = "\n".join(_text(table, old.get(table.head[0], {})) for table in tables)
+    shown = "\n".join(_text(table, old.get(table.head[0] or "", {})) for table in tables)
     path.write_text(text[: found.start()] + found[1] + shown + found[3] + text[found.end() :])
     return True
 
@@ -47,7 +48,7 @@ def _parse(text: str) -> dict[str, dict[str, Cells]]:
         if not line.startswith("|"):
             rows = None
             continue
-        first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+        first, *others = (cell.strip() for cell in line[1:].removesuffix("|").split("|"))
         if rows is None:
             rows = tables.setdefault(first, {})
         elif set(first) != {"-"}:
@@ -56,9 +57,15 @@ def _parse(text: str) -> dict[str, dict[str, Cells]]:
 
 
 def _text(table: Table, old: Mapping[str, Cells]) -> str:
-    rows = {**old, **table.rows}
-    lines = [table.head, ("---",) * len(table.head), *((name, *rows[name]) for name in table.names if name in rows)]
-    return "".join(_line(cells) for cells in lines)
+    rows = {**old, **{name: _filled(cells, old.get(name, ())) for name, cells in table.rows.items()}}
+    width = len(table.head)
+    lines = [table.head, ("---",) * width, *((name, *rows[name]) for name in table.names if name in rows)]
+    return "".join(_line((*cells, *("",) * (width - len(cells)))) for cells in lines)
+
+
+def _filled(cells: Cells, old: Cells) -> Cells:
+    """The cells of a row, with those of the file where nothing was measured."""
+    return tuple(cell if cell is not None else old[i] if i < len(old) else "" for i, cell in enumerate(cells))
 
 
 def _line(cells: Cells) -> str:

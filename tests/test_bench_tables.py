@@ -71,3 +71,12 @@ def test_the_pages_have_places_for_figures(page: str, names: list[str]) -> None:
     for name in names:
         assert text.count(f"<!-- measured: {name} -->\n") == 1
     assert text.count("<!-- end of measured -->") == len(names)
+
+
+def test_cells_that_were_not_measured_stay(tables: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    rows = {"second": (None, "21x", "9x"), "third": ("5x", None, None)}
+    table = tables.Table(("workload", "simulation", "memory", "newest"), ["second", "third"], rows)
+    assert tables.write(page, "corners", [table])
+    assert "| second | 2x | 21x | 9x |\n| third | 5x | 3x | |\n" in page.read_text()
