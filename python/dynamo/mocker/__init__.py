@@ -24,8 +24,8 @@ from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 
 if TYPE_CHECKING:
-    from dynamo.mocker.bridge import PlannerReplayBridge
     from dynamo.replay.api import run_mocker_trace_replay
+    from dynamo.replay.bridge import PlannerReplayBridge
 
     __version__: str
 
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
         return VERSION
     if name == "PlannerReplayBridge":
-        from dynamo.mocker import bridge
+        from dynamo.replay import bridge
 
         return bridge.PlannerReplayBridge
     if name == "run_mocker_trace_replay":
