@@ -103,6 +103,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkAIC,
 	checkTimingModel,
 	checkFixed,
+	checkTransfer,
 	checkScheduler,
 	checkGroups,
 	checkZeros,
@@ -115,6 +116,15 @@ func checkZeros(o *strictjson.Object) error {
 	}
 	if o.Given("block_size") && o.Int("block_size") == 0 {
 		return mismatch(o, "block_size", "an integer >= 1 with scheduler "+o.Text("scheduler")+", or it left out for that of the engine")
+	}
+	return nil
+}
+
+// checkTransfer bounds the time of transfers, so that times stay finite.
+func checkTransfer(o *strictjson.Object) error {
+	bandwidth := o.Float("kv_transfer_bandwidth")
+	if least := float64(o.Int("kv_bytes_per_token")) / 1e12; bandwidth > 0 && bandwidth < least {
+		return mismatch(o, "kv_transfer_bandwidth", fmt.Sprintf("0, or at least %v, so that a token moves in a million milliseconds at most", least))
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ var table = []field{
 	row("kv_transfer_timing_mode", word("full_prompt", destinationMissing), "full_prompt",
 		"``\"full_prompt\"``, or ``\"destination_missing\"`` to move only what the decode worker has not cached.").
 		on(engine.Prefill).inAnyCase(),
-	row("kv_transfer_ms_per_block", strictjson.Number{}, nil,
+	row("kv_transfer_ms_per_block", copyMs, nil,
 		"Milliseconds in which a KV block moves from a prefill to a decode worker, instead of bytes and bandwidth.").
 		on(engine.Prefill).only(VLLM).by(VLLMOwn).byKeyword(),
 	row("kv_transfer_lanes", word("pair", unlimitedLanes), "pair",

@@ -62,6 +62,19 @@ func BenchmarkReplay(b *testing.B) {
 			Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
 		}})
 	})
+	for _, workers := range []int{2, 128} { // hand-offs by vLLM's own rules; workers that have nothing to do cost nothing
+		b.Run(fmt.Sprintf("conversations_2p%dd_vllm", workers), func(b *testing.B) {
+			w, err := workload.LoadMooncake(strings.NewReader(conversations(5000)), "t", workload.TraceSpec{TraceBlockSize: 512, EngineBlockSize: 64})
+			if err != nil {
+				b.Fatal(err)
+			}
+			benchmarkRun(b, Config{Workload: w, MaxSimTimeMs: math.Inf(1), Disagg: &DisaggConfig{
+				Prefill: parseArgs(b, `{"scheduler":"vllm","worker_type":"prefill"}`), PrefillWorkers: 2,
+				Decode: parseArgs(b, `{"scheduler":"vllm","worker_type":"decode"}`), DecodeWorkers: workers,
+				Transfer: handoff.Transfer{BytesPerToken: 131072, BandwidthGBs: 64},
+			}})
+		})
+	}
 	for _, requests := range []int{1_000, 10_000, 100_000} { // the cost of a request must not grow
 		b.Run(fmt.Sprintf("scaling_%d", requests), func(b *testing.B) {
 			w, err := workload.Synthetic(workload.SyntheticSpec{

@@ -168,7 +168,7 @@ func (s *Scheduler) remove(r *sequence) {
 		s.leaveRunning(r)
 		s.release(r)
 	case loading:
-		s.pulls.held = slices.DeleteFunc(s.pulls.held, func(q *sequence) bool { return q == r })
+		s.pulls.drop(r)
 		s.release(r)
 	default:
 		s.waiting.Remove(s.waiting.Index(func(q *sequence) bool { return q == r }))
@@ -195,7 +195,7 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 		return
 	}
 	r := transit.Find(s.running, &s.waiting, id)
-	if i := s.heldIndex(id); r == nil && i >= 0 {
+	if i := slices.IndexFunc(s.pulls.held, func(q *sequence) bool { return q.id == id }); r == nil && i >= 0 {
 		r = s.pulls.held[i]
 	}
 	if r == nil {

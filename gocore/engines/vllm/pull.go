@@ -21,10 +21,11 @@ import (
 
 // pulls is what a scheduler knows of the hand-offs that it takes part in.
 type pulls struct {
-	awake bool                       // something has happened since a pass was composed in which nothing could run
-	ended []ending                   // transfers that have ended, which no pass has noticed yet
-	kept  transit.Sources[*sequence] // on a prefill worker
-	held  []*sequence                // on a decode worker: those that load, and those that have loaded and do not run yet
+	awake bool                           // something has happened since a pass was composed in which nothing could run
+	ended []ending                       // transfers that have ended, which no pass has noticed yet
+	kept  transit.Sources[*sequence]     // on a prefill worker
+	held  []*sequence                    // on a decode worker: those that load, and those that have loaded and do not run yet
+	loads map[engine.RequestID]*sequence // those of them that load
 }
 
 // ending is the end of a transfer.
@@ -98,13 +99,10 @@ func (s *Scheduler) applyTransfers(released *[]engine.RequestID) bool {
 
 // loaded lets a request run whose KV is there.
 func (s *Scheduler) loaded(id engine.RequestID) {
-	if i := s.heldIndex(id); i >= 0 {
-		s.pulls.held[i].pulled.done = true
+	if r := s.pulls.loads[id]; r != nil {
+		r.pulled.done = true
+		delete(s.pulls.loads, id)
 	}
-}
-
-func (s *Scheduler) heldIndex(id engine.RequestID) int {
-	return slices.IndexFunc(s.pulls.held, func(r *sequence) bool { return r.id == id })
 }
 
 // keep takes a request that is over out of the running list, and keeps its blocks.
@@ -129,6 +127,7 @@ func (s *Scheduler) load(r *sequence, hit prefix) bool {
 	r.pull, r.status = false, loading
 	r.pulled.reused = hit.blocks * s.blockSize
 	s.pulls.held = append(s.pulls.held, r)
+	s.pulls.loads[r.id] = r
 	s.out.Loads = append(s.out.Loads, engine.Load{ID: r.id, Blocks: r.unregistered})
 	return true
 }
@@ -147,7 +146,7 @@ func (s *Scheduler) owed() (blocks int) {
 // the budget. Each computes the last token of its prompt, which counts as a decode.
 func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 	held := s.pulls.held
-	for i := 0; i < len(held) && budget > 0 && len(s.running) < s.rules.MaxActiveSeqs; {
+	for i := 0; s.pulls.mayRun() && i < len(held) && budget > 0 && len(s.running) < s.rules.MaxActiveSeqs; {
 		r := held[i]
 		if !r.pulled.done {
 			i++
@@ -169,8 +168,12 @@ func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 }
 
 // mayRun reports whether the KV of a held request is there.
-func (p *pulls) mayRun() bool {
-	return slices.ContainsFunc(p.held, func(r *sequence) bool { return r.pulled.done })
+func (p *pulls) mayRun() bool { return len(p.held) > len(p.loads) }
+
+// drop takes a request out of the held queue.
+func (p *pulls) drop(r *sequence) {
+	p.held = slices.DeleteFunc(p.held, func(q *sequence) bool { return q == r })
+	delete(p.loads, r.id)
 }
 
 // append appends the requests that are held or kept to list.

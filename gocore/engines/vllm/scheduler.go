@@ -84,6 +84,9 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		steady:     steady{off: setup.Stepwise, days: calendar.New(1<<bits.Len(uint(args.BlockSize-1)), byPlace)},
 	}
 	s.steady.s = s
+	if setup.Role == engine.Decode {
+		s.pulls.loads = map[engine.RequestID]*sequence{}
+	}
 	if s.trace != nil {
 		s.pool.Record()
 	}
