@@ -30,7 +30,7 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 		s.trim(r)
 		for !s.take(r, r.computed+tokens) {
 			if s.preemptLast(b) == r {
-				if i == 0 {
+				if i == 0 && len(s.pulls.held) == 0 { // what loads gives its blocks back one day
 					r.fruitless++
 				}
 				return budget

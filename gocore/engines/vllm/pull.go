@@ -61,11 +61,11 @@ func (s *Scheduler) TransferredInPass(id engine.RequestID) {
 }
 
 // again reports whether an empty pass that has just been composed is followed by another one at the same instant, as it preempted
-// requests or has noticed that transfers have ended. If it has asked for prompts, the worker has to submit these first.
+// requests or has noticed that transfers have ended.
 func (s *Scheduler) again(b *batch) bool {
 	noticed := s.applyTransfers(&s.out.ReleasedAtStart)
 	s.pulls.awake = b.preempted > 0 || noticed
-	return s.pulls.awake && len(s.out.Loads) == 0
+	return s.pulls.awake
 }
 
 // landTransfers applies the transfers that had ended when a pass started, at its end.
@@ -158,7 +158,6 @@ func (s *Scheduler) admitLoaded(b *batch, budget int) int {
 		held = slices.Delete(held, i, i+1)
 		s.pulls.held = held
 		r.computed = r.promptTokens - 1
-		s.register(r, r.promptTokens)
 		r.pulled.runFrom = b.number
 		s.run(r, r.pulled.reused)
 		s.serve(b, r, 1)
