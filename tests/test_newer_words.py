@@ -1,5 +1,6 @@
 """The words of Dynamo 1.6: nested engine arguments, and options under their newer names."""
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -8,8 +9,8 @@ import sys
 import pytest
 
 from dynamo import sweep
-from dynamo.mocker import MockEngineArgs
-from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
+from dynamo.mocker import KvRouterConfig, MockEngineArgs
+from dynamo.replay import TelemetryOptions, run_synthetic_trace_replay, run_trace_replay
 
 NESTED = {
     "engine": {"backend": "sglang", "num_gpu_blocks": 4096, "block_size": 16, "timing_model": {"type": "polynomial"}},
@@ -195,3 +196,119 @@ def test_summary_with_the_names_of_dynamo_1_6():
     assert (summary["kv_eviction_policy"], summary["power_w"]) == ("lru", None)
     assert all(summary[key] == value for key, value in found.items() if key != "provenance")
     assert "provenance" not in summary
+
+
+BUSY = {"num_workers": 2, "router_mode": "kv_router", "shared_prefix_ratio": 0.5, "num_prefix_groups": 3}
+
+
+def busy(**options):
+    return run_synthetic_trace_replay(600, 50, 60, arrival_interval_ms=5, **{**BUSY, **options})
+
+
+def counted(found):
+    return {key: value for key, value in found.items() if "wall" not in key and not key.startswith("processed_")}
+
+
+CRASH = {"kind": "crash", "at_ms": 100, "target": "worker:1"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_workers": 1, "router_mode": "round_robin"}, {"faults": [CRASH], "migration_limit": 1}, {"rows": False}],
+)
+def test_telemetry_changes_nothing(options):
+    plain, found = busy(**options), busy(telemetry_options=TelemetryOptions(25), **options)
+    if "faults" not in options:  # and otherwise sums of worker seconds come from other terms
+        assert counted(found) == counted(plain)
+    assert found["mean_e2e_latency_ms"] == plain["mean_e2e_latency_ms"]
+    assert found.requests == plain.requests
+    assert found.keys() == plain.keys()
+
+
+@pytest.mark.parametrize("engine", [{}, {"engine_type": "sglang"}, {"scheduler": "vllm"}])
+def test_telemetry(engine):
+    plain = busy(extra_engine_args=engine)
+    found = busy(extra_engine_args=engine, telemetry_options=TelemetryOptions(sample_interval_ms=50))
+    assert found.requests == plain.requests
+    assert counted(found) == counted(plain)
+    samples = found.telemetry.samples
+    kinds = [sample["kind"] for sample in samples]
+    assert kinds == ["baseline", *["periodic"] * (len(samples) - 2), "final"]
+    assert [sample["sample_ordinal"] for sample in samples] == list(range(len(samples)))
+    assert [sample["sampled_at_ms"] for sample in samples[:-1]] == [50.0 * i for i in range(len(samples) - 1)]
+    assert samples[-1]["sampled_at_ms"] == pytest.approx(plain["duration_ms"])
+    for earlier, later in itertools.pairwise(samples):
+        assert later["interval_start_ms"] == earlier["sampled_at_ms"]
+    for key, total in (("arriving_requests", 60), ("completed_requests", 60), ("router_kv_hit_rate_count", 60)):
+        assert sum(sample["traffic"][key] for sample in samples) == total
+    arrivals, ends = plain.requests["arrival_time_ms"], plain.requests["last_token_ms"]
+    for sample in samples[1:-1]:
+        at, workers = sample["sampled_at_ms"], sample["decode_scheduler_metrics"]
+        assert [worker["worker_id"] for worker in workers] == sample["active_decode_ids"] == [0, 1]
+        inside = sum(worker["running_requests"] + worker["waiting_requests"] for worker in workers)
+        alive = ((arrivals <= at) & (ends > at)).sum()
+        assert inside == alive if at < ends.min() else inside <= alive  # a pass may be ending some
+        assert all(0 <= worker["active_cache_usage"] <= 1 for worker in workers)
+    assert samples[-1]["decode_scheduler_metrics"][0]["running_requests"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*hand-offs of KV take no time")
+def test_telemetry_of_two_pools():
+    pools = {f"{role}_engine_args": {"worker_type": role} for role in ("prefill", "decode")}
+    options = {**pools, "router_mode": "round_robin", "num_prefill_workers": 2, "num_decode_workers": 1}
+    plain = run_synthetic_trace_replay(600, 50, 20, **options)
+    found = run_synthetic_trace_replay(600, 50, 20, telemetry_options=TelemetryOptions(), **options)
+    assert found.requests == plain.requests
+    first = found.telemetry.samples[0]
+    assert (first["active_prefill_ids"], first["active_decode_ids"]) == ([0, 1], [0])
+
+
+def test_telemetry_goes_to_callbacks_and_files(tmp_path):
+    seen, path = [], tmp_path / "deep" / "samples.jsonl"
+
+    def look(sample):
+        seen.append(sample)
+        assert len(path.read_text().splitlines()) == len(seen)  # the file is written during the run
+
+    options = TelemetryOptions(sample_interval_ms=100, callback=look, jsonl_path=path)
+    assert busy(telemetry_options=options).telemetry is None
+    assert len(seen) > 3
+    assert [json.loads(line) for line in path.read_text().splitlines()] == seen
+    both = busy(telemetry_options=TelemetryOptions(100, True, seen.append))
+    assert pickle.loads(pickle.dumps(both)).telemetry == both.telemetry
+    assert both.telemetry.to_dict()["samples"] == seen[len(seen) // 2 :]
+
+
+def test_a_callback_that_fails():
+    def fail(sample):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        busy(telemetry_options=TelemetryOptions(callback=fail))
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "error", "want"),
+    [
+        ({}, {"telemetry_options": 100}, TypeError, "telemetry_options: got 100, want a TelemetryOptions"),
+        ({"sample_interval_ms": 0}, {}, ValueError, "sample_interval_ms: got 0.0, want a number from 1 to 1e15"),
+        ({"sample_interval_ms": float("nan")}, {}, ValueError, "sample_interval_ms: got nan, want a number from 1"),
+        ({"callback": 1}, {}, TypeError, "telemetry_options: callback: got 1, want a function"),
+        ({"capture_in_memory": 1}, {}, TypeError, "capture_in_memory: got 1, want true or false"),
+        ({"jsonl_path": ""}, {}, ValueError, "jsonl_path"),
+        ({}, {"autoscaler": {"policy": "hpa", "target": 5, "max": 8}}, ValueError, "telemetry_options: got them, want"),
+        ({}, {"replay_mode": "online"}, ValueError, "telemetry_options: got .*, want replay_mode offline with it"),
+    ],
+)
+def test_telemetry_options_are_checked(given, options, error, want):
+    with pytest.raises(error, match=want):
+        busy(**{"telemetry_options": TelemetryOptions(**given), **options})
+
+
+def test_router_policy_files_are_refused_where_they_are_written():
+    want = 'router_policy_config: "p.yaml" is not built yet'
+    with pytest.raises(ValueError, match=want):
+        KvRouterConfig(router_policy_config="p.yaml")
+    with pytest.raises(ValueError, match=want):
+        KvRouterConfig.from_json('{"router_policy_config": "p.yaml"}')
+    assert KvRouterConfig(router_policy_config=None) == KvRouterConfig()

@@ -144,7 +144,7 @@ func (f *Fleet) Run() error {
 		}
 		if f.done() {
 			f.finish(false)
-			return nil
+			return f.ended()
 		}
 		next, pending := f.nextEventMs()
 		planned, due := f.sooner(next, pending)
@@ -162,6 +162,17 @@ func (f *Fleet) Run() error {
 			f.advance(planned)
 		}
 	}
+}
+
+// ended shows the planner the end of the run, if it wants to see that.
+func (f *Fleet) ended() error {
+	if f.scaler == nil {
+		return nil
+	}
+	if e, ok := f.scaler.planner.(planner.Ender); ok {
+		return e.End(f.scaler.look(f.nowMs))
+	}
+	return nil
 }
 
 // instant handles everything that happens at this instant.
@@ -387,6 +398,9 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 			return changed, nil
 		}
 		changed = true
+		if f.scaler != nil {
+			f.scaler.traffic.Arrived++
+		}
 		if err := f.flow.arrive(r); err != nil {
 			return changed, err
 		}

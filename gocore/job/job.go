@@ -157,6 +157,7 @@ func (r *run) config() replay.Config {
 		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
+	cfg.Sampler = r.scaling.sampler(r.monitor)
 	cfg.Journal = r.journal.open(r)
 	return cfg
 }

@@ -15,6 +15,7 @@ type scaling struct {
 	asks       bool                // a planner of the caller
 	stock      *stockPlanner       // nil without planner_config
 	autoscaler *planner.Autoscaler // nil if there is none
+	sampleMs   float64             // between samples of telemetry, 0 for none; only without a planner
 	log        string              // path of a file for the ticks, "" for none
 	ticks      *tickLog            // while the file is open
 }
@@ -25,12 +26,15 @@ func isPlanned(o *strictjson.Object) bool {
 }
 
 func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
-	s := scaling{asks: o.Bool("planner"), stock: parseStock(o), log: o.Text("planner_log")}
+	s := scaling{asks: o.Bool("planner"), stock: parseStock(o), sampleMs: o.Float("telemetry_options"), log: o.Text("planner_log")}
 	if err := checkPlanners(o); err != nil {
 		return s, err
 	}
 	if s.log != "" && !isPlanned(o) {
 		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner, planner_config or autoscaler with it"}
+	}
+	if isPlanned(o) && s.sampleMs > 0 {
+		return s, &strictjson.FieldError{Field: "telemetry_options", Got: "them", Want: "them left out in a run with a planner: planner_log has what it sees"}
 	}
 	if isPlanned(o) && o.Given("router_decisions") {
 		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}
@@ -68,6 +72,14 @@ func (s *scaling) planner(m *Monitor, twoPools bool) planner.Planner {
 		p = loggedPlanner{p, s.ticks}
 	}
 	return toldPlanner{p, &m.scaling, twoPools}
+}
+
+// sampler makes what takes samples of a run, nil if nothing does.
+func (s *scaling) sampler(m *Monitor) planner.Planner {
+	if s.sampleMs == 0 {
+		return nil
+	}
+	return &sampler{ask: m.Ask, everyMs: s.sampleMs}
 }
 
 // A planner of the caller answers questions of the run (Monitor.Ask), which are JSON objects with the key "planner"; it comes

@@ -55,6 +55,7 @@ const (
 	takesPlanner      taken = "planner"
 	takesAutoscaler   taken = "autoscaler"
 	takesFaults       taken = "faults"
+	takesTelemetry    taken = "telemetry"
 )
 
 // Groups of --help.
@@ -518,6 +519,11 @@ var options = slices.Concat([]option{
 		metavar: "TIME", group: outputGroup,
 		help: "length of its windows, such as 500ms (default: 1s)",
 		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
+	},
+	{
+		Field: strictjson.Field{Name: "telemetry_options", Type: strictjson.Number{Min: 1, Max: 1e15}},
+		aside: true, offline: true, takes: takesTelemetry,
+		doc: "Takes samples of queues, KV use and traffic **during** the run: a ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for. Not in runs with a planner.",
 	},
 	{
 		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},

@@ -22,6 +22,12 @@ type Planner interface {
 	OnTick(*Tick) (Decision, error)
 }
 
+// Ender is a planner that wants to see the end of the run.
+type Ender interface {
+	// End is told what has happened since the last tick, once all requests are over.
+	End(*Tick) error
+}
+
 // Wants is what a planner looks at. What it does not want is not collected.
 type Wants struct {
 	Passes bool // Pool.Passes, and the tokens and forwards of Traffic
@@ -67,6 +73,7 @@ type Gauge struct {
 // Traffic is what happened between the tick before, or the beginning, and this one.
 type Traffic struct {
 	SinceMs, NowMs float64
+	Arrived        int // requests
 	// Requests that completed, and sums over them.
 	Requests     int
 	InputTokens  int

@@ -45,6 +45,9 @@ type Config struct {
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Sampler looks on as a planner does, and changes nothing; nil for none. There is no Planner beside it, for which everything
+	// else that is said of Planner holds.
+	Sampler planner.Planner
 	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds.
 	Faults *FaultConfig
 	// Seed is that of start-up times which are drawn.
@@ -79,7 +82,7 @@ type Outcome struct {
 func Run(cfg Config) (Outcome, error) {
 	r, setups := newRun(cfg)
 	switch {
-	case cfg.Disagg != nil || cfg.Planner != nil || cfg.Faults != nil:
+	case cfg.Disagg != nil || cfg.Planner != nil || cfg.Sampler != nil || cfg.Faults != nil:
 		return r.through(r.inFleet, setups)
 	case cfg.Workers == 1:
 		return r.through(r.single, setups)

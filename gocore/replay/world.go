@@ -39,7 +39,11 @@ func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 		KVEventLagMs:    r.KVEventLagMs,
 		StopWhenStalled: r.stopWhenStalled,
 	}
-	if c.Planner == nil && r.Faults != nil {
+	switch {
+	case c.Planner != nil:
+	case r.Sampler != nil:
+		c.Planner = r.Sampler
+	case r.Faults != nil:
 		c.Planner = noPlanner{}
 	}
 	setup := func(role engine.Role) func(int) engine.Setup {

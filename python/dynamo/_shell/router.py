@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from dynamo._core import values
 from dynamo._shell.fields import Field, FieldSet, FieldSignature, fields_of, parse
 from dynamo._shell.router_fields import RouterFields
 from dynamo._shell.unpack import Unpack
@@ -70,6 +71,7 @@ class KvRouterConfig(FieldSet):
 
     def __init__(self, *positional: Any, **given: Unpack[RouterFields]) -> None:
         super().__init__(self._by_name(positional, given))
+        _refuse_policies(self._given)
         self._keep(_without_weight(self._given))
 
     @staticmethod
@@ -77,6 +79,7 @@ class KvRouterConfig(FieldSet):
         """A configuration from the text of a JSON object. Raises ValueError for anything wrong in it."""
         try:
             given = parse(fields_of(None, KvRouterConfig._table), text)
+            _refuse_policies(given)
         except ValueError as error:
             raise ValueError(f"KvRouterConfig JSON: {error}") from None
         return KvRouterConfig._of(_without_weight(given))
@@ -114,6 +117,12 @@ class KvRouterConfig(FieldSet):
         if field.name == _WEIGHT:
             return self.prefill_load_scale
         return super()._read(field)
+
+
+def _refuse_policies(given: Mapping[str, Any]) -> None:
+    """Refuses a router policy file, as runs do, which would be the first to read it."""
+    if (path := given.get("router_policy_config")) is not None:
+        raise ValueError(f"router_policy_config: {values.show(path)} is not built yet (router policy files)")
 
 
 def _without_weight(given: Mapping[str, Any]) -> dict[str, Any]:

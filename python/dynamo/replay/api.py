@@ -26,6 +26,7 @@ from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.telemetry import Sampler, TelemetryOptions, interval_ms
 from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
@@ -34,6 +35,7 @@ __all__ = [
     "Progress",
     "Report",
     "Requests",
+    "TelemetryOptions",
     "Workload",
     "load_trace",
     "run_mocker_trace_replay",
@@ -149,6 +151,7 @@ def run_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    telemetry_options: TelemetryOptions | None = None,
     html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -251,6 +254,11 @@ def run_trace_replay(
         timeseries: Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.
         timeseries_step: Keep ``report.timeseries``, with windows of this length, such as ``"1s"`` or ``"500ms"``. 1s if
             only the file is given.
+        telemetry_options: Takes samples of queues, KV use and traffic **during** the run: a
+            ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A
+            callback is called with each, in the calling thread, and an exception that it raises ends the run; a file
+            gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for. Not in
+            runs with a planner.
         html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
             requests. One file for a browser, without anything from the net. The report gets the attribution of
             latencies, too.
@@ -339,6 +347,7 @@ def run_synthetic_trace_replay(
     timeline_window: str | None = None,
     timeseries: Path | None = None,
     timeseries_step: str | None = None,
+    telemetry_options: TelemetryOptions | None = None,
     html: Path | None = None,
     save_trace: Path | None = None,
     on_progress: OnProgress | None = None,
@@ -353,7 +362,7 @@ def run_synthetic_trace_replay(
     retry_refused_ms, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
     replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
     aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
-    timeseries_step, html, save_trace and on_progress.
+    timeseries_step, telemetry_options, html, save_trace and on_progress.
 
     Args:
         input_tokens: Prompt tokens of each request: a number, or a distribution from which each turn draws:
@@ -416,6 +425,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
     hook = Hook(given["planner"]) if given.get("planner") is not None else None
+    sampler = Sampler(given["telemetry_options"]) if given.get("telemetry_options") is not None else None
     workload = given.get("trace_files")
     trace = None
     if isinstance(workload, Workload):
@@ -428,7 +438,10 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
             config[name] = plain(name, value)
     script = given.get("faults")
     files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
-    result = planned.run(config, on_progress, trace, hook)
+    try:
+        result = planned.run(config, on_progress, trace, hook or sampler)
+    finally:
+        samples = sampler.close() if sampler is not None else None
     if on_progress is not None:
         result.show_end(on_progress)
     for text in result.warnings:
@@ -440,7 +453,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     requests = Requests(result)
     per_request = requests.to_dicts() if given.get("capture_per_request") else None
-    report = Report(result.report, requests, Timeseries(result.timeseries), per_request)
+    report = Report(result.report, requests, Timeseries(result.timeseries), per_request, samples)
     artifacts.write(config, report)
     if (rejected := report["rejected_requests"]) and rejected == report["num_requests"]:
         raise RuntimeError(f"every request was rejected ({rejected} of {rejected})")
@@ -531,6 +544,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "planner": _planner,
     "autoscaler": _autoscaler,
     "faults": script,
+    "telemetry": interval_ms,
     "uint": values.integer,
     "float": values.number,
     "bool": values.flag,

@@ -17,7 +17,6 @@ INSTEAD = {
     "capture_planner_details": "planner_log writes what a planner saw and decided",
     "execution_model": "agentic traces say themselves when each request starts",
     "performance_model_metadata": "the report's timing_model and provenance say where durations come from",
-    "telemetry_options": "timeseries has figures over time after the run, on_progress is called during the run",
     "weka_nested_timestamp_basis": "times within agents of a weka trace are read one way, see docs/workloads.md",
 }
 """Why each of them is refused: what there is in its place."""

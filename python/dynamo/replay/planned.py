@@ -10,13 +10,14 @@ from dynamo import _core
 if TYPE_CHECKING:
     from dynamo.replay.planner import Hook
     from dynamo.replay.stock import StockPlanner
+    from dynamo.replay.telemetry import Sampler
 
 
 def run(
     config: Mapping[str, Any],
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None = None,
-    hook: Hook | None = None,
+    hook: Hook | Sampler | None = None,
 ) -> _core.RunResult:
     """Carries out a run. What its planner raises passes unchanged."""
     beside = config.get("planner") or config.get("autoscaler")  # Go refuses them beside planner_config
@@ -34,7 +35,7 @@ def _answered(
     config: Mapping[str, Any],
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None,
-    planner: Hook | StockPlanner | None,
+    planner: Hook | Sampler | StockPlanner | None,
 ) -> _core.RunResult:
     if planner is None:
         return _core.run(config, on_progress, trace)

@@ -10,6 +10,7 @@ from dynamo.replay.figures import Figures
 if TYPE_CHECKING:
     from dynamo.replay.plots import Plots
     from dynamo.replay.requests import Requests
+    from dynamo.replay.telemetry import Telemetry
     from dynamo.replay.timeseries import Timeseries
 
 
@@ -22,15 +23,20 @@ class Report(Figures):
     per_request: list[dict[str, Any]] | None
     """A dict for each request, if the run was given ``capture_per_request=True``."""
 
+    telemetry: Telemetry | None
+    """The samples that were taken during the run, if it was given ``telemetry_options`` that keep them."""
+
     def __init__(
         self,
         metrics: Mapping[str, Any],
         requests: Requests,
         timeseries: Timeseries | None = None,
         per_request: list[dict[str, Any]] | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         super().__init__(metrics, requests, timeseries)
         self.per_request = per_request
+        self.telemetry = telemetry
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -58,7 +64,7 @@ class Report(Figures):
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
-        return Report(self, self.requests, self.timeseries, self.per_request)
+        return Report(self, self.requests, self.timeseries, self.per_request, self.telemetry)
 
     __copy__ = copy
 
@@ -72,7 +78,7 @@ class Report(Figures):
         return list(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (dict(self), self.requests, self.timeseries, self.per_request)
+        return Report, (dict(self), self.requests, self.timeseries, self.per_request, self.telemetry)
 
 
 def _eviction(arguments: Mapping[str, Any]) -> str:
