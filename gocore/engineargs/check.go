@@ -105,7 +105,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkFixed,
 	checkTransfer,
 	checkScheduler,
-	checkGroups,
+	checkGroups, checkHostCache,
 	checkZeros,
 }
 

@@ -159,8 +159,8 @@ var table = []field{
 		"Which blocks of windows and linear states are kept for later prompts: those at the ends of prompts (0, the default from vLLM 0.33 "+
 			"on), besides those at each multiple of so many tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
 	row("host_cache", strictjson.Nested{Fields: fieldsOf(hostCacheTable)}, nil,
-		"Memory of the host below the KV blocks of the pool, as SGLang's HiCache uses it: a HostCacheArgs or a dict of its fields.").
-		only(SGLang).by(SGLangOwn).byKeyword(),
+		"Memory of the host below the KV blocks of the pool, as SGLang's HiCache or vLLM's offloading uses it: a HostCacheArgs or a dict of its fields.").
+		only(SGLang, VLLM).by(SGLangOwn, VLLMOwn).byKeyword(),
 	row("timing_model", strictjson.Enum{Choices: timingModelNames(), Added: timingModelNames}, nil,
 		"What says how long passes take. By default that follows from other fields: ``\"aic\"`` with aic_backend, ``\"interpolated\"`` "+
 			"with planner_profile_data, else ``\"polynomial\"``; naming it makes sure that the field is not forgotten. ``\"fixed\"`` takes "+

@@ -47,10 +47,19 @@ var sglangTable = []field{
 var hostCacheTable = []field{
 	row("num_blocks", between(1, maxBlocks), nil, "KV blocks of the host.").needed(),
 	row("write_policy", word(writePolicyNames...), nil,
-		"When blocks are copied to the host: ``\"write_through\"``, once they are in the cache; ``\"write_through_selective\"``, once a second "+
+		"When SGLang copies blocks to the host: ``\"write_through\"``, once they are in the cache; ``\"write_through_selective\"``, once a second "+
 			"request has them; or ``\"write_back\"``, when they are evicted.").implied(writePolicyNames[0]),
 	row("load_back_threshold", atLeast(0), nil,
-		"The fewest tokens that are loaded back; fewer are computed again.").implied(defaultLoadBack),
+		"The fewest tokens that SGLang loads back; fewer are computed again.").implied(defaultLoadBack),
+	row("eviction_policy", word(hostEvictionNames...), nil,
+		"Which chunk leaves the host of vLLM: ``\"lru\"``, the one used least recently, or ``\"arc\"``, by adaptive replacement.").
+		implied(hostEvictionNames[0]).byKeyword(),
+	row("blocks_per_chunk", between(1, 1<<16), nil,
+		"Blocks that vLLM stores, looks up and evicts as one.").implied(1).byKeyword(),
+	row("store_threshold", between(0, 1<<30), nil,
+		"vLLM stores a chunk when it is computed for this time; 0 and 1 are the first.").implied(0).byKeyword(),
+	row("offload_prompt_only", strictjson.Bool{}, nil,
+		"Whether vLLM stores prompts only, not generated tokens.").implied(true).byKeyword(),
 	row("load_ms_per_block", copyMs, nil, "Milliseconds to load one block.").implied(0),
 	row("store_ms_per_block", copyMs, nil, "Milliseconds to store one block.").implied(0),
 	row("latency_ms", copyMs, nil, "Milliseconds of each copy, besides those of its blocks.").implied(0),

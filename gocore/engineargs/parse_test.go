@@ -100,7 +100,9 @@ func TestAccepted(t *testing.T) {
 		})},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back", "load_back_threshold": 0,
 			"load_ms_per_block": 0.5, "store_ms_per_block": 2, "latency_ms": 0.1}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.Scheduler, a.HostCache = SGLang, 1, SGLangOwn, HostCacheArgs{9, 2, 0, 0.5, 2, 0.1}
+			a.EngineType, a.BlockSize, a.Scheduler, a.HostCache = SGLang, 1, SGLangOwn, HostCacheArgs{
+				Blocks: 9, WritePolicy: 2, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 0.5, StoreMsPerBlock: 2, LatencyMs: 0.1,
+			}
 		})},
 		{`{"engine_type": "sglang", "sglang": {"schedule_policy": "fcfs"}}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"router_queue_policy": "wspt"}`, with(func(a *Args) { a.RouterQueuePolicy = "wspt" })},

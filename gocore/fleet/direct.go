@@ -86,6 +86,7 @@ func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 	r.SentMs = d.nowMs
 	p.workers[i].Engine.Add(r)
 	d.Recorder.Joined(p, i, id)
+	d.interrupt(p, i)
 	p.updateReady(i)
 }
 

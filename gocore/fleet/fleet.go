@@ -506,6 +506,16 @@ func (f *Fleet) pushEnd(p *Pool, i int, atMs float64) {
 	p.workers[i].due = f.pushed
 }
 
+// interrupt ends the pass of a worker that only waits for a copy between the tiers of its cache: there is a request to look at.
+func (f *Fleet) interrupt(p *Pool, i int) {
+	w := &p.workers[i]
+	if w.Pass == nil || !w.Pass.Waits || w.due == none || w.Pass.EndMs <= f.nowMs {
+		return
+	}
+	w.Pass.Cut(f.nowMs)
+	f.pushEnd(p, i, w.Pass.EndMs)
+}
+
 // leave takes a request that is over out of the pool that emitted its tokens.
 func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) error {
 	admitted, err := p.router.Free(int32(id), f.nowMs)

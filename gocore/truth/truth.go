@@ -90,7 +90,10 @@ func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 }
 
 // Run replays a case on one worker.
-func Run(c *Case, args engineargs.Args) (Result, error) {
+func Run(c *Case, args engineargs.Args) (Result, error) { return runOn(c, args, 1) }
+
+// runOn replays a case on workers that get the rows in turn. Passes are those of all of them.
+func runOn(c *Case, args engineargs.Args, workers int) (Result, error) {
 	w, err := workload.LoadMooncake(bytes.NewReader(bytes.Join(raw(c.Rows), []byte("\n"))), c.ID, workload.TraceSpec{
 		TraceBlockSize: c.TraceBlockSize, EngineBlockSize: args.BlockSize, NamePartialBlocks: args.ComparesTokens(),
 	})
@@ -106,7 +109,7 @@ func Run(c *Case, args engineargs.Args) (Result, error) {
 		add = func(s engine.Shape) { result.addSGLang(s, args.BlockSize) }
 	}
 	outcome, err := replay.Run(replay.Config{
-		Args: args, Workers: 1, Workload: w, MaxSimTimeMs: math.Inf(1),
+		Args: args, Workers: workers, Workload: w, MaxSimTimeMs: math.Inf(1),
 		Setup: func(engine.Role, int) engine.Setup { return engine.Setup{Shapes: add} },
 	})
 	if err != nil {

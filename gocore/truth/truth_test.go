@@ -56,6 +56,40 @@ func TestRecordedSGLang(t *testing.T) {
 	}
 }
 
+// TestCopiesOnTwoWorkers gives every row to each of two workers: the last request, which arrives while its worker only waits for a
+// copy, is looked at as soon as on a single worker.
+func TestCopiesOnTwoWorkers(t *testing.T) {
+	const a = `"input_length": 64, "hash_ids": [1, 2, 3, 4]`
+	twice := func(rows ...string) (all []json.RawMessage) {
+		for _, row := range rows {
+			all = append(all, json.RawMessage(row), json.RawMessage(row))
+		}
+		return all
+	}
+	c := &Case{
+		Rows: twice(`{"timestamp": 0, "output_length": 2, `+a+`}`,
+			`{"timestamp": 100, "input_length": 96, "output_length": 2, "hash_ids": [11, 12, 13, 14, 15, 16]}`,
+			`{"timestamp": 300, "output_length": 3, `+a+`}`,
+			`{"timestamp": 302, "input_length": 32, "output_length": 3, "hash_ids": [21, 22]}`),
+		TraceBlockSize: 16,
+		Engine: map[string]any{"block_size": 16, "num_gpu_blocks": 13, "max_num_seqs": 8, "scheduler": "vllm-0.33",
+			"host_cache": map[string]any{"num_blocks": 32, "load_ms_per_block": 20, "store_ms_per_block": 1}},
+	}
+	args, err := c.Args(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := runOn(c, args, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range got.Requests[6:] {
+		if r.Admit != 302 {
+			t.Errorf("row %d was admitted at %v ms", r.Row, r.Admit)
+		}
+	}
+}
+
 // TestRecordedIntervals compares runs in which SGLang looked for new requests every few batches only: random workloads of
 // tests/truth in which that admits requests at other times.
 func TestRecordedIntervals(t *testing.T) {
@@ -78,7 +112,7 @@ func TestRecordedIntervals(t *testing.T) {
 // TestRecordedVLLM compares every request, and the first passes, with what vLLM's own scheduler did. Those of the first file
 // are of release 0.28; others name theirs.
 func TestRecordedVLLM(t *testing.T) {
-	for file, want := range map[string]int{"vllm": 120, "vllm-033": 30, "vllm-hybrid": 60} {
+	for file, want := range map[string]int{"vllm": 120, "vllm-033": 30, "vllm-hybrid": 60, "vllm-offload": 60} {
 		cases := 0
 		readCases(t, "../../tests/truth/"+file+".jsonl.gz", func(c *Case) {
 			cases++

@@ -108,6 +108,29 @@ def handoff_case(rng: random.Random, number: int, asynchronous: bool, release: s
     }
 
 
+def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of one vLLM engine with a tier of host memory; without one before release 0.33."""
+    case = vllm_case(rng, number, asynchronous, "vllm-0.28")
+    if release == "vllm-0.28":
+        return case
+    engine = case["engine"]
+    for name in ("enable_prefix_caching", "enable_chunked_prefill"):
+        engine.pop(name, None)
+    case["vllm"] = {"async_scheduling": False}
+    chunk = rng.choice([1, 1, 2, 3])
+    engine["host_cache"] = {
+        "num_blocks": max(chunk, int(engine["num_gpu_blocks"] * rng.choice([0.25, 0.5, 1, 2, 4]))),
+        "eviction_policy": rng.choice(["lru", "arc"]),
+        "blocks_per_chunk": chunk,
+        "store_threshold": rng.choice([0, 0, 2, 3]),
+        "offload_prompt_only": rng.random() < 0.7,
+        "load_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
+        "store_ms_per_block": rng.choice([0, 0.01, 0.3, 3]),
+        "latency_ms": rng.choice([0, 0, 0.1, 5]),
+    }
+    return case
+
+
 def _newer(rng: random.Random, seqs: int, vllm: Case) -> Case:
     """Settings that vLLM has from 0.33 on."""
     more: Case = {}
@@ -196,7 +219,7 @@ def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
 
 
 SGLANG_KINDS = {"plain": sglang_case, "small": sglang_small_case, "mixed": sglang_mixed_case, "host": sglang_host_case}
-VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case}
+VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case}
 
 

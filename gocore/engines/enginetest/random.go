@@ -96,6 +96,9 @@ func (w Workload) Run(s Engine, see func(*engine.Pass)) error {
 		if !alive || passes > 100_000 {
 			return fmt.Errorf("at %v ms: no end in sight", now)
 		}
+		if p.Waits && until < p.EndMs {
+			p.Cut(until)
+		}
 		see(p)
 		now = p.EndMs
 	}

@@ -25,6 +25,8 @@ type batch struct {
 	durations durations
 	work      engine.Phases
 	explained *engine.Parts // nil unless passes are to be explained
+	// With a tier of host memory: when the pass starts, which may have to wait for copies, or ends if it only waits.
+	startMs float64
 }
 
 // durations is the shape of a batch, see package timing.
@@ -50,8 +52,15 @@ func (s *Scheduler) compose() *batch {
 	b.threshold = s.threshold()
 	s.interval.begin(s.running)
 	budget := s.serveRunning(b)
-	if b.preempted == 0 {
+	switch {
+	case b.preempted > 0:
+	case s.offload != nil:
+		s.offload.admit(b, budget)
+	default:
 		s.admitWaiting(b, budget)
+	}
+	if s.offload != nil {
+		b.startMs = s.offload.launch(b, s.out.StartMs)
 	}
 	s.interval.end(b.scheduled > 0, b.prompts, b.preempted > 0, s.waiting.Len() > 0)
 	if s.reporting { // before requests become steady whose prompts end in this batch
@@ -98,7 +107,7 @@ func (s *Scheduler) decodeMs(count, context, blocks int) float64 {
 
 // deliver gives every request of a batch that is due one its token, and lets those go that have their last one.
 func (s *Scheduler) deliver(b *batch) {
-	s.out.EndMs = s.out.StartMs + b.durations.prefillMs
+	s.out.EndMs = s.startOf(b) + b.durations.prefillMs
 	s.out.Scheduled = b.scheduled
 	s.work = b.work
 	if b.tokens() > 0 {
@@ -118,6 +127,14 @@ func (s *Scheduler) deliver(b *batch) {
 	s.tell(b)
 }
 
+// startOf is when a batch starts that is being delivered.
+func (s *Scheduler) startOf(b *batch) float64 {
+	if s.offload != nil {
+		return b.startMs
+	}
+	return s.out.StartMs
+}
+
 // tell describes a pass to whatever listens. It ends where the pass that was delivered last does.
 func (s *Scheduler) tell(b *batch) {
 	if s.shapes == nil {
@@ -128,7 +145,7 @@ func (s *Scheduler) tell(b *batch) {
 		decodes = 0
 	}
 	s.shapes(engine.Shape{
-		StartMs: s.out.StartMs, EndMs: s.out.EndMs,
+		StartMs: s.startOf(b), EndMs: s.out.EndMs,
 		PrefillRequests: d.prefillCount, ISLSum: d.prefillISL, PrefixSum: d.prefillStart,
 		DecodeRequests: decodes, ContextSum: d.context,
 		InUse: d.inUse, ComputedTokens: b.computes, PreemptedRequests: b.preempted,
@@ -166,6 +183,9 @@ func (s *Scheduler) remove(r *sequence) {
 	switch r.status {
 	case running:
 		s.leaveRunning(r)
+		if s.offload != nil {
+			s.offload.leave(r)
+		}
 		s.release(r)
 	case loading:
 		s.pulls.drop(r)
@@ -173,6 +193,9 @@ func (s *Scheduler) remove(r *sequence) {
 	default:
 		s.waiting.Remove(s.waiting.Index(func(q *sequence) bool { return q == r }))
 		s.headWaits = false
+		if s.offload != nil {
+			s.offload.forget(r)
+		}
 	}
 	s.forget(r)
 }
@@ -199,6 +222,9 @@ func (s *Scheduler) Cancel(id engine.RequestID) {
 		r = s.pulls.held[i]
 	}
 	if r == nil {
+		if s.offload != nil {
+			s.offload.cancel(id)
+		}
 		return
 	}
 	s.steady.clear()

@@ -34,7 +34,7 @@ func (s *Scheduler) merelyDecodes() bool {
 	if s.rules.Async && (s.flying == nil || s.flying.steady != t.size || s.flying.tokens() != t.size || s.flying.durations.prefillCount > 0) {
 		return false
 	}
-	if len(s.pulls.ended) > 0 {
+	if len(s.pulls.ended) > 0 || s.offload != nil && !s.offload.quiet() {
 		return false
 	}
 	return len(s.running) >= s.rules.MaxActiveSeqs || !s.pulls.mayRun() && (s.waiting.Len() == 0 || s.headWaits)

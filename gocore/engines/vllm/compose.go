@@ -82,6 +82,9 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 	last := len(s.running) - 1
 	r := s.running[last]
 	s.running = s.running[:last]
+	if s.offload != nil {
+		s.offload.preempted(r)
+	}
 	s.release(r)
 	r.status, r.computed = preempted, 0
 	s.waiting.PushFront(r)

@@ -12,6 +12,9 @@
 // Without asynchronous scheduling both happen when the pass starts. With it, as a stock server runs, a pass is composed
 // while the one before it runs, so it does not know that one's tokens yet (RunPass).
 //
+// With host memory below the pool (host_cache) offload.go stores prompts there and loads them back; package kvcache/chunks has what
+// is there and what goes first. A pass may then have to wait for copies before it starts, and loading requests wait outside the queue.
+//
 // What differs from engines/mocker/vllm, with the rule's name in docs/agreement.md:
 //
 //   - At least one token of a request is always computed (R1): the block of its last token is not looked up.

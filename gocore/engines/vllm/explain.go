@@ -29,6 +29,7 @@ func (s *Scheduler) explain(b *batch) {
 	} else {
 		p.HostMs = max(0, d.prefillMs-d.promptMs)
 	}
+	p.HostMs += s.startOf(b) - s.out.StartMs
 	p.Joined = append(p.Joined, e.Joined...)
 	p.LostAtStart = append(p.LostAtStart, e.LostAtStart...)
 	p.Prompts = append(p.Prompts, e.Prompts...)

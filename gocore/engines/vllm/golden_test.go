@@ -18,6 +18,7 @@ func TestGolden(t *testing.T) {
 		"blocks": "num_gpu_blocks", "async": "async_scheduling", "threshold": "long_prefill_token_threshold",
 		"budget": "max_num_batched_tokens", "interval": "prefill_schedule_interval", "active": "max_num_active_seqs",
 		"groups": "kv_cache_groups", "retention": "prefix_cache_retention_interval",
+		"host":     "host_cache",
 		"adaptive": "long_prefill_token_threshold_adaptive",
 	}
 	enginetest.Golden(t, enginetest.Examples{

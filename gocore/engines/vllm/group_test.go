@@ -19,6 +19,7 @@ func TestShortcutsOfRanks(t *testing.T) {
 	enginetest.Shortcuts(t, 150, newGroup, func(seed uint64) enginetest.Workload {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		args := drawArgs(rng)
+		args.HostCache = engineargs.HostCacheArgs{}
 		args.VLLM.Ranks = 1 + rng.IntN(4)
 		args.VLLM.RoundRobin = rng.IntN(2) == 0
 		args.VLLM.PrefillInterval = 1 + rng.IntN(3)

@@ -47,7 +47,20 @@ func drawArgs(rng *rand.Rand) engineargs.Args {
 		args.BlockSize = max(1, args.BlockSize-rng.IntN(2)) // of any size, not only powers of two
 		args.VLLM.Groups.Retention = max(-1, args.VLLM.Groups.Retention*args.BlockSize)
 	}
+	if rng.IntN(4) == 0 {
+		withHost(rng, &args)
+	}
 	return args
+}
+
+// withHost puts host memory below the pool, with settings that go together with it.
+func withHost(rng *rand.Rand, args *engineargs.Args) {
+	args.PrefixCaching, args.ChunkedPrefill, args.Watermark = true, true, 0
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.HostCache = engineargs.HostCacheArgs{
+		Blocks: 4 + rng.IntN(3*args.NumGPUBlocks), ARC: rng.IntN(2) == 0, ChunkBlocks: 1 + rng.IntN(3), StoreThreshold: 1 + rng.IntN(2),
+		PromptOnly: rng.IntN(3) > 0, LoadMsPerBlock: rng.Float64() * 4, StoreMsPerBlock: rng.Float64() * 4, LatencyMs: float64(rng.IntN(6)),
+	}
 }
 
 func drawGroups(rng *rand.Rand, args engineargs.Args) engineargs.Groups {

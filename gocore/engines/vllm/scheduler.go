@@ -57,6 +57,8 @@ type Scheduler struct {
 	reporting      bool
 	work           engine.Phases // of the last pass, if reporting
 
+	offload *offload // nil without a tier of host memory
+
 	newStates      []paged.Slot      // of linear attention, registered since the composition began
 	ids            []kvcache.BlockID // scratch
 	coastEnds      []float64         // scratch
@@ -87,6 +89,9 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 	if setup.Role == engine.Decode {
 		s.pulls.loads = map[engine.RequestID]*sequence{}
 	}
+	if args.HostCache.Blocks > 0 {
+		s.offload = newOffload(s)
+	}
 	if s.trace != nil {
 		s.pool.Record()
 	}
@@ -112,7 +117,13 @@ func (s *Scheduler) Add(req engine.Request) {
 }
 
 // Requests implements [engine.Engine].
-func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.pulls.held) + len(s.running) }
+func (s *Scheduler) Requests() int {
+	waiting := s.waiting.Len() + len(s.pulls.held)
+	if s.offload != nil {
+		waiting += len(s.offload.holding)
+	}
+	return waiting + len(s.running)
+}
 
 // RunPass implements [engine.Engine].
 //
@@ -123,14 +134,23 @@ func (s *Scheduler) Requests() int { return s.waiting.Len() + len(s.pulls.held) 
 //	runs         |---1---|---2---|---3---|
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
+	if s.offload != nil {
+		s.offload.catchUp(nowMs)
+	}
 	b := s.next()
 	var ahead *batch
 	if s.rules.Async {
 		s.flying = b
 		ahead = s.compose()
 	}
+	if s.offload != nil && !b.empty() {
+		s.offload.notice(b.startMs)
+	}
 	s.deliver(b)
 	s.landTransfers(b)
+	if s.offload != nil {
+		s.offload.tell(&s.out)
+	}
 	if ahead != nil && ahead.empty() {
 		s.discard(ahead, s.out.EndMs)
 		ahead = nil
@@ -170,6 +190,13 @@ func (s *Scheduler) next() *batch {
 	}
 	for {
 		b := s.compose()
+		if b.empty() && s.offload != nil {
+			if !s.offload.again(b) {
+				return b
+			}
+			s.discard(b, s.out.StartMs)
+			continue
+		}
 		if !b.empty() || !s.again(b) {
 			return b
 		}

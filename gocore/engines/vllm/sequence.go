@@ -13,7 +13,7 @@ const (
 	waiting   status = iota // never ran
 	running                 // holds blocks
 	preempted               // ran before, waits again
-	loading                 // waits with the blocks of its prompt, whose KV is on its way or has just come
+	loading                 // waits with the blocks of its prompt, whose KV is on its way, from the host or a prefill worker, or has just come
 	kept                    // over, holds its blocks until another worker has read them
 )
 
@@ -45,6 +45,7 @@ type sequence struct {
 	registered   []paged.Slot
 	unregistered int // blocks that it holds besides
 	tables       tables
+	hosted       *hosted // nil without a tier of host memory
 
 	place        int // in running order
 	lastEmitting int // the last emitting pass in which it emitted, or neverEmitted
@@ -86,6 +87,9 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 		shareable = max(s.wholeBlocks(req.PromptTokens), req.NamedBlocks)
 	}
 	r.key = s.namer.Key(req.Prompt, shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens))
+	if s.offload != nil {
+		r.hosted = &hosted{key: r.key}
+	}
 	s.added++
 	return r
 }

@@ -90,7 +90,7 @@ func (t *steady) enter(b *batch) {
 			t.prefix++
 			continue
 		}
-		if r.servedIn != b.number || r.deliveredIn != b.number {
+		if r.servedIn != b.number || r.deliveredIn != b.number || t.s.offload != nil && t.s.offload.offers(r) {
 			return
 		}
 		t.prefix++

@@ -29,7 +29,7 @@ func (s *Scheduler) CoastWork() engine.Phases {
 
 // Load implements [engine.Reporter].
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
-	return s.waiting.Len() + len(s.pulls.held), len(s.running), s.pool.InUse()
+	return s.Requests() - len(s.running), len(s.running), s.pool.InUse()
 }
 
 // workOf counts the requests that have a share of a batch just composed. Those that it lets become steady are not steady yet.
@@ -59,6 +59,9 @@ func (r *sequence) waits() (tokens int, decodes bool) { return r.tokens(), r.sta
 func (s *Scheduler) States() []engine.RequestState {
 	s.steady.clear()
 	all := s.pulls.append(roster.Append(slices.Clone(s.running), &s.waiting))
+	if s.offload != nil {
+		all = append(all, s.offload.holding...)
+	}
 	return roster.States(all, byOrder, s.state)
 }
 

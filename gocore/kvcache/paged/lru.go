@@ -29,6 +29,8 @@ type LRUPool struct {
 	registered table
 	copies     copies
 
+	watched   bool
+	lost      []Slot // evicted since TakeEvicted, if watched
 	recording bool
 	events    []Event
 	evicted   []kvcache.BlockID
@@ -73,6 +75,16 @@ func NewLRU(capacity int) *LRUPool {
 
 // Record makes the pool keep its events until TakeEvents fetches them.
 func (p *LRUPool) Record() { p.recording = true }
+
+// Watch makes the pool keep the slots that it evicts until TakeEvicted fetches them.
+func (p *LRUPool) Watch() { p.watched = true }
+
+// TakeEvicted returns the slots of the blocks that have been evicted since the last call. The slice is valid until the pool changes.
+func (p *LRUPool) TakeEvicted() []Slot {
+	lost := p.lost
+	p.lost = p.lost[:0]
+	return lost
+}
 
 // TakeEvents returns the events since the last call, in order. The slice is valid until the pool changes again. A content
 // is announced with the first of its copies, and its removal with the last one.
@@ -202,6 +214,9 @@ func (p *LRUPool) evict() {
 	victim, ok := p.registered.front(0)
 	if !ok {
 		panic("paged: no block to evict")
+	}
+	if p.watched {
+		p.lost = append(p.lost, victim)
 	}
 	id, last := p.forget(victim)
 	if p.recording && last && groupOf(id) == 0 {

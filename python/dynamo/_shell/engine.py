@@ -148,8 +148,9 @@ class MockEngineArgs(FieldSet):
         prefix_cache_retention_interval: Which blocks of windows and linear states are kept for later prompts: those at
             the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of so many tokens, or
             all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
-        host_cache: Memory of the host below the KV blocks of the pool, as SGLang's HiCache uses it: a HostCacheArgs or
-            a dict of its fields. Works with ``engine_type`` sglang, ``scheduler`` sglang.
+        host_cache: Memory of the host below the KV blocks of the pool, as SGLang's HiCache or vLLM's offloading uses
+            it: a HostCacheArgs or a dict of its fields. Works with ``engine_type`` sglang or vllm, ``scheduler`` sglang
+            or vllm.
         timing_model: What says how long passes take. By default that follows from other fields: ``"aic"`` with
             aic_backend, ``"interpolated"`` with planner_profile_data, else ``"polynomial"``; naming it makes sure that
             the field is not forgotten. ``"fixed"`` takes fixed_prefill_ms and fixed_decode_ms.

@@ -23,6 +23,7 @@ DpRouting: TypeAlias = Literal["vllm", "round_robin"]
 TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
 WritePolicy: TypeAlias = Literal["write_through", "write_through_selective", "write_back"]
+EvictionPolicy: TypeAlias = Literal["lru", "arc"]
 
 
 class ReasoningFields(TypedDict):
@@ -143,6 +144,10 @@ class HostCacheFields(TypedDict, total=False):
     num_blocks: int
     write_policy: WritePolicy | None
     load_back_threshold: int | None
+    eviction_policy: EvictionPolicy | None
+    blocks_per_chunk: int | None
+    store_threshold: int | None
+    offload_prompt_only: bool | None
     load_ms_per_block: float | None
     store_ms_per_block: float | None
     latency_ms: float | None
@@ -153,10 +158,15 @@ class HostCacheArgs(FieldSet):
 
     Args:
         num_blocks: KV blocks of the host.
-        write_policy: When blocks are copied to the host: ``"write_through"``, once they are in the cache;
+        write_policy: When SGLang copies blocks to the host: ``"write_through"``, once they are in the cache;
             ``"write_through_selective"``, once a second request has them; or ``"write_back"``, when they are evicted.
             Default: ``"write_through"``.
-        load_back_threshold: The fewest tokens that are loaded back; fewer are computed again. Default: 10.
+        load_back_threshold: The fewest tokens that SGLang loads back; fewer are computed again. Default: 10.
+        eviction_policy: Which chunk leaves the host of vLLM: ``"lru"``, the one used least recently, or ``"arc"``, by
+            adaptive replacement. Default: ``"lru"``.
+        blocks_per_chunk: Blocks that vLLM stores, looks up and evicts as one. Default: 1.
+        store_threshold: vLLM stores a chunk when it is computed for this time; 0 and 1 are the first. Default: 0.
+        offload_prompt_only: Whether vLLM stores prompts only, not generated tokens. Default: True.
         load_ms_per_block: Milliseconds to load one block. Default: 0.
         store_ms_per_block: Milliseconds to store one block. Default: 0.
         latency_ms: Milliseconds of each copy, besides those of its blocks. Default: 0.
@@ -172,6 +182,11 @@ class HostCacheArgs(FieldSet):
         num_blocks: int,
         write_policy: WritePolicy | None = None,
         load_back_threshold: int | None = None,
+        *,
+        eviction_policy: EvictionPolicy | None = None,
+        blocks_per_chunk: int | None = None,
+        store_threshold: int | None = None,
+        offload_prompt_only: bool | None = None,
         load_ms_per_block: float | None = None,
         store_ms_per_block: float | None = None,
         latency_ms: float | None = None,
@@ -180,6 +195,10 @@ class HostCacheArgs(FieldSet):
             "num_blocks": num_blocks,
             "write_policy": write_policy,
             "load_back_threshold": load_back_threshold,
+            "eviction_policy": eviction_policy,
+            "blocks_per_chunk": blocks_per_chunk,
+            "store_threshold": store_threshold,
+            "offload_prompt_only": offload_prompt_only,
             "load_ms_per_block": load_ms_per_block,
             "store_ms_per_block": store_ms_per_block,
             "latency_ms": latency_ms,

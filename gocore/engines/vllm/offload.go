@@ -1,0 +1,525 @@
+package vllm
+
+import (
+	"slices"
+
+	"github.com/gammazero/deque"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/chunks"
+	"dynosim/gocore/kvcache/paged"
+)
+
+// offload is the tier of host memory below the pool (host_cache), as vLLM's OffloadingConnector uses it. Whole chunks of prompts are
+// copied to the host after they have been computed, and back when a prompt begins with them and the GPU has lost them:
+//
+//	pass    1: computes a prompt    2: decodes           ...       20: the prompt comes again, look-up     21: is admitted
+//	copy          store is offered     store runs  -->                   load runs  ------>
+//
+// A copy that has ended when a pass starts is noticed when this pass ends. Copies run one at a time in each direction, in order of
+// submission, beside the GPU. docs/tiers.md tells users of it.
+type offload struct {
+	s           *Scheduler
+	host        *chunks.Store
+	chunkBlocks int
+	promptOnly  bool
+	storeMs     float64 // of a block
+	loadMs      float64
+	latencyMs   float64
+
+	holding []*sequence // loading, or loaded and not admitted yet, in the order in which their loads began
+	leaving []*hosted   // of the requests that ended in the last pass
+	ghosts  []*sequence // cancelled while loading: they keep their blocks until the copy has ended
+
+	pending []*transferring // stores of earlier passes that are not submitted yet
+	fresh   []*transferring // stores of the pass that is composed
+	loads   []*transferring // loads of the pass that is composed
+	awaited []*transferring // that the pass that is composed has to wait for
+
+	// Submitted copies that were not noticed to have ended, in order, and when the last one of each direction ends.
+	storing, loading  deque.Deque[*transferring]
+	storeEnd, loadEnd float64
+
+	// fences are the stores that read blocks of requests that have ended, by slot. touched are slots of blocks that the pass
+	// that is composed takes or finds.
+	fences  []*transferring
+	fenced  int
+	touched []paged.Slot
+
+	endMs float64 // of the last pass
+	use   engine.Copied
+	told  engine.Copied // of use
+	keys  []kvcache.BlockID
+}
+
+// transferring is a copy between the pool and the host.
+type transferring struct {
+	of      *hosted
+	loading *sequence // nil for a store
+	chunks  []*chunks.Chunk
+	slots   []paged.Slot // that a store reads
+	blocks  int
+	endMs   float64 // once it is submitted
+}
+
+// hosted is what the tier knows of a request. It outlives the request until its copies have ended.
+type hosted struct {
+	chunks.Request
+	key     kvcache.Key
+	next    int // the first chunk that was not offered yet
+	copying []*transferring
+	loaded  bool
+	ended   bool
+	slots   []paged.Slot // when it has ended
+	tokens  int          // to offer at the end
+}
+
+func newOffload(s *Scheduler) *offload {
+	a := s.args.HostCache
+	policy := chunks.LRU
+	if a.ARC {
+		policy = chunks.ARC
+	}
+	s.pool.Watch()
+	return &offload{
+		s: s, host: chunks.New(a.Blocks/a.ChunkBlocks, a.StoreThreshold, policy),
+		chunkBlocks: a.ChunkBlocks, promptOnly: a.PromptOnly,
+		storeMs: a.StoreMsPerBlock, loadMs: a.LoadMsPerBlock, latencyMs: a.LatencyMs,
+	}
+}
+
+// chunkTokens is the length of a chunk.
+func (o *offload) chunkTokens() int { return o.chunkBlocks * o.s.blockSize }
+
+// chunkKeys lists the keys of chunks from..to-1. It is valid until the next call.
+func (o *offload) chunkKeys(key *kvcache.Key, from, to int) []kvcache.BlockID {
+	o.keys = o.keys[:0]
+	for i := from; i < to; i++ {
+		o.keys = append(o.keys, key.Block((i+1)*o.chunkBlocks-1))
+	}
+	return o.keys
+}
+
+// find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this pass
+// while what it needs is on its way.
+func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
+	size := o.chunkTokens()
+	from, to := hit/size, hit/size
+	busy := false
+	for ; to < r.tokens()/size; to++ {
+		present, storing, loading := o.host.Find(r.key.Block((to+1)*o.chunkBlocks - 1))
+		if !present {
+			break
+		}
+		skip = skip || storing
+		busy = busy || loading
+	}
+	if to == from {
+		return 0, false
+	}
+	if more = to*size - hit; more < size {
+		more, busy = 0, false
+	}
+	return more, skip || busy
+}
+
+// admit admits loaded requests, then those of the waiting queue; it replaces admitWaiting. The first that does not fit keeps all
+// others waiting, but those whose copies run are passed over.
+func (o *offload) admit(b *batch, budget int) {
+	s := o.s
+	for i := 0; i < len(o.holding); {
+		if budget == 0 || len(s.running) >= s.rules.MaxActiveSeqs {
+			return
+		}
+		r := o.holding[i]
+		if !r.hosted.loaded {
+			i++
+			continue
+		}
+		tokens := min(b.bounded(r.tokens()-r.computed), budget)
+		free := s.pool.Free()
+		if s.ceilBlocks(r.tokens())-r.blocks() > free || s.ceilBlocks(r.computed+tokens)-r.blocks() > free {
+			return
+		}
+		o.holding = slices.Delete(o.holding, i, i+1)
+		o.touched = append(o.touched, r.registered...)
+		budget -= o.start(b, r, tokens)
+	}
+	if s.headWaits && o.quiet() {
+		return
+	}
+	for i := 0; i < s.waiting.Len() && budget > 0 && len(s.running) < s.rules.MaxActiveSeqs; {
+		r := s.waiting.At(i)
+		if reason := s.cannotEverRun(r); reason != "" {
+			s.waiting.Remove(i)
+			s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
+			continue
+		}
+		if len(r.hosted.copying) > 0 {
+			i++
+			continue
+		}
+		hit := s.findPrefix(r)
+		cached := hit.blocks * s.blockSize
+		r.hosted.next = 0
+		more, skip := o.find(r, cached)
+		if skip {
+			i++
+			continue
+		}
+		if more > 0 {
+			if !o.load(r, hit, cached+more) {
+				return
+			}
+			s.waiting.Remove(i)
+			continue
+		}
+		tokens := b.bounded(r.tokens() - cached)
+		if !s.args.ChunkedPrefill && tokens > budget {
+			return
+		}
+		tokens = min(tokens, budget)
+		if !s.hasRoom(r, cached+tokens, hit) {
+			return
+		}
+		s.waiting.Remove(i)
+		s.hold(r, hit)
+		r.computed = cached
+		o.touched = append(o.touched, r.registered...)
+		budget -= o.start(b, r, tokens)
+	}
+}
+
+// start makes a request run and computes its next tokens.
+func (o *offload) start(b *batch, r *sequence, tokens int) int {
+	s := o.s
+	s.run(r, min(r.computed, r.promptTokens))
+	if !s.take(r, r.computed+tokens) {
+		panic("vllm: a request that fits the pool does not get its blocks")
+	}
+	s.serve(b, r, tokens)
+	return tokens
+}
+
+// load begins to load what the host has of a request up to so many tokens. It reports false, and nothing has changed, if there
+// is no room.
+func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
+	s := o.s
+	free := s.pool.Free()
+	whole, part := s.ceilBlocks(r.tokens())-hit.held, s.ceilBlocks(tokens)-hit.held
+	if whole > free {
+		s.headWaits = true
+		return false
+	}
+	if part+o.reserved() > free {
+		return false
+	}
+	s.hold(r, hit)
+	o.touched = append(o.touched, r.registered...)
+	cached, size := hit.blocks*s.blockSize, o.chunkTokens()
+	if !s.take(r, tokens) {
+		panic("vllm: a request that fits the pool does not get its blocks")
+	}
+	first := cached / size
+	loaded := o.host.Load(&r.hosted.Request, first, o.chunkKeys(&r.key, first, tokens/size))
+	r.hosted.next = ceilDiv(tokens, size)
+	r.hosted.loaded = false
+	r.computed = tokens
+	r.status = loading
+	o.holding = append(o.holding, r)
+	t := &transferring{of: r.hosted, loading: r, chunks: loaded, blocks: s.ceilBlocks(tokens) - hit.blocks}
+	o.loads = append(o.loads, t)
+	r.hosted.copying = append(r.hosted.copying, t)
+	return true
+}
+
+// offers reports whether a request that decodes has chunks to offer, now or later.
+func (o *offload) offers(r *sequence) bool {
+	return !o.promptOnly || r.hosted.next < r.promptTokens/o.chunkTokens()
+}
+
+// quiet reports whether nothing is copied or waits for a copy.
+func (o *offload) quiet() bool {
+	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0
+}
+
+// reserved is the number of blocks that requests lack whose prompts are on their way into the pool.
+func (o *offload) reserved() (blocks int) {
+	lacks := func(r *sequence) int { return o.s.ceilBlocks(r.tokens()) - r.blocks() }
+	for _, r := range o.holding {
+		blocks += lacks(r)
+	}
+	for _, r := range o.ghosts {
+		blocks += lacks(r)
+	}
+	for _, r := range o.s.running {
+		if r.midPrompt {
+			blocks += lacks(r)
+		}
+	}
+	return blocks
+}
+
+// launch ends the composition of a pass: what it computes is offered to the host, and what the pass has to wait for is waited for.
+// It returns when the pass starts.
+func (o *offload) launch(b *batch, nowMs float64) float64 {
+	s := o.s
+	for _, r := range s.running[s.steady.prefix:] {
+		if r.servedIn == b.number {
+			tokens := min(r.computed, r.tokens())
+			if o.promptOnly {
+				tokens = min(tokens, r.promptTokens)
+			}
+			o.offer(r.hosted, tokens, r.registered)
+		}
+	}
+	o.bidFarewell()
+	return o.submit(nowMs)
+}
+
+// bidFarewell makes the last offers of the requests that ended in the last pass, and lets the host forget them.
+func (o *offload) bidFarewell() {
+	for _, h := range o.leaving {
+		o.offer(h, h.tokens, h.slots)
+	}
+	for _, h := range o.leaving {
+		o.host.Farewell(&h.Request)
+	}
+	o.leaving = o.leaving[:0]
+}
+
+// offer offers the chunks that the first tokens of a request fill and that were not offered yet.
+func (o *offload) offer(h *hosted, tokens int, slots []paged.Slot) {
+	to := tokens / o.chunkTokens()
+	if h.next >= to {
+		return
+	}
+	stored, taken := o.host.Offer(&h.Request, h.next, o.chunkKeys(&h.key, h.next, to))
+	if !taken {
+		return
+	}
+	h.next = to
+	if len(stored) == 0 {
+		return
+	}
+	t := &transferring{of: h, chunks: slices.Clone(stored), blocks: len(stored) * o.chunkBlocks}
+	t.slots = make([]paged.Slot, 0, t.blocks)
+	for _, c := range stored {
+		first := c.Index() * o.chunkBlocks
+		t.slots = append(t.slots, slots[first:first+o.chunkBlocks]...)
+	}
+	o.fresh = append(o.fresh, t)
+	h.copying = append(h.copying, t)
+	if h.ended {
+		o.fence(t)
+	}
+}
+
+// fence makes passes that use a block which a store reads wait for the store: its request has given it back.
+func (o *offload) fence(t *transferring) {
+	for _, slot := range t.slots {
+		if more := int(slot) + 1 - len(o.fences); more > 0 {
+			o.fences = append(o.fences, make([]*transferring, more)...)
+		}
+		if o.fences[slot] == nil {
+			o.fenced++
+		}
+		o.fences[slot] = t
+	}
+}
+
+// submit submits the stores of earlier passes, and the loads of this one, and returns when the pass starts: not before the copies
+// that it has to wait for have ended.
+func (o *offload) submit(nowMs float64) (startMs float64) {
+	o.touched = append(o.touched, o.s.pool.TakeEvicted()...)
+	if o.fenced > 0 {
+		for _, slot := range o.touched {
+			if int(slot) >= len(o.fences) {
+				continue
+			}
+			if t := o.fences[slot]; t != nil {
+				o.awaited = append(o.awaited, t)
+			}
+		}
+	}
+	startMs = nowMs
+	if len(o.awaited) > 0 {
+		o.submitStores(nowMs)
+		for _, t := range o.awaited {
+			if i := slices.Index(o.fresh, t); i >= 0 {
+				o.fresh = slices.Delete(o.fresh, i, i+1)
+				o.pending = append(o.pending, t)
+			}
+		}
+		o.submitStores(nowMs)
+		for _, t := range o.awaited {
+			startMs = max(startMs, t.endMs)
+		}
+	}
+	o.submitStores(startMs)
+	for _, t := range o.loads {
+		o.run(t, &o.loading, &o.loadEnd, startMs, o.loadMs)
+		o.use.Loaded += t.blocks
+		o.use.LoadMs += o.latencyMs + float64(float64(t.blocks)*o.loadMs)
+	}
+	o.pending, o.fresh = append(o.pending, o.fresh...), o.fresh[:0]
+	o.loads, o.awaited, o.touched = o.loads[:0], o.awaited[:0], o.touched[:0]
+	o.use.HeldMs += startMs - nowMs
+	return startMs
+}
+
+func (o *offload) submitStores(atMs float64) {
+	for _, t := range o.pending {
+		o.run(t, &o.storing, &o.storeEnd, atMs, o.storeMs)
+		o.use.Stored += t.blocks
+		o.use.StoreMs += o.latencyMs + float64(float64(t.blocks)*o.storeMs)
+	}
+	o.pending = o.pending[:0]
+}
+
+// run submits a copy at an instant: it begins when the one before in its direction has ended.
+func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEnd *float64, atMs, blockMs float64) {
+	t.endMs = max(atMs, *lastEnd) + (o.latencyMs + float64(float64(t.blocks)*blockMs))
+	*lastEnd = t.endMs
+	queue.PushBack(t)
+}
+
+// notice takes note of the copies that had ended at an instant, and reports whether there are any.
+func (o *offload) notice(atMs float64) (any bool) {
+	for _, queue := range []*deque.Deque[*transferring]{&o.storing, &o.loading} {
+		for queue.Len() > 0 && queue.Front().endMs <= atMs {
+			any = true
+			o.finish(queue.PopFront())
+		}
+	}
+	return any
+}
+
+func (o *offload) finish(t *transferring) {
+	o.s.headWaits = false // what was passed over comes before what is the head now
+	t.of.copying = slices.DeleteFunc(t.of.copying, func(q *transferring) bool { return q == t })
+	r := t.loading
+	if r == nil {
+		o.host.Stored(t.chunks)
+		if !t.of.ended {
+			return
+		}
+		for _, slot := range t.slots {
+			if o.fences[slot] == t {
+				o.fences[slot] = nil
+				o.fenced--
+			}
+		}
+		return
+	}
+	o.host.Loaded(t.chunks)
+	if i := slices.Index(o.ghosts, r); i >= 0 {
+		o.ghosts = slices.Delete(o.ghosts, i, i+1)
+		o.s.release(r)
+		return
+	}
+	r.hosted.loaded = true
+	o.s.register(r, r.computed)
+	r.computed = min(r.computed, r.tokens()-1)
+}
+
+// preempted makes the pass that is composed wait for the stores of a request that it preempts.
+func (o *offload) preempted(r *sequence) { o.awaited = append(o.awaited, r.hosted.copying...) }
+
+// leave notes that a running request ends, which still holds its blocks.
+func (o *offload) leave(r *sequence) {
+	s, h := o.s, r.hosted
+	s.register(r, min(r.computed, r.tokens()-1))
+	h.ended = true
+	h.slots = slices.Clone(r.registered)
+	h.tokens = min(r.promptTokens, r.computed)
+	if !o.promptOnly {
+		h.tokens = min(max(r.promptTokens, r.tokens()-1), r.computed)
+	}
+	for _, t := range h.copying {
+		o.fence(t)
+	}
+	o.leaving = append(o.leaving, h)
+}
+
+// forget lets the host forget a request that does not run, with the next pass.
+func (o *offload) forget(r *sequence) {
+	r.hosted.ended = true
+	o.leaving = append(o.leaving, r.hosted)
+}
+
+// cancel forgets a request that is loading or loaded, if that is one.
+func (o *offload) cancel(id engine.RequestID) {
+	i := slices.IndexFunc(o.holding, func(r *sequence) bool { return r.id == id })
+	if i < 0 {
+		return
+	}
+	r := o.holding[i]
+	o.holding = slices.Delete(o.holding, i, i+1)
+	o.forget(r)
+	if r.hosted.loaded {
+		o.s.release(r)
+	} else {
+		o.ghosts = append(o.ghosts, r)
+	}
+}
+
+// outstanding reports whether another pass at the same instant, though it serves nothing, has something to do.
+func (o *offload) outstanding() bool { return len(o.leaving) > 0 || len(o.pending) > 0 }
+
+// nextEnd is when the next copy ends.
+func (o *offload) nextEnd() (atMs float64, any bool) {
+	for _, queue := range []*deque.Deque[*transferring]{&o.storing, &o.loading} {
+		if queue.Len() > 0 && (!any || queue.Front().endMs < atMs) {
+			atMs, any = queue.Front().endMs, true
+		}
+	}
+	return atMs, any
+}
+
+// catchUp does what the empty passes would have done in which nothing was run because there was no request, until an instant.
+func (o *offload) catchUp(nowMs float64) {
+	for atMs := o.endMs; atMs < nowMs; {
+		o.bidFarewell()
+		o.submit(atMs)
+		if o.notice(atMs) || o.outstanding() {
+			continue
+		}
+		next, any := o.nextEnd()
+		if !any {
+			return
+		}
+		atMs = next
+	}
+}
+
+// again looks at a pass that serves nothing. It reports whether the next one is to be composed at the same instant; if not, the pass
+// lasts until the next copy ends, or until the copies have ended for which it had to wait.
+func (o *offload) again(b *batch) bool {
+	s := o.s
+	noticed := o.notice(b.startMs)
+	if b.startMs > s.out.StartMs {
+		return false
+	}
+	if noticed || o.outstanding() || b.preempted > 0 {
+		return true
+	}
+	if next, any := o.nextEnd(); any && s.Requests() > 0 {
+		s.out.Waits, s.out.WaitsFromMs = true, s.out.StartMs
+		b.startMs = next
+	}
+	return false
+}
+
+// tell reports what has been copied since the last pass.
+func (o *offload) tell(out *engine.Pass) {
+	o.endMs = out.EndMs
+	o.use.Evicted = o.host.Use().Evicted * o.chunkBlocks
+	now, was := o.use, o.told
+	out.Copied = engine.Copied{
+		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
+		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
+	}
+	o.told = now
+}
