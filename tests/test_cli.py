@@ -396,7 +396,7 @@ def test_two_runs_write_the_same_rows(cli: Cli, folder: Path) -> None:
 def test_a_reader_that_stops_early(folder: Path) -> None:
     shell = f'{" ".join(command(*TINY, "--report-json", "report.json"))} | head -n 1; echo "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "NVIDIA AIPerf | LLM Metrics\n0\n"
+    assert done.stdout == "dynosim | LLM Metrics\n0\n"
     assert done.stderr == ""
     assert (folder / "report.json").exists()
 

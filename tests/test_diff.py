@@ -226,9 +226,9 @@ def test_exit_codes_for_ci(cli: Cli, runs: Runs) -> None:
 def test_rows_beside_reports(cli: Cli, runs: Runs) -> None:
     only = diff(cli, *runs.files).stdout
     both = diff(cli, *runs.files, "--rows", *runs.rows).stdout
-    assert "Inter Token Latency p99" in only
+    assert "Token Gap p99" in only
     assert "Kolmogorov" not in only
-    for words in ("Inter Token Latency p99", "Kolmogorov", "joined by trace_row: 400", "Much faster in B, by ttft_ms"):
+    for words in ("Token Gap p99", "Kolmogorov", "joined by trace_row: 400", "Much faster in B, by ttft_ms"):
         assert words in both
     assert "From A to B: Time to First Token (ms)" in only
 

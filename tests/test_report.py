@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TINY, Cli, row, write_trace
+from conftest import TINY, Cli, refused, row, write_trace
 
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 
@@ -69,7 +69,8 @@ def test_statistics_over_nothing_in_a_run_of_single_tokens(cli: Cli) -> None:
     done = cli("--input-tokens", "20", "--output-tokens", "1", "--request-count", "2", "--report-json", "r.json")
     assert done.returncode == 0
     table = table_of(done.stdout)
-    assert table["Inter Token Latency (ms)"] == table["Time to Second Token (ms)"] == ["N/A"] * 7
+    for name in ("Time per Output Token (ms)", "Token Gap (ms)", "Time to Second Token (ms)"):
+        assert table[name] == ["N/A"] * 7
     assert "N/A" not in table["Time to First Token (ms)"]
     report = load("r.json")
     assert [report[f"{statistic}_itl_ms"] for statistic in STATISTICS] == [0.0] * 9
@@ -113,3 +114,38 @@ def test_every_key_and_column_is_documented(folder: Path) -> None:
     assert set(report) - statistics <= documented
     assert set(report.requests) <= documented
     assert set(GROUPS) <= documented
+
+
+STALLED = [row(0, 64, 20, [1]), row(40, 4000, 2, list(range(10, 73)))]
+
+
+def test_two_latencies_between_tokens(cli: Cli, folder: Path) -> None:
+    """``tpot`` is over requests, ``token_gap`` over gaps: a stall of one gap shows in one of them only."""
+    trace = write_trace(folder / "t.jsonl", STALLED)
+    done = cli(trace, "--trace-block-size", "64", "--report-json", "r.json")
+    report, table = load("r.json"), table_of(done.stdout)
+    assert table["Time per Output Token (ms)"][1:3] == [f"{report[f'{end}_tpot_ms']:,.2f}" for end in ("min", "max")]
+    assert table["Token Gap (ms)"][1:3] == [f"{report[f'{end}_itl_ms']:,.2f}" for end in ("min", "max")]
+    assert report["max_itl_ms"] > 5 * report["max_tpot_ms"]
+    assert "AIPerf" not in done.stdout
+    found = run_trace_replay(trace, trace_block_size=64)
+    assert found["max_token_gap_ms"] == found["max_itl_ms"] == report["max_itl_ms"]
+    assert found.requests["tpot_ms"].tolist() == found.requests["itl_ms"].tolist()
+    assert max(found.requests["tpot_ms"]) == report["max_tpot_ms"]
+    with pytest.raises(KeyError, match="unknown metric"):
+        found["max_token_gap"]
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.0])
+def test_the_bound_on_tpot_has_two_names(cli: Cli, folder: Path, factor: float) -> None:
+    trace = write_trace(folder / "t.jsonl", STALLED)
+    arguments = [trace, "--trace-block-size", "64", "--report-json", "r.json"]
+    cli(*arguments)
+    bound = str(factor * load("r.json")["max_tpot_ms"])
+    good = []
+    for option in ("--sla-tpot-ms", "--sla-itl-ms"):
+        assert cli(*arguments, option, bound).returncode == 0
+        good.append(load("r.json")["goodput_completed_requests"])
+    assert good == [2 if factor == 1 else 1] * 2
+    message = refused(cli(*arguments, "--sla-tpot-ms", "5", "--sla-itl-ms", "5"))
+    assert "sla_itl_ms: got 5.0, want it left out: it is the other name of sla_tpot_ms" in message

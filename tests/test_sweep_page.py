@@ -227,3 +227,23 @@ def test_on_paper_and_empty(content: Content, opened: Callable[..., Any]) -> Non
     shown.emulate_media(media="print")
     assert not shown.locator("#controls").is_visible()
     assert shown.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#fff"
+
+
+def test_either_latency_between_tokens_may_be_bounded(cli: Cli, folder: Path) -> None:
+    """By its name or the recorded one; texts and the page have the name, with what it means."""
+    run = {"input_tokens": 300, "output_tokens": 5, "request_count": 4}
+    sla = {"p99_token_gap_ms": 900, "max_itl_ms": 1000, "p99_tpot_ms": 800}
+    spec = {"run": run, "search": {"num_workers": [1, 2]}, "sla": sla, "objectives": ["mean_token_gap_ms", "gpus"]}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    done = cli("run", "spec.json", "-o", "out", module="dynamo.sweep")
+    assert done.returncode == 0, done.stderr
+    bounds = "p99_token_gap_ms <= 900, max_token_gap_ms <= 1000, p99_tpot_ms <= 800"
+    assert f"SLA: rejected_requests <= 0, {bounds}\n" in done.stdout
+    assert "Least mean_token_gap_ms: " in done.stdout
+    shown = embedded_in((folder / "out/report.html").read_text())
+    assert shown["titles"]["mean_itl_ms"] == "mean_token_gap_ms"
+    assert shown["meanings"]["p99_itl_ms"].startswith("Every single gap")
+    assert "AIPerf calls it" in shown["meanings"]["p99_tpot_ms"]
+    (folder / "spec.json").write_text(json.dumps({**spec, "sla": {"p99_token_gab_ms": 9}}))
+    done = cli("run", "spec.json", "-o", "other", module="dynamo.sweep")
+    assert "did you mean p99_token_gap_ms?" in refused(done)

@@ -22,14 +22,15 @@ from dynamo.replay.reporting import format_report_table
 ENGINE = '{"block_size":4,"num_gpu_blocks":1000}'
 THREE_REQUESTS = [row(1000, 10, 3, [1, 2, 3]), row(1005.5, 12, 1, [1, 2, 4]), row(1003, 8, 2, [7, 8])]
 TABLE_OF_THREE = """\
-NVIDIA AIPerf | LLM Metrics
+dynosim | LLM Metrics
 ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━━┳━━━━━━━┓
 ┃ Metric                                             ┃    avg ┃   min ┃    max ┃    p99 ┃    p90 ┃    p75 ┃   std ┃
 ┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━━╇━━━━━━━┩
 ┃ Time to First Token (ms)                           ┃  34.89 ┃ 22.56 ┃  42.30 ┃  42.30 ┃  42.30 ┃  42.30 ┃  8.78 ┃
 ┃ Time to Second Token (ms)                          ┃  14.40 ┃  6.06 ┃  22.75 ┃  22.75 ┃  22.75 ┃  22.75 ┃  8.34 ┃
 ┃ Request Latency (ms)                               ┃  46.51 ┃ 39.80 ┃  51.37 ┃  51.37 ┃  51.37 ┃  51.37 ┃  4.90 ┃
-┃ Inter Token Latency (ms)                           ┃  11.62 ┃  6.06 ┃  22.75 ┃  22.75 ┃  22.75 ┃  22.75 ┃  7.86 ┃
+┃ Time per Output Token (ms)                         ┃  10.23 ┃  6.06 ┃  14.40 ┃  14.40 ┃  14.40 ┃  14.40 ┃  4.17 ┃
+┃ Token Gap (ms)                                     ┃  11.62 ┃  6.06 ┃  22.75 ┃  22.75 ┃  22.75 ┃  22.75 ┃  7.86 ┃
 ┃ Output Token Throughput Per User (tokens/sec/user) ┃ 124.61 ┃ 43.96 ┃ 164.93 ┃ 164.93 ┃ 164.93 ┃ 164.93 ┃ 57.03 ┃
 ┃ Output Token Throughput (tokens/sec)               ┃ 116.81 ┃   N/A ┃    N/A ┃    N/A ┃    N/A ┃    N/A ┃   N/A ┃
 ┃ Request Throughput (requests/sec)                  ┃  58.41 ┃   N/A ┃    N/A ┃    N/A ┃    N/A ┃    N/A ┃   N/A ┃
@@ -44,7 +45,7 @@ Saved full report to: sub/dir/out.json
 # What the reference prints for such a report.
 PARTIAL = {"mean_ttft_ms": 1.5, "min_ttft_ms": 1, "wall_time_ms": 0.39, "prefix_cache_reused_ratio": 0.5}
 PARTIAL_TABLE = """\
-NVIDIA AIPerf | LLM Metrics
+dynosim | LLM Metrics
 ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━┳━━━━━━┳━━━━━┳━━━━━┳━━━━━┳━━━━━┳━━━━━┓
 ┃ Metric                               ┃  avg ┃  min ┃ max ┃ p99 ┃ p90 ┃ p75 ┃ std ┃
 ┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━╇━━━━━━╇━━━━━╇━━━━━╇━━━━━╇━━━━━╇━━━━━┩
@@ -123,7 +124,7 @@ def test_ascii() -> None:
     assert (
         drawn
         == """\
-NVIDIA AIPerf | LLM Metrics
+dynosim | LLM Metrics
 +--------------------------------------+------+-----+-----+-----+-----+-----+-----+
 | Metric                               |  avg | min | max | p99 | p90 | p75 | std |
 +======================================+======+=====+=====+=====+=====+=====+=====+

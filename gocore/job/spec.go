@@ -66,6 +66,11 @@ func Parse(config string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Given("sla_tpot_ms") && o.Given("sla_itl_ms") {
+		return nil, &strictjson.FieldError{
+			Field: "sla_itl_ms", Got: o.Shown("sla_itl_ms"), Want: "it left out: it is the other name of sla_tpot_ms, which is given",
+		}
+	}
 	s := specOf(o)
 	var more []string
 	if s.deployment, s.warnings, err = parseDeployment(o); err != nil {
@@ -151,7 +156,11 @@ func sla(o *strictjson.Object) report.SLA {
 		}
 		return o.Float(name)
 	}
-	return report.SLA{TTFTMs: bound("sla_ttft_ms"), ITLMs: bound("sla_itl_ms"), E2EMs: bound("sla_e2e_ms")}
+	perToken := bound("sla_tpot_ms")
+	if math.IsNaN(perToken) {
+		perToken = bound("sla_itl_ms")
+	}
+	return report.SLA{TTFTMs: bound("sla_ttft_ms"), ITLMs: perToken, E2EMs: bound("sla_e2e_ms")}
 }
 
 // maxSimTimeMs is when a run stops. The command line gives it in seconds.

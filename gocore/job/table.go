@@ -443,10 +443,16 @@ var options = slices.Concat([]option{
 		doc:   "Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report: requests that meet all of them.",
 	},
 	{
+		Field: strictjson.Field{Name: "sla_tpot_ms", Type: strictjson.Number{}},
+		group: runGroup,
+		help:  "goodput: bound on the time per output token, the mean gap between a request's tokens",
+		doc:   "Bound on the time per output token, the mean gap between a request's tokens, in milliseconds.",
+	},
+	{
 		Field: strictjson.Field{Name: "sla_itl_ms", Type: strictjson.Number{}},
 		group: runGroup,
-		help:  "goodput: bound on the mean gap between tokens",
-		doc:   "Bound on the mean gap between a request's tokens, in milliseconds.",
+		help:  "the other name of --sla-tpot-ms",
+		doc:   "The other name of sla_tpot_ms.",
 	},
 	{
 		Field: strictjson.Field{Name: "sla_e2e_ms", Type: strictjson.Number{}},

@@ -140,6 +140,7 @@ def run_trace_replay(
     seed: int | None = None,
     max_sim_time_ms: float | None = None,
     sla_ttft_ms: float | None = None,
+    sla_tpot_ms: float | None = None,
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
@@ -235,7 +236,8 @@ def run_trace_replay(
         max_sim_time_ms: Stop at this simulated time, in milliseconds.
         sla_ttft_ms: Bound on the time to first token, in milliseconds. Bounds add the goodput keys to the report:
             requests that meet all of them.
-        sla_itl_ms: Bound on the mean gap between a request's tokens, in milliseconds.
+        sla_tpot_ms: Bound on the time per output token, the mean gap between a request's tokens, in milliseconds.
+        sla_itl_ms: The other name of sla_tpot_ms.
         sla_e2e_ms: Bound on the time from arrival to the last token, in milliseconds.
         aic_perf_config: The GPUs for which a router with ``router_prefill_load_model="aic"`` predicts how long prompts
             take: an AicPerfConfig or a dict of its fields.
@@ -336,6 +338,7 @@ def run_synthetic_trace_replay(
     seed: int | None = None,
     max_sim_time_ms: float | None = None,
     sla_ttft_ms: float | None = None,
+    sla_tpot_ms: float | None = None,
     sla_itl_ms: float | None = None,
     sla_e2e_ms: float | None = None,
     aic_perf_config: AicConfig | None = None,
@@ -360,7 +363,7 @@ def run_synthetic_trace_replay(
     router_policy_config, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
     benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
-    replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_itl_ms, sla_e2e_ms,
+    replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_tpot_ms, sla_itl_ms, sla_e2e_ms,
     aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
     timeseries_step, telemetry_options, html, save_trace and on_progress.
 

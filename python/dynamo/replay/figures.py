@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
+from dynamo.replay import latencies
 from dynamo.replay.requests import Requests, unknown
 from dynamo.replay.timeseries import Timeseries
 
@@ -23,5 +24,8 @@ class Figures(dict[str, Any]):
         self.requests = requests
         self.timeseries = Timeseries(None) if timeseries is None else timeseries
 
-    def __missing__(self, key: object) -> NoReturn:
+    def __missing__(self, key: object) -> Any:
+        """The metric by its other name, ``p99_token_gap_ms`` for ``p99_itl_ms``. Raises KeyError."""
+        if isinstance(key, str) and (name := latencies.recorded(key)) in self:
+            return self[name]
         raise unknown("metric", key, self)

@@ -44,7 +44,8 @@ class Requests(ReadOnlyDict[str, "Column"]):
         first_token_ms, last_token_ms: When its first and last tokens were emitted.
         ttft_ms: Time to first token, from arrival.
         ttst_ms: Time to second token, from the first.
-        itl_ms: Inter-token latency: the mean gap between its tokens, which is also called TPOT.
+        itl_ms: Time per output token (TPOT), the mean gap between its tokens, also as ``requests["tpot_ms"]``. AIPerf
+            calls it inter-token latency, and this column, too.
         e2e_latency_ms: From arrival to the last token.
         input_length: Tokens of the prompt (ISL).
         output_length: Tokens that it asked for (OSL).
@@ -84,6 +85,8 @@ class Requests(ReadOnlyDict[str, "Column"]):
     def __getitem__(self, name: str) -> NDArray[Any]: ...
 
     def __getitem__(self, name: str) -> Column:
+        if name == "tpot_ms" and name not in self._names and "itl_ms" in self._names:
+            name = "itl_ms"
         with self._lock:
             if name not in self._fetched:
                 self._fetched[name] = self._fetch(name)

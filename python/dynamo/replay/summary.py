@@ -1,4 +1,4 @@
-"""The AIPerf-style table of a report, as text."""
+"""The table of a report, as text. It looks like that of AIPerf, and names what differs from it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from dynamo.replay import durations, table
+from dynamo.replay import durations, latencies, table
 
-TITLE = "NVIDIA AIPerf | LLM Metrics"
+TITLE = "dynosim | LLM Metrics"
 _STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
 STAT_COLUMNS = tuple(_STATISTICS)
 """Headings of the table's columns of statistics, in order."""
@@ -16,7 +16,8 @@ _DISTRIBUTIONS = {
     "Time to First Token (ms)": "ttft_ms",
     "Time to Second Token (ms)": "ttst_ms",
     "Request Latency (ms)": "e2e_latency_ms",
-    "Inter Token Latency (ms)": "itl_ms",
+    latencies.TPOT: "tpot_ms",
+    latencies.TOKEN_GAP: "itl_ms",
     "Output Token Throughput Per User (tokens/sec/user)": "output_token_throughput_per_user",
 }
 _SCALARS = {

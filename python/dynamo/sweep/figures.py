@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dynamo import _core
 from dynamo._core import spelling, values
+from dynamo.replay import latencies
 
 CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_per_s"})
 """Keys of a report that say how fast the simulation was. They differ between equal runs, and are no figures."""
@@ -87,7 +88,7 @@ DERIVED: Mapping[str, _Derived] = {
     "goodput_ratio": _Derived(
         lambda report, _: _ratio(report.get("goodput_completed_requests"), report["num_requests"]),
         True,
-        "requests within sla_ttft_ms, sla_itl_ms and sla_e2e_ms of the run, of all that arrived",
+        "requests within sla_ttft_ms, sla_tpot_ms and sla_e2e_ms of the run, of all that arrived",
     ),
     "gpus": _Derived(lambda _, context: context.gpus, False, "GPUs of all workers; the mean with a planner"),
     "scaling_changes": _Derived(
@@ -141,16 +142,23 @@ def names() -> list[str]:
     return [*DERIVED, *(key for key in _core.foresee([])["keys"] if key not in CLOCK_KEYS | _TEXT_KEYS)]
 
 
-def check(where: str, name: str) -> None:
-    """Raises ValueError unless there is such a figure."""
+def check(where: str, given: str) -> str:
+    """Returns the key of a figure from its name or other name. Raises ValueError unless there is such a figure."""
+    name = latencies.recorded(given)
     if name not in names():
-        near = spelling.nearest(name, names())
+        near = spelling.nearest(given, [*names(), *map(latencies.shown, names())])
         hint = (
             f"did you mean {near}?"
             if near
             else "want a key of the report (docs/report.md) or a figure of docs/sweeps.md"
         )
-        raise ValueError(f"{where}: unknown figure {values.brief(values.show(name))}, {hint}")
+        raise ValueError(f"{where}: unknown figure {values.brief(values.show(given))}, {hint}")
+    return name
+
+
+def meaning(name: str) -> str:
+    """What a figure is, "" for one that its name tells."""
+    return DERIVED[name].meaning if name in DERIVED else latencies.meaning(name)
 
 
 def of_run(report: Report, context: Context) -> dict[str, float | None]:

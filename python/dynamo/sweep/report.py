@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dynamo.replay import deployment, durations, files
+from dynamo.replay import deployment, durations, files, latencies
 from dynamo.sweep import page, points, reasons, wording
 from dynamo.sweep.page.measured import Measured
 from dynamo.sweep.sla import bound_of
@@ -129,7 +129,7 @@ def _answer(content: Mapping[str, Any]) -> str:
     lines = []
     for objective, point in wording.answers(content):
         figure, way = objective["figure"], "Most" if objective["maximize"] else "Least"
-        lines.append(f"{way} {figure}: {_shown(point, figure)} with point {point['id']}:")
+        lines.append(f"{way} {latencies.shown(figure)}: {_shown(point, figure)} with point {point['id']}:")
         lines.append(f"  {wording.deployed_in_a_line(point)}")
     return "\n".join(lines)
 
@@ -138,14 +138,17 @@ def _front(content: Mapping[str, Any], front: Sequence[Mapping[str, Any]]) -> st
     """Knobs and objectives of the points that no other one beats."""
     figures = list(dict.fromkeys([*(o["figure"] for o in content["objectives"]), "gpus"]))
     knobs = [knob["name"] for knob in content["search"]]
-    header = ["point", *knobs, "workers", *figures]
+    header = ["point", *knobs, "workers", *map(latencies.shown, figures)]
     rows = [
         [str(p["id"]), *(points.label(p["knobs"][name]) if name in p["knobs"] else "-" for name in knobs)]
         + ["-" if p["deployment"] is None else deployment.size(p["deployment"])]
         + [_shown(p, name) for name in figures]
         for p in front[:_MOST_ROWS]
     ]
-    lines = [f"Not beaten by any other point ({len(front)}, best {figures[0]} first):", *_aligned(header, rows)]
+    lines = [
+        f"Not beaten by any other point ({len(front)}, best {header[-len(figures)]} first):",
+        *_aligned(header, rows),
+    ]
     if len(front) > _MOST_ROWS:
         lines.append(f"... and {len(front) - _MOST_ROWS} more, see {CSV_FILE}")
     if front[0]["limited_by"]:
@@ -189,7 +192,7 @@ def _influence(figure: str, entries: Sequence[Mapping[str, Any]]) -> str:
             rows.append([*first, *wording.effect_cells(effect)])
             first = ["", "", ""]
     header = ["knob", "share", "pairs", "from -> to", "mean of pairs", "better, worse", "SLA kept by one alone"]
-    title = f"What decides {figure} (pairs of points that keep the SLA and differ in one knob only):"
+    title = f"What decides {latencies.shown(figure)} (pairs of points that keep the SLA and differ in one knob only):"
     return "\n".join([title, *_aligned(header, rows)])
 
 

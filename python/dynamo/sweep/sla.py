@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynamo._core import values
+from dynamo.replay import latencies
 from dynamo.sweep import figures
 from dynamo.sweep.figures import Figure
 
@@ -20,7 +21,7 @@ class Bound:
     at_most: bool
 
     def __str__(self) -> str:
-        return f"{self.figure} {'<=' if self.at_most else '>='} {self.limit:g}"
+        return f"{latencies.shown(self.figure)} {'<=' if self.at_most else '>='} {self.limit:g}"
 
     def keeps(self, number: float) -> bool:
         """Whether a number is within the bound."""
@@ -88,8 +89,7 @@ def parse(given: object) -> tuple[Bound, ...]:
         raise ValueError(f"sla: got {values.show(given)}, want an object such as {{p99_ttft_ms: 2000}}")
     bounds = []
     for name, limit in given.items():
-        figures.check("sla", str(name))
-        bounds += _bounds(str(name), limit)
+        bounds += _bounds(figures.check("sla", str(name)), limit)
     if not any(bound.figure == "rejected_requests" for bound in bounds):
         bounds.insert(0, Bound("rejected_requests", 0, True))
     return tuple(bounds)

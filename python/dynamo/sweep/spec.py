@@ -251,15 +251,14 @@ def _objectives(given: object, load: Load | None) -> tuple[Objective, ...]:
 def _objective(given: object) -> Objective:
     if isinstance(given, Mapping) and len(given) == 1 and next(iter(given)) in ("maximize", "minimize"):
         ((way, name),) = given.items()
-        figures.check("objectives", str(name))
-        return Objective(str(name), way == "maximize")
+        return Objective(figures.check("objectives", str(name)), way == "maximize")
     if not isinstance(given, str):
         raise ValueError(f"objectives: got {values.show(given)}, want a figure, {{maximize: it}} or {{minimize: it}}")
-    figures.check("objectives", given)
-    maximize = figures.maximizes(given)
+    name = figures.check("objectives", given)
+    maximize = figures.maximizes(name)
     if maximize is None:
         raise ValueError(f"objectives: {given}: want {{maximize: {given}}} or {{minimize: {given}}}")
-    return Objective(given, maximize)
+    return Objective(name, maximize)
 
 
 def _seeds(given: object, run: Mapping[str, Any]) -> tuple[int, ...]:
@@ -360,11 +359,11 @@ def _check_together(spec: Spec) -> None:
         raise ValueError("load: find_min_gpus: want it left out: a planner decides how many workers there are")
     if spec.gpu_hour_price is None and (priced := sorted(wanted & figures.COSTS)):
         raise ValueError(f"{priced[0]}: want gpu_hour_price with it")
-    levels = ("sla_ttft_ms", "sla_itl_ms", "sla_e2e_ms")
+    levels = ("sla_ttft_ms", "sla_tpot_ms", "sla_itl_ms", "sla_e2e_ms")
     bounded = any(name in spec.run for name in levels) or any(knob.name in levels for knob in spec.search)
     good = sorted(name for name in wanted if name.startswith("goodput_"))
     if good and not bounded:
-        raise ValueError(f"{good[0]}: want sla_ttft_ms, sla_itl_ms or sla_e2e_ms in run, which say what good is")
+        raise ValueError(f"{good[0]}: want sla_ttft_ms, sla_tpot_ms or sla_e2e_ms in run, which say what good is")
     if spec.points is not None and spec.sampler == GRID:
         raise ValueError(f"points: got {spec.points}, want a sampler with it: {', '.join(SAMPLERS[1:])}")
 

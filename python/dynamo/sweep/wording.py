@@ -73,15 +73,17 @@ def within_error(verdict: Mapping[str, Any]) -> str:
 
 
 def durations_lines(content: Mapping[str, Any]) -> list[str]:
-    """What the durations of the points are of, and their measured error; with the number of points if they differ."""
-    counted = Counter(
-        tuple(found) for point in content["points"] if (found := durations.lines(point["durations"]))
-    ).most_common()
-    if len(counted) <= 1:
-        return [text[0].upper() + text[1:] for found, _ in counted for text in found]
-    rest = len(counted) - _MOST_DURATIONS
-    shown = [f"{count} points: {'; '.join(found)}" for found, count in counted[:_MOST_DURATIONS]]
-    return [*shown, f"and {rest} more durations, see points.csv"] if rest > 0 else shown
+    """What durations of points are of, what hand-offs cost, and the measured error; with counts if points differ."""
+    lines = []
+    for kind in (durations.line, durations.hand_off_line, durations.error_line):
+        counted = Counter(text for point in content["points"] if (text := kind(point["durations"]))).most_common()
+        if len(counted) == 1:
+            lines.append(counted[0][0][0].upper() + counted[0][0][1:])
+            continue
+        lines += [f"{count} points: {text}" for text, count in counted[:_MOST_DURATIONS]]
+        if (rest := len(counted) - _MOST_DURATIONS) > 0:
+            lines.append(f"and {rest} more, see points.csv")
+    return lines
 
 
 def columns(found: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dynamo._core import spelling, values
+from dynamo.replay import latencies
 
 _FORM = re.compile(r"\s*([\w.]+)\s*(>=|<=|>|<)\s*([+-]?)((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(%?)\s*")
 _WANT = "KEY, then >, >=, < or <=, then a change such as +5% or -20, or a value such as 2000"
@@ -71,4 +72,4 @@ def parse_condition(text: str) -> Condition:
     key, operator, sign, number, percent = match.groups()
     if percent and not sign:
         raise ValueError(f"--fail-if: got {values.brief(text)}, want +{number}% for a rise, or -{number}% for a fall")
-    return Condition(text.strip(), key, operator, float(sign + number), bool(sign), bool(percent))
+    return Condition(text.strip(), latencies.recorded(key), operator, float(sign + number), bool(sign), bool(percent))

@@ -15,7 +15,7 @@ _SHOWN = {"mean": "avg", "median": "p50", "p90": "p90", "p99": "p99"}
 _GROUPS = {
     "ttft_ms": "Time to First Token",
     "tpot_ms": "Time per Output Token",
-    "itl_ms": "Inter Token Latency",
+    "itl_ms": "Token Gap",
     "e2e_latency_ms": "Request Latency",
 }
 _SCALARS = {

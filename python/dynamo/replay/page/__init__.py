@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamo import _page
 from dynamo._shell.options import run_options
-from dynamo.replay import commandline, durations, summary
+from dynamo.replay import commandline, durations, latencies, summary
 from dynamo.replay.page import balance, data, slowest, wrong
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def _headline(provenance: Mapping[str, Any]) -> str:
     engine = arguments.get("extra_engine_args", arguments.get("decode_engine_args", {}))
     parts = [workload, workers, str(engine.get("engine_type", "")), str(arguments.get("router_mode", ""))]
     lines = [f"<p>{html.escape(', '.join(part for part in parts if part))}</p>"]
-    bounds = {"sla_ttft_ms": "TTFT", "sla_itl_ms": "ITL", "sla_e2e_ms": "latency"}
-    level = [f"{name} ≤ {arguments[key]:g} ms" for key, name in bounds.items() if key in arguments]
+    level = [f"{data.BOUNDS[key]} ≤ {limit:g} ms" for key, limit in data.bounds(arguments).items()]
     if level:
         lines.append(f"<p>Service level: {', '.join(level)}</p>")
     said = durations.lines(provenance.get("durations", ()))
@@ -66,7 +65,11 @@ def _cards(report: Figures) -> str:
     """The figures that most readers look for first."""
     cards = [
         ("p99 time to first token", _time(report.get("p99_ttft_ms")), f"mean {_time(report.get('mean_ttft_ms'))}"),
-        ("p99 inter-token latency", _time(report.get("p99_itl_ms")), f"mean {_time(report.get('mean_itl_ms'))}"),
+        (
+            "p99 time per output token",
+            _time(report.get("p99_tpot_ms")),
+            f"mean {_time(report.get('mean_tpot_ms'))}; p99 of single gaps {_time(report.get('p99_itl_ms'))}",
+        ),
         (
             "Output tokens/s",
             f"{report['output_throughput_tok_s']:,.0f}",
@@ -107,9 +110,18 @@ def _summary(report: Figures) -> str:
     """The table that the command line prints."""
     heading, *rows = summary.table_cells(report)
     head = "".join(_summary_cell("th scope=col", at, cell) for at, cell in enumerate(heading))
-    lines = ["".join(_summary_cell("td", at, cell) for at, cell in enumerate(row)) for row in rows]
+    lines = [f"{_label(row[0])}{''.join(_summary_cell('td', 1, cell) for cell in row[1:])}" for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _label(text: str) -> str:
+    """The cell with the name of a row, which opens to what it means where names are used in several ways."""
+    if text not in latencies.MEANINGS:
+        return _summary_cell("td", 0, text)
+    meaning = html.escape(latencies.MEANINGS[text])
+    name = f"<summary title='{meaning}'>{html.escape(text)}</summary>"
+    return f"<td class=text><details>{name}<p>{meaning}</p></details></td>"
 
 
 def _summary_cell(tag: str, at: int, text: str) -> str:

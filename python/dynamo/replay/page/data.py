@@ -21,7 +21,7 @@ FEWEST_WINDOWS = 60
 
 _LATENCIES = {
     "ttft_ms": "Time to first token",
-    "itl_ms": "Mean inter-token latency",
+    "itl_ms": "Time per output token (mean gap of each request)",
     "e2e_latency_ms": "Request latency",
 }
 _FIGURES = {
@@ -33,7 +33,7 @@ _FIGURES = {
     "prompt_tokens_per_s": "prompt tokens/s, by admission",
     "hit_rate": "prefix hit rate",
     "ttft_p99_ms": "p99 time to first token (ms)",
-    "itl_p99_ms": "p99 inter-token latency (ms)",
+    "itl_p99_ms": "p99 token gap (every single one, ms)",
     "preemptions": "preemptions",
     "router_waiting": "requests waiting in the router",
     "arrivals_per_s": "arrivals/s",
@@ -48,6 +48,8 @@ _FIGURES_OF_FAULTS = {
     "recomputed_tokens_per_s": "prompt tokens/s computed again",
     "lost_tokens_per_s": "output tokens/s that clients could not use",
 }
+BOUNDS = {"sla_ttft_ms": "TTFT", "sla_tpot_ms": "time per output token", "sla_e2e_ms": "latency"}
+"""Arguments that bound a latency, and its name."""
 _STATISTICS = ("mean", "median", "p90", "p99")
 
 
@@ -59,6 +61,14 @@ def of(report: Figures) -> dict[str, Any]:
         "parts": _parts(report.get("attribution")),
         "series": _series(report.timeseries),
     }
+
+
+def bounds(arguments: Mapping[str, Any]) -> dict[str, float]:
+    """The bounds of a run by their arguments, those of BOUNDS; ``sla_itl_ms`` is the other name of one."""
+    given = {**arguments}
+    if given.get("sla_tpot_ms") is None:
+        given["sla_tpot_ms"] = given.get("sla_itl_ms")
+    return {name: float(given[name]) for name in BOUNDS if given.get(name) is not None}
 
 
 def quantiles(report: Figures, name: str) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dynamo._page import short
-from dynamo.replay import deployment, durations
+from dynamo.replay import deployment, durations, latencies
 from dynamo.sweep import figures, points, wording
 from dynamo.sweep.page.measured import Measured
 
@@ -29,7 +29,7 @@ _TITLES = {
 
 def title(figure: str) -> str:
     """A figure in words, its name if there are none."""
-    return _TITLES.get(figure, figure)
+    return _TITLES.get(figure, latencies.shown(figure))
 
 
 def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[int, str]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def of(content: Mapping[str, Any], measured: Sequence[Measured], pages: Mapping[
         "objectives": content["objectives"],
         "figures": names,
         "titles": {name: title(name) for name in names},
-        "meanings": {name: found.meaning for name, found in figures.DERIVED.items() if name in names},
+        "meanings": {name: meaning for name in names if (meaning := figures.meaning(name))},
         "shown": shown,
         "topologies": sorted({point["topology"] for point in content["points"]}),
         "timings": timings,
