@@ -200,6 +200,8 @@ POOL = "engine.workers.prefill"
             "auto",
             'bytes_per_token: got "auto", want a number beside capacity.bytes',
         ),
+        (f"{POOL}.kv_cache.bytes_per_token", 0, "kv_cache.bytes_per_token: got 0, want an integer above 0"),
+        ("traffic.stop.requests_per_load_unit", 1e308, "requests_per_load_unit: got 1e+308, want fewer requests"),
         (f"{POOL}.kv_cache.capacity.type", "default", "kv_cache.capacity.bytes: unknown"),
         (f"{POOL}.kv_cache.prefix_caching", 1, "kv_cache.prefix_caching: got 1, want true or false"),
         (f"{POOL}.timing.prefill_ms", None, "timing.prefill_ms: got nothing, want it in the file"),

@@ -27,6 +27,8 @@ _FORMATS = ("mooncake", "mooncake-delta", "agentic_mooncake", "weka", "applied_c
 _EMBEDDED = ("weka", "dynamo")
 """Formats whose traces say themselves how long their blocks are."""
 _AGENTIC = ("agentic_lanes", "agentic_snapshot", "agentic_warmup", "agentic_profile")
+_MOST = 2**31
+"""A run has fewer requests."""
 _SEARCH = ("optimization", "optimizer")
 _REQUIRED = object()
 
@@ -69,9 +71,7 @@ class Section:
     def count(self, key: str, default: Any = None) -> Any:
         """An integer above 0."""
         value = self.take(key, default)
-        if value is not None and values.integer(self.name(key), value) < 1:
-            raise ValueError(f"{self.name(key)}: got {values.show(value)}, want an integer above 0")
-        return value
+        return None if value is None else _above_zero(self.name(key), value)
 
     def word(self, key: str, known: Sequence[str], default: Any = None) -> str:
         """One of some words."""
@@ -93,6 +93,12 @@ class Section:
             near = spelling.nearest(key, self._known)
             hint = f"did you mean {self.name(near)}?" if near else f"want {', '.join(sorted(self._known))}"
             raise ValueError(f"{self.name(key)}: unknown, {hint}")
+
+
+def _above_zero(name: str, value: object) -> int:
+    if (count := values.integer(name, value)) < 1:
+        raise ValueError(f"{name}: got {values.show(value)}, want an integer above 0")
+    return count
 
 
 def _shown(value: object) -> str:
@@ -180,6 +186,8 @@ class Conversion:
         count = stop.count(f"{unit}s", None if relative else _REQUIRED)
         if relative and count:
             raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: want it left out beside {stop.name(f'{unit}s')}")
+        if relative and not relative * amount < _MOST:
+            raise ValueError(f"{stop.name(f'{unit}s_per_load_unit')}: got {_shown(relative)}, want fewer requests")
         self.run["request_count"] = count or max(1, round(relative * amount))
 
     def _session(self, session: Section) -> None:
@@ -284,7 +292,8 @@ class Conversion:
         engine["block_size"] = block_size = cache.count("block_size", _BLOCK_SIZES[backend])
         if not values.flag(cache.name("prefix_caching"), cache.take("prefix_caching", True)):
             engine["enable_prefix_caching"] = False
-        size = cache.take("bytes_per_token", "auto")
+        if (size := cache.take("bytes_per_token", "auto")) != "auto":
+            size = _above_zero(cache.name("bytes_per_token"), size)
         capacity = cache.within("capacity")
         capacity.refuse({"cuda_graph_reserved_bytes": "memory_fraction is all that an estimate leaves out"}, (0,))
         if capacity.word("type", ("default", "fixed"), "default") == "default":
