@@ -134,6 +134,13 @@ func Calibrations(id int64, config string) (text string, err error) {
 	return perform(id, func(*run) (string, error) { return job.Calibrations(config) })
 }
 
+// ShippedCalibrations returns entries of the shipped calibration as JSON text (see job.ShippedCalibrations). It blocks and is
+// cancelled as Run, and takes the one run of its id.
+func ShippedCalibrations(id int64, config string) (text string, err error) {
+	defer border.Guard(&err)
+	return perform(id, func(*run) (string, error) { return job.ShippedCalibrations(config) })
+}
+
 // perform runs do and waits for its end, a question, or cancellation.
 func perform(id int64, do func(*run) (string, error)) (string, error) {
 	r, err := runs.Find(id)

@@ -6,6 +6,7 @@ import csv
 import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from livetools import until
 from pagetools import embedded_in
 
 import dynamo.llm
+from dynamo._core import aic
 from dynamo.mocker import AicPerfConfig, MockEngineArgs
 from dynamo.replay import run_synthetic_trace_replay
 
@@ -50,6 +52,8 @@ FAKE = {
         class FMHAQuantMode(enum.Enum): bfloat16 = 1
         class KVCacheQuantMode(enum.Enum): bfloat16 = 1; int8 = 2; fp8 = 3
         class CommQuantMode(enum.Enum): half = 1
+        def get_default_models():
+            return {"org/Meta-Alpha-3.1-7B", "org/Beta-2B", "org/Gamma-30B-A3B", "org/Delta-405B-FP8"}
     """,
     "config": """
         import dataclasses
@@ -110,7 +114,7 @@ FAKE = {
     "memory": """
         def estimate_num_gpu_blocks(model_path, system, backend, **given):
             assert given["memory_fraction_kind"] == ("of_free" if backend == "trtllm" else "of_total")
-            if given["memory_fraction_value"] < 0.1:
+            if given["memory_fraction_value"] < 0.1 or "Gamma" in model_path and given.get("tp_size", 1) < 4:
                 raise ValueError("no KV budget")
             return round(1000 * given["memory_fraction_value"]) + given["scheduler_block_size"]
     """,
@@ -144,6 +148,47 @@ def report_of(cli: Cli, folder: Path, *arguments: str) -> tuple[dict[str, Any], 
 ONE = ["--input-tokens", "1000", "--output-tokens", "3", "--request-count", "1"]
 
 
+@pytest.mark.parametrize("name", ["org/Alpha-3.1-7B", "else/Alpha-3.1-7B-Instruct", "org/meta-alpha-3.1-7b-chat"])
+def test_common_names_of_models(fake: Path, cli: Cli, folder: Path, name: str) -> None:
+    report, stderr = report_of(cli, folder, *ONE, *engine(aic_model_path=name))
+    assert report["timing_model"] == f"aic: {name}, h200_sxm, vllm 0.2, tp 1"
+    assert f"aic_model_path: the AIC SDK knows {name} as org/Meta-Alpha-3.1-7B" in stderr
+
+
+def test_names_of_other_checkpoints_are_not_taken_for_one() -> None:
+    models = ["org/Meta-Alpha-3.1-7B", "x/Llama-3.1-70B-Instruct-FP8", "meta-llama/Meta-Llama-3.1-70B"]
+    for name, known in [
+        ("org/Alpha-3.1-7B-FP8", "org/Alpha-3.1-7B-FP8"),
+        ("meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Meta-Llama-3.1-70B"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Meta-Llama-3.1-70B"),
+        ("meta-llama/Llama-3.1-70B-Instruct-FP8", "x/Llama-3.1-70B-Instruct-FP8"),
+        ("", ""),
+    ]:
+        assert aic.known_as(name, models) == known
+
+
+def test_models_are_listed(fake: Path, cli: Cli) -> None:
+    done = cli("models")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  h200_sxm  sglang 0.5.10; trtllm 1.3.0rc10; vllm 0.1, 0.2" in done.stdout
+    assert re.search(r"^org/Meta-Alpha-3.1-7B  +e\.\. +gg-$", done.stdout, re.MULTILINE), done.stdout
+    rows = json.loads(cli("models", "--json", "--system", "h200_sxm").stdout)["models"]
+    at = {"model": "org/Beta-2B", "system": "h200_sxm"}
+    assert {"engine": "vllm", "calibration": "gpu", **at} in rows
+    assert {"engine": "trtllm", "calibration": None, **at} in rows
+    assert len(rows) == 4 * 3
+    assert 'error: --system: got "abacus", want one of b300, h200_sxm' in refused(cli("models", "--system", "abacus"))
+
+
+@pytest.mark.skipif(util.find_spec("aiconfigurator") is not None, reason="the SDK is there")
+def test_models_without_the_sdk(cli: Cli) -> None:
+    done = cli("models")
+    assert done.returncode == 0
+    assert "not installed: pip install 'dynosim[aic]'" in done.stderr
+    assert re.search(r"^  Llama-3\.1-70B\S* +h100_sxm +vllm +fp8 +\d+$", done.stdout, re.MULTILINE), done.stdout
+    assert json.loads(cli("models", "--json").stdout)["aiconfigurator"] is None
+
+
 def test_passes_last_as_long_as_the_sdk_says(fake: Path, cli: Cli, folder: Path) -> None:
     report, stderr = report_of(cli, folder, *ONE, *engine(aic_backend_version="0.1"))
     assert (report["mean_ttft_ms"], report["mean_itl_ms"]) == pytest.approx((13, 3))
@@ -162,8 +207,8 @@ def test_trtllm(fake: Path, cli: Cli, folder: Path) -> None:
 
 def test_another_version_stands_in_for_the_default(fake: Path, cli: Cli, folder: Path) -> None:
     report, stderr = report_of(cli, folder, *ONE, *engine())
-    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.1, tp 1"
-    assert "aic_backend_version is 0.1, as aiconfigurator" in stderr
+    assert report["timing_model"] == "aic: m, h200_sxm, vllm 0.2, tp 1"  # the newest one
+    assert stderr == ""
     assert report_of(cli, folder, *ONE, *engine(aic_system="b300"))[1] == ""
 
 
@@ -293,7 +338,8 @@ def test_a_sweep_knows_the_measured_error(fake: Path, cli: Cli, folder: Path) ->
         ({"aic_backend_version": "9"}, 'aic_backend_version: got "9", want one of 0.1, 0.2 for vllm on h200_sxm'),
         (
             {"aic_model_path": "unheard/of"},
-            'aic_model_path: got "unheard/of", want a model that the AIC SDK knows or a',
+            'aic_model_path: got "unheard/of", want a model that the AIC SDK knows, such as org/Beta-2B, '
+            "org/Meta-Alpha-3.1-7B, org/Delta-405B-FP8, or a folder with its config.json",
         ),
         ({"aic_model_path": "./nowhere"}, 'aic_model_path: got "./nowhere", want a folder with the config.json'),
         (
@@ -302,9 +348,13 @@ def test_a_sweep_knows_the_measured_error(fake: Path, cli: Cli, folder: Path) ->
         ),
         (
             {"aic_model_path": "useless"},
-            'aic_model_path: "useless" has no predictions for vllm 0.1 on h200_sxm: KeyError',
+            'aic_model_path: "useless" has no predictions for vllm 0.2 on h200_sxm: KeyError',
         ),
         ({"aic_kv_cache_dtype": "int3"}, 'aic_kv_cache_dtype: got "int3", want one of bfloat16, int8, fp8'),
+        (
+            {"aic_model_path": "org/Gamma-30B-A3B"},
+            "aic_tp_size: got 1, want 4, the smallest that fits: org/Gamma-30B-A3B on h200_sxm leaves no memory",
+        ),
         ({"gpu_memory_utilization": 0.01}, "num_gpu_blocks: got nothing, want it given: it cannot be estimated: "),
     ],
 )

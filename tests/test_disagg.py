@@ -120,13 +120,10 @@ def test_synthetic_sessions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (SPLIT_CLI[2:], "router_mode: got nothing, want one of round_robin, kv_router, "),
-        (SPLIT_CLI[:4], "decode_engine_args: got nothing, want engine arguments, as prefill_engine_args are given"),
-        ([*SPLIT_CLI[:2], *SPLIT_CLI[4:]], "prefill_engine_args: got nothing"),
-        ([*SPLIT_CLI, "--extra-engine-args", "{}"], "extra_engine_args: got"),
+        ([*SPLIT_CLI, "--extra-engine-args", "[]"], "extra_engine_args: got"),
+        ([*SPLIT_CLI, "--extra-engine-args", '{"blok_size": 1}'], "extra_engine_args: unknown field"),
         ([*SPLIT_CLI, "--num-workers", "2"], "num_workers: got 2, want num_prefill_workers and num_decode_workers"),
         ([*SPLIT_CLI, "--num-prefill-workers", "0"], "num_prefill_workers: got 0, want an integer from 1"),
-        (["--num-decode-workers", "2"], "num_decode_workers: got 2, want prefill_engine_args and decode_engine_args"),
         (["--extra-engine-args", json.dumps(PREFILL)], "extra_engine_args: worker_type: got prefill, want aggregated"),
     ],
 )
@@ -137,7 +134,7 @@ def test_refusals(cli: Cli, arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("prefill", "decode", "message"),
     [
-        ({}, DECODE, "prefill_engine_args: worker_type: got aggregated, want prefill"),
+        ({"worker_type": "aggregated"}, DECODE, "prefill_engine_args: worker_type: got aggregated, want prefill"),
         (PREFILL, {"worker_type": "prefill"}, "decode_engine_args: worker_type: got prefill, want decode"),
         (PREFILL, {**DECODE, "block_size": 32}, "block_size: got 32, want the same as in prefill_engine_args, 64"),
         (PREFILL, {**DECODE, "engine_type": "sglang"}, "engine_type: got sglang, want the same as in prefill"),

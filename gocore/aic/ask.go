@@ -20,6 +20,8 @@ type Session struct {
 	ID      int    // unique in the process
 	Config  Config // with the version that is used
 	Release string // of the SDK
+	// Alias is the name by which the SDK knows the model, "" if it is that of the config.
+	Alias string
 }
 
 // sessionJSON is a Config in a question.
@@ -59,6 +61,7 @@ func (c Client) Open(config Config) (Session, error) {
 		ID      *int   `json:"session"`
 		Version string `json:"version"`
 		Release string `json:"release"`
+		Alias   string `json:"alias"`
 	}
 	if err := c.exchange("open", question, &answer); err != nil {
 		return Session{}, err
@@ -67,7 +70,7 @@ func (c Client) Open(config Config) (Session, error) {
 		return Session{}, errIncomplete
 	}
 	config.Version = answer.Version
-	return Session{ID: *answer.ID, Config: config, Release: answer.Release}, nil
+	return Session{ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias}, nil
 }
 
 // Capacity describes the engine whose KV pool gets the memory that the model leaves.

@@ -24,8 +24,10 @@ type Row struct {
 	MaxExclusive bool     `json:"max_exclusive,omitempty"`
 	Choices      []string `json:"choices"`
 	AnyCase      bool     `json:"any_case,omitempty"` // only in JSON text: the constructor wants lower case
-	ArgDefault   any      `json:"arg_default"`
-	Want         string   `json:"want"`
+	// Aliases are other words for choices, beside which dashes and underscores are alike.
+	Aliases    map[string]string `json:"aliases,omitempty"`
+	ArgDefault any               `json:"arg_default"`
+	Want       string            `json:"want"`
 
 	// What Python's class does with the field: KeywordOnly fields cannot be given by position, JSONOnly fields are unknown to
 	// it, Settable fields can be set in an existing object, of AnyCaseInPython it also takes capitals.
@@ -76,7 +78,7 @@ func Of(f strictjson.Field) Row {
 	case strictjson.Text:
 		r.Type, r.Path = "string", t.Path
 	case strictjson.Enum:
-		r.Type, r.Choices, r.AnyCase = "enum", t.Choices, t.FoldCase
+		r.Type, r.Choices, r.AnyCase, r.Aliases = "enum", t.Choices, t.FoldCase, t.Aliases
 		r.Want = strictjson.Enum{Choices: t.Choices}.Want() // without what other packages add
 	case strictjson.Nested:
 		r.Type = "object"

@@ -107,8 +107,8 @@ func TestAIC(t *testing.T) {
 	if got, want := metric(t, result, "timing_model"), "aic: m, h200_sxm, vllm 0.24.0, tp 1, attention dp 2"; got != want {
 		t.Errorf("timing model %v, want %s", got, want)
 	}
-	if want := []string{"extra_engine_args: aic_backend_version is 0.24.0, as aiconfigurator 0.12.0 does not offer 0.19.0 for vllm on h200_sxm"}; !slices.Equal(result.warnings, want) {
-		t.Errorf("warnings %q, want %q", result.warnings, want)
+	if len(result.warnings) > 0 { // the timing model names the version
+		t.Errorf("warnings %q, want none", result.warnings)
 	}
 	if len(f.opened) != 1 || len(f.capacity) != 1 || !strings.Contains(f.capacity[0], `"memory_fraction_value":0.5`) {
 		t.Errorf("opened %q, capacity %q", f.opened, f.capacity)

@@ -13,11 +13,12 @@ type calibrationView struct {
 	calibration.Key
 	Family string `json:"family"` // the model, whatever its checkpoint
 	Entry  int    `json:"entry"`  // place of the entry that the engine would use, -1 without one
+	Level  string `json:"level"`  // of that entry, "" without one
 }
 
 // Calibrations says by what calibrations choose for engines, and what they choose. config is a JSON object with engines, a list
-// of engine arguments, and profile, the text of a profile, "" for none. The result is a JSON list with the names engine, timing,
-// scheduler, system, model, precision, family and entry for each engine. Errors have a Kind, as those of Run.
+// of engine arguments, and profile, the text of a profile, "auto" for the shipped one, "" for none. The result is a JSON list with the
+// names engine, timing, scheduler, system, model, precision, family, entry and level for each engine. Errors have a Kind, as those of Run.
 func Calibrations(config string) (text string, err error) {
 	var given struct {
 		Engines []json.RawMessage `json:"engines"`
@@ -27,7 +28,11 @@ func Calibrations(config string) (text string, err error) {
 		return "", err
 	}
 	var profile calibration.Profile
-	if given.Profile != "" {
+	switch given.Profile {
+	case "":
+	case calibration.Auto:
+		profile = calibration.Shipped()
+	default:
 		if profile, err = calibration.Parse([]byte(given.Profile)); err != nil {
 			return "", err
 		}
@@ -40,7 +45,39 @@ func Calibrations(config string) (text string, err error) {
 		}
 		key := calibration.KeyOf(args)
 		views[i] = calibrationView{Key: key, Family: calibration.Family(key.Model), Entry: profile.Choose(key)}
+		if at := views[i].Entry; at >= 0 {
+			views[i].Level = profile.Entries[at].Level
+		}
 	}
 	found, err := json.Marshal(views)
+	return string(found), err
+}
+
+// ShippedCalibrations returns entries of the shipped profile, as a JSON list without their knobs: those of a level and a source of
+// durations. config is a JSON object with these, level and timing.
+func ShippedCalibrations(config string) (text string, err error) {
+	var of struct {
+		Level  string `json:"level"`
+		Timing string `json:"timing"`
+	}
+	if err := json.Unmarshal([]byte(config), &of); err != nil {
+		return "", err
+	}
+	type shown struct {
+		Level        string `json:"level"`
+		Engine       string `json:"engine"`
+		Timing       string `json:"timing"`
+		System       string `json:"system"`
+		Model        string `json:"model"`
+		Precision    string `json:"precision"`
+		Measurements int    `json:"measurements"`
+	}
+	var list []shown
+	for _, e := range calibration.Shipped().Entries {
+		if e.Level == of.Level && e.Timing == of.Timing {
+			list = append(list, shown{e.Level, e.Engine, e.Timing, e.System, e.Model, e.Precision, e.Measurements})
+		}
+	}
+	found, err := json.Marshal(list)
 	return string(found), err
 }

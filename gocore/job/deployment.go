@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"strings"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
@@ -34,7 +33,7 @@ func (d deployment) ownScheduler() string {
 
 // parseDeployment reads the engine arguments and how many workers they are for.
 func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
-	if !o.Given("prefill_engine_args") && !o.Given("decode_engine_args") {
+	if !o.Given("decode_engine_args") { // see withPools
 		return parseAggregated(o)
 	}
 	if err := checkPools(o); err != nil {
@@ -62,13 +61,6 @@ func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
 }
 
 func parseAggregated(o *strictjson.Object) (deployment, []string, error) {
-	for _, name := range []string{"num_prefill_workers", "num_decode_workers"} {
-		if !o.AtDefault(name) {
-			return deployment{}, nil, &strictjson.FieldError{
-				Field: name, Got: o.Shown(name), Want: "prefill_engine_args and decode_engine_args with it",
-			}
-		}
-	}
 	args, warnings, err := parseEngineArgs(o, "extra_engine_args")
 	if err == nil && args.Role != engine.Aggregated {
 		err = &strictjson.FieldError{
@@ -107,26 +99,10 @@ func parseEngineArgs(o *strictjson.Object, name string) (engineargs.Args, []stri
 
 // checkPools refuses a description that mixes options of one pool with options of two.
 func checkPools(o *strictjson.Object) error {
-	for _, pair := range [][2]string{{"prefill_engine_args", "decode_engine_args"}, {"decode_engine_args", "prefill_engine_args"}} {
-		if !o.Given(pair[0]) {
-			return &strictjson.FieldError{Field: pair[0], Got: "nothing", Want: "engine arguments, as " + pair[1] + " are given"}
-		}
-	}
-	switch {
-	case o.Given("extra_engine_args"):
-		return &strictjson.FieldError{
-			Field: "extra_engine_args", Got: o.Shown("extra_engine_args"),
-			Want: "it left out with prefill_engine_args and decode_engine_args",
-		}
-	case !o.AtDefault("num_workers"):
+	if !o.AtDefault("num_workers") {
 		return &strictjson.FieldError{
 			Field: "num_workers", Got: o.Shown("num_workers"),
 			Want: "num_prefill_workers and num_decode_workers instead, with prefill_engine_args and decode_engine_args",
-		}
-	case !o.Given("router_mode"): // two pools have no default
-		return &strictjson.FieldError{
-			Field: "router_mode", Got: "nothing",
-			Want: "one of " + strings.Join(router.ModeNames(), ", ") + " with prefill_engine_args and decode_engine_args",
 		}
 	}
 	return nil

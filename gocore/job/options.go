@@ -25,6 +25,10 @@ func decode(config string) (*strictjson.Object, lengths, error) {
 			fields = append(fields, known.Field)
 		}
 	}
+	config, err := withPools(config)
+	if err != nil {
+		return nil, lengths{}, err
+	}
 	o, err := strictjson.Decode(config, strictjson.Schema{Fields: fields, NonFinite: true})
 	if err != nil {
 		return nil, lengths{}, err

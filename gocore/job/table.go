@@ -233,7 +233,7 @@ var options = slices.Concat([]option{
 		takes: takesEngineArgs, offline: true,
 		group: deploymentGroup,
 		help:  "engine arguments of prefill workers, likewise",
-		doc:   "The engine of prefill workers, which compute prompts. Together with decode_engine_args it makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no default then.",
+		doc:   "The engine of prefill workers, which compute prompts. They make two pools instead of one, as do decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.",
 	},
 	{
 		Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}},
@@ -243,9 +243,9 @@ var options = slices.Concat([]option{
 		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
 	},
 	{
-		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames}, Default: router.RoundRobinMode},
+		Field: strictjson.Field{Name: "router_mode", Type: strictjson.Enum{Choices: router.ModeNames(), Added: router.ModeNames, Aliases: map[string]string{"kv": router.KVMode}}, Default: router.RoundRobinMode},
 		group: deploymentGroup,
-		help:  strictjson.Listed(router.ModeNames(), "%s") + "; to be given with prefill and decode workers; see docs/routers.md",
+		help:  strictjson.Listed(router.ModeNames(), "%s") + "; kv and dashes do as well; see docs/routers.md",
 		doc:   strictjson.Listed(router.ModeNames(), "``%q``") + ", for two workers or more.",
 	},
 	{

@@ -267,3 +267,19 @@ func TestLineToTry(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// TestWordsOfReplays: routing modes have the names of replays, too.
+func TestWordsOfReplays(t *testing.T) {
+	for word, want := range map[string]string{"kv_router": "kv_router", "kv-router": "kv_router", "round_robin": "round_robin", "least-requests": "least_requests", "random": "random"} {
+		s, err := parseServer(describe(t, `, "num_workers": 2, "http_port": 0, "router_mode": "`+word+`"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.models[0].routing.Name; got != want {
+			t.Errorf("%s: got %s, want %s", word, got, want)
+		}
+	}
+	if _, err := parseFrontend(`{"frontend": true, "router_mode": "kv_router", "discovery_backend": "file", "environment": []}`); err != nil {
+		t.Error(err)
+	}
+}

@@ -287,7 +287,7 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	if different, err = engineargs.Flat(different); err != nil {
 		return fmt.Errorf("%s_engine_args: %w", role, err)
 	}
-	if text, err = overlay(text, different); err != nil {
+	if text, err = engineargs.Overlay(text, different); err != nil {
 		return &strictjson.FieldError{Field: role + "_engine_args", Got: o.Shown(role + "_engine_args"), Want: "a JSON object without a key twice"}
 	}
 	args, warnings, err := engineargs.ParseLive(text)
@@ -325,18 +325,4 @@ func argumentsOf(o *strictjson.Object, role string) string {
 	default:
 		return "engine arguments"
 	}
-}
-
-// overlay puts the members of one JSON object over those of another.
-func overlay(text, over string) (string, error) {
-	var base, more map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(over), &more); err != nil {
-		return "", err
-	}
-	if len(more) == 0 || json.Unmarshal([]byte(text), &base) != nil {
-		return text, nil
-	}
-	maps.Copy(base, more)
-	merged, err := json.Marshal(base, json.Deterministic(true))
-	return string(merged), err
 }

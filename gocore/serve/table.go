@@ -209,7 +209,7 @@ var options = []option{
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
 	own("models", strictjson.Text{}, nil).serving().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
-	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes}, "round-robin").serving().
+	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).serving().
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),

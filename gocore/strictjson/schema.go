@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -71,6 +72,8 @@ type Enum struct {
 	// Added lists choices of a list that other packages may extend. It is asked each time, and may repeat Choices; nil adds
 	// none.
 	Added func() []string
+	// Aliases are other words for choices; nil for none. If there are some, dashes and underscores of choices are alike, too.
+	Aliases map[string]string
 }
 
 // Nested is an object with fields of its own.
@@ -204,14 +207,19 @@ func (Enum) broken(any) string { return "" }
 // choice returns the word of the list that s stands for.
 func (t Enum) choice(s string) (string, bool) {
 	choices := t.all()
+	if t.Aliases != nil && !slices.Contains(choices, s) {
+		s = cmp.Or(t.Aliases[s], t.Aliases[underscored(s)], s)
+	}
 	i := slices.IndexFunc(choices, func(c string) bool {
-		return c == s || t.FoldCase && strings.EqualFold(c, s)
+		return c == s || t.FoldCase && strings.EqualFold(c, s) || t.Aliases != nil && underscored(c) == underscored(s)
 	})
 	if i < 0 {
 		return "", false
 	}
 	return choices[i], true
 }
+
+func underscored(s string) string { return strings.ReplaceAll(s, "-", "_") }
 
 // Want is the same for every nested object.
 func (Nested) Want() string { return "an object" }

@@ -46,9 +46,8 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", option, err)
 	}
-	if config.Version == "" && answer.Config.Version != config.DefaultVersion() {
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_backend_version is %s, as aiconfigurator %s does not offer %s for %s on %s",
-			option, answer.Config.Version, answer.Release, config.DefaultVersion(), config.Backend, config.System))
+	if answer.Alias != "" {
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: aic_model_path: the AIC SDK knows %s as %s", option, config.Model, answer.Alias))
 	}
 	opened := &Session{Session: answer, client: s.client}
 	s.opened[config] = opened

@@ -17,7 +17,7 @@ func (s *sdk) ask(question string) (string, error) {
 	s.asked = append(s.asked, question)
 	switch {
 	case strings.HasPrefix(question, `{"open"`):
-		return `{"session":-7,"version":"2","release":"9"}`, nil
+		return `{"session":-7,"version":"2","release":"9","alias":"org/m"}`, nil
 	case strings.HasPrefix(question, `{"capacity"`):
 		return `{"blocks":100}`, nil
 	default:
@@ -26,7 +26,7 @@ func (s *sdk) ask(question string) (string, error) {
 }
 
 func TestSet(t *testing.T) {
-	args, _, err := engineargs.ParseLive(`{"aic_backend":"vllm","aic_model_path":"m","aic_attention_dp_size":4}`)
+	args, _, err := engineargs.ParseLive(`{"aic_backend":"vllm","aic_model_path":"m-Instruct","aic_attention_dp_size":4}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestSet(t *testing.T) {
 	if sized, err := set.WithPool("here", scaled, 2); err != nil || sized.NumGPUBlocks != 155 { // of 200
 		t.Errorf("got %d blocks, %v", sized.NumGPUBlocks, err)
 	}
-	if w := set.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "here: aic_backend_version is 2, as aiconfigurator 9") {
+	if w := set.Warnings(); len(w) != 1 || w[0] != "here: aic_model_path: the AIC SDK knows m-Instruct as org/m" {
 		t.Errorf("got %q", w)
 	}
 	if len(s.asked) != 4 { // one session, three estimates

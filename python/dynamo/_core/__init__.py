@@ -207,10 +207,17 @@ def profile(planner_profile_data: str) -> dict[str, list[float]]:
 def calibrations(engines: Sequence[Mapping[str, Any]], profile: str = "") -> list[dict[str, Any]]:
     """What calibrations see of engines, given as their arguments: gocore/job/calibrations.go says what that is.
 
-    ``profile`` is the text of a calibration profile. Raises as ``run`` does.
+    ``profile`` is the text of a calibration profile, ``"auto"`` for the shipped one. Raises as ``run`` does.
     """
     config = {"engines": list(map(dict, engines)), "profile": profile}
     found: list[dict[str, Any]] = json.loads(_carry_out("Calibrations", config, None, _text))
+    return found
+
+
+def shipped_calibrations(level: str, timing: str) -> list[dict[str, Any]]:
+    """The entries of the shipped calibration of a level and a source of durations, without their knobs."""
+    config = {"level": level, "timing": timing}
+    found: list[dict[str, Any]] = json.loads(_carry_out("ShippedCalibrations", config, None, _text))
     return found
 
 

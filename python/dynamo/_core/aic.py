@@ -10,9 +10,12 @@ import importlib
 import json
 import logging
 import os
+import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+
+from dynamo._core import spelling
 
 _INSTALL = "pip install 'dynosim[aic]'"
 _PACKAGE = "aiconfigurator"
@@ -25,6 +28,13 @@ _TRIAL_TOKENS = 128
 # Of models with sliding windows a token of a long prompt has less KV than that of a short one.
 _PROMPT_TOKENS = 4096
 _PREFILL = 0
+# Tensor parallelism up to so many times two is tried for a model that is too large.
+_MOST_DOUBLED = 6
+
+# Models with the shape of another one, without owner, in lower case: durations are those of the other.
+_SAME_SHAPE = {"llama-3.3-70b": "llama-3.1-70b", "llama-3-70b": "llama-3.1-70b", "llama-3-8b": "llama-3.1-8b"}
+# Parts of names that tell tunings of a model apart, which compute alike.
+_TUNINGS = re.compile(r"-(instruct|chat|it|hf|base|thinking|\d{4})(?=-|$)")
 
 # For each data type of a question: the SDK's list of names, and its keyword.
 _DATA_TYPES = {
@@ -147,12 +157,14 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
     version_given = asked.pop("version_given")
     _sdk()
     database, version = _database(asked, version_given)
-    resolved = {**asked, "version": version}
+    model = known_as(asked["model"], known_models())
+    resolved = {**asked, "version": version, "model": model}
     session = next((known for known in _sessions if known.asked == resolved), None)
     if session is None:
         session = Session(len(_sessions), resolved, _predictor(resolved, database))
         _sessions.append(session)
-    return {"session": session.number, "version": version, "release": _release()}
+    alias = {"alias": model} if model != asked["model"] else {}
+    return {"session": session.number, "version": version, "release": _release(), **alias}
 
 
 def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
@@ -165,25 +177,28 @@ def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
             f"num_gpu_blocks: got nothing, want it given: aiconfigurator {_release()} cannot estimate it"
         ) from None
     types = {keyword: session[name] for name, (_, keyword) in _DATA_TYPES.items() if name in session}
-    try:
-        blocks = estimate(
-            session["model"],
-            session["system"],
-            session["backend"],
-            backend_version=session["version"],
-            scheduler_block_size=asked["block_size"],
-            max_num_tokens=asked["max_num_tokens"],
-            max_batch_size=1,
-            memory_fraction_kind=asked["memory_fraction_kind"],
-            memory_fraction_value=asked["memory_fraction_value"],
-            **_given_sizes(session),
-            **types,
+
+    def blocks(**sizes: Any) -> int:
+        return int(
+            estimate(
+                session["model"],
+                session["system"],
+                session["backend"],
+                backend_version=session["version"],
+                scheduler_block_size=asked["block_size"],
+                max_num_tokens=asked["max_num_tokens"],
+                max_batch_size=1,
+                memory_fraction_kind=asked["memory_fraction_kind"],
+                memory_fraction_value=asked["memory_fraction_value"],
+                **{**_given_sizes(session), **sizes},
+                **types,
+            )
         )
+
+    try:
+        opened_session.pool_blocks = blocks()
     except Exception as error:
-        raise Refusal(
-            f"num_gpu_blocks: got nothing, want it given: it cannot be estimated: {_reason(error)}"
-        ) from error
-    opened_session.pool_blocks = int(blocks)
+        raise Refusal(_too_large(session, blocks, error)) from error
     return {"blocks": opened_session.pool_blocks}
 
 
@@ -199,6 +214,20 @@ def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
     except Exception:  # older releases have no such method, and some models no answer
         return {"bytes": None}
     return {"bytes": found}
+
+
+def _too_large(session: Mapping[str, Any], blocks: Callable[..., int], error: Exception) -> str:
+    """Why there is no KV pool: the model is too large for its GPUs if more of them would have room for it."""
+    tp = session.get("tp_size", 1)
+    where = f"{session['model']} on {session['system']}"
+    for more in (tp << doubled for doubled in range(1, _MOST_DOUBLED + 1)):
+        try:
+            if blocks(tp_size=more) > 0:
+                what = f"want {more}, the smallest that fits: {where} leaves no memory for the KV cache with fewer"
+                return f"aic_tp_size: got {tp}, {what}"
+        except Exception:
+            continue
+    return f"num_gpu_blocks: got nothing, want it given: it cannot be estimated: {_reason(error)}"
 
 
 def _predict(asked: dict[str, Any]) -> dict[str, Any]:
@@ -245,11 +274,56 @@ def _database(asked: Mapping[str, Any], version_given: bool) -> tuple[Any, str]:
     if version_given and version not in offered:
         what = f"got {json.dumps(version)}, want one of {', '.join(offered)} for {where}"
         raise Refusal(f"aic_backend_version: {what}")
-    for other in () if version_given else offered:
+    for other in () if version_given else sorted(offered, key=_age, reverse=True):
         database = _measurements(asked, other)
         if database is not None:
             return database, other
     raise Refusal(f"aic_backend: the AIC SDK offers {', '.join(offered)} for {where} but cannot load it")
+
+
+def _age(version: str) -> list[tuple[int, str]]:
+    """Orders versions: a number counts more than a word, as 1.3.0 comes after 1.3.0rc10."""
+    numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[a-z]+", version)]
+    return [*numbers, (0, "")]
+
+
+def known_models() -> Sequence[str]:
+    """The models that the SDK names; none if it has no list."""
+    try:
+        names: Sequence[str] = sorted(_module("common").get_default_models())
+    except (ImportError, AttributeError):
+        return ()
+    return names
+
+
+def supported() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """The versions that the SDK has measured, by system and engine. Raises Refusal without the SDK."""
+    _sdk()
+    databases: Mapping[str, Mapping[str, Sequence[str]]] = _module("perf_database").get_supported_databases()
+    return {
+        system: {engine: sorted(versions, key=_age) for engine, versions in sorted(engines.items()) if versions}
+        for system, engines in sorted(databases.items())
+    }
+
+
+def release() -> str:
+    """The release of the SDK."""
+    return _release()
+
+
+def known_as(name: str, models: Collection[str]) -> str:
+    """The name by which the SDK knows a model: ``Llama-3.1-70B-Instruct`` is ``Meta-Llama-3.1-70B`` there."""
+    if name in models or os.path.isdir(name):
+        return name
+    wanted = _plain_name(name)
+    wanted = _SAME_SHAPE.get(wanted, wanted)
+    found = [model for model in models if _plain_name(model) == wanted]
+    return found[0] if len(found) == 1 else name
+
+
+def _plain_name(model: str) -> str:
+    """A name without its owner and what tells tunings apart."""
+    return _TUNINGS.sub("", model.rstrip("/").rpartition("/")[2].lower().removeprefix("meta-"))
 
 
 def _measurements(asked: Mapping[str, Any], version: str) -> Any:
@@ -321,7 +395,11 @@ def _blamed(error: Exception, asked: Mapping[str, Any]) -> str:
     """The start of the message about a model that the SDK refuses: its name if it is not found, else the sizes too."""
     name = json.dumps(asked["model"])
     if isinstance(error, OSError) or "Download" in type(error).__name__:
-        return f"aic_model_path: got {name}, want a model that the AIC SDK knows or a folder with its config.json"
+        near = spelling.closest(_plain_name(asked["model"]), {model: _plain_name(model) for model in known_models()})
+        which = f", such as {', '.join(near)}," if near else ""
+        return (
+            f"aic_model_path: got {name}, want a model that the AIC SDK knows{which} or a folder with its config.json"
+        )
     sizes = ", ".join(f"aic_{size} {value}" for size, value in _given_sizes(asked).items())
     return f"aic_model_path: {name} cannot be modelled with {sizes}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 # The names that a message lists, in characters; and the longest name that is compared.
 _OFFERED = 64
@@ -47,6 +47,11 @@ def offer(typed: str, names: Collection[str]) -> str:
             break
         listed += f", {name}"
     return f"want one of {len(names)}, such as {listed}"
+
+
+def closest(typed: str, names: Mapping[str, str], count: int = 3) -> list[str]:
+    """The keys of ``names`` whose values are nearest to what was typed, the nearest first."""
+    return sorted(names, key=lambda name: _remoteness(typed, names[name]))[:count]
 
 
 def _remoteness(typed: str, name: str) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from dynamo._shell.tables import table
+
+ALIASES: Mapping[str, Sequence[str]] = {"--extra-engine-args": ("--engine",), "--trace-format": ("--source-format",)}
+"""Words of other commands for the same thing; docs/reference/words.md shows them."""
 
 _PARSERS: Mapping[str, Callable[[str], int | float]] = {"uint": int, "float": float}
 
@@ -67,9 +70,10 @@ def add_options(parser: argparse.ArgumentParser, options: Iterable[Option]) -> N
 
 
 def _flags(option: Option) -> tuple[str, ...]:
-    """The spellings of an option: Dynamo 1.6 has ais for aic."""
+    """The spellings of an option: Dynamo 1.6 has ais for aic, and other commands other words for the same thing."""
     newer = option.flag.replace("--aic-", "--ais-")
-    return (option.flag,) if newer == option.flag else (option.flag, newer)
+    others = [newer] if newer != option.flag else []
+    return (option.flag, *others, *ALIASES.get(option.flag, ()))
 
 
 def _form(option: Option) -> dict[str, Any]:

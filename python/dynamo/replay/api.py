@@ -176,9 +176,8 @@ def run_trace_replay(
         num_prefill_workers: Prefill workers of two pools; 1 if not given.
         num_decode_workers: Decode workers of two pools; 1 if not given.
         extra_engine_args: The engine that every worker simulates: a MockEngineArgs or a dict of its fields.
-        prefill_engine_args: The engine of prefill workers, which compute prompts. Together with decode_engine_args it
-            makes two pools instead of one; both need their ``worker_type``, and the run a ``router_mode``, which has no
-            default then.
+        prefill_engine_args: The engine of prefill workers, which compute prompts. They make two pools instead of one,
+            as do decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.
         decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
         router_mode: ``"round_robin"`` (default), ``"kv_router"``, ``"random"``, ``"least_requests"``,
             ``"least_tokens"``, ``"power_of_two"``, ``"consistent_hash"``, ``"prefix_hash"``, ``"sticky_least_loaded"``,

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="trace_file",
         help="trace, plain or compressed (.gz, .zst); - reads standard input; several for dynamo, servegen and weka",
     )
-    parser.add_argument("--trace-format", metavar="TEXT", help=run_options()["trace_format"].help)
+    parser.add_argument("--trace-format", "--source-format", metavar="TEXT", help=run_options()["trace_format"].help)
     parser.add_argument(
         "--trace-block-size",
         type=int,

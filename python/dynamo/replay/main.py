@@ -33,6 +33,8 @@ from dynamo.replay import artifacts, files, planned, reportfile, runfile, summar
 # What scripts pass to leave a data type to the model.
 _ANY_DTYPE = ("", "auto", "none", "null")
 _CONVERT = "convert-config"
+# The command that lists models instead of replaying a trace.
+_MODELS = "models"
 _AIC_REQUIRED = ("aic_backend", "aic_system", "aic_model_path")
 
 
@@ -48,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from dynamo.replay import aisimulate
 
         return aisimulate.main(words[1:])
+    if words and words[0] == _MODELS:
+        from dynamo.replay import models
+
+        return models.main(words[1:])
     try:
         typed = vars(_parser().parse_args(argv))
         options, sources = _completed(typed)

@@ -60,6 +60,15 @@ def names() -> frozenset[str]:
     return run_keys() | fields | {f"router.{field['name']}" for field in table(ROUTING_MODES)["fields"]} | {TOPOLOGY}
 
 
+def routing_mode(given: object) -> object:
+    """The name of a routing mode among those of replays: other commands have other words for some."""
+    (option,) = (field for field in table("run_options")["fields"] if field["name"] == "router_mode")
+    if not isinstance(given, str) or given in option["choices"]:
+        return given
+    words = {choice.replace("_", "-"): choice for choice in option["choices"]} | option["aliases"]
+    return words.get(given.replace("_", "-"), given)
+
+
 def routes_without(mode: object, name: str) -> bool:
     """Whether a field of router means nothing to the routers of a mode."""
     field = name.removeprefix("router.").partition(".")[0]

@@ -144,7 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     resume.add_argument("--retry", action="store_true", help="also try points again that failed or took too long")
     for command in (run, resume):
         command.add_argument("--executor", choices=EXECUTORS, help="where runs are carried out (default: threads)")
-        command.add_argument("--jobs", type=int, metavar="N", help="runs at the same time (default: all processors)")
+        command.add_argument(
+            "-j", "--jobs", type=int, metavar="N", help="runs at the same time (default: one per core)"
+        )
         command.add_argument("--address", metavar="ADDRESS", help="the Ray cluster (default: auto)")
     status = _add(commands, "status", _status, "count the points of a sweep by how they ended")
     status.add_argument("directory", metavar="DIR", help="the folder of the sweep")

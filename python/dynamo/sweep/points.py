@@ -31,6 +31,8 @@ def settings_of(spec: Spec, knobs: Knobs) -> dict[str, Any]:
     for knob in spec.search:
         if knob.name in knobs:
             found.update(knob.sets(knobs[knob.name]))
+    if "router_mode" in found:
+        found["router_mode"] = keys.routing_mode(found["router_mode"])
     return found
 
 

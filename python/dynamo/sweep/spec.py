@@ -106,6 +106,8 @@ def _parse(given: dict[str, Any]) -> Spec:
     given = {key: value for key, value in given.items() if value is not None}
     run = _run(given.get("run"))
     search = _search(given.get("search"), run)
+    if "router_mode" in run:
+        run["router_mode"] = keys.routing_mode(run["router_mode"])
     given["run"] = run
     load = _load(given.get("load"), run, search)
     price = _positive(given, "gpu_hour_price")

@@ -14,6 +14,7 @@ def add_replay_options(parser: argparse.ArgumentParser, read: str) -> None:
     """Adds the options that say how measurements are read and replayed; ``read`` names the files in the help."""
     parser.add_argument(
         "--source-format",
+        "--trace-format",
         choices=list(sources.FORMATS),
         metavar="NAME",
         help=f"format of {read} (default: detected)",
@@ -29,7 +30,12 @@ def add_replay_options(parser: argparse.ArgumentParser, read: str) -> None:
         action="store_true",
         help="with the scheduler_recv_interval that the benchmark scripts gave SGLang",
     )
-    parser.add_argument("--engine", metavar="JSON", help="engine arguments that win over those of a measurement; @FILE")
+    parser.add_argument(
+        "--engine",
+        "--extra-engine-args",
+        metavar="JSON",
+        help="engine arguments that win over those of a measurement; @FILE",
+    )
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

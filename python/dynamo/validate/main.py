@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Replay measurements of real engines, and say how far the simulation is off.",
         epilog="Formats: " + ", ".join(sources.FORMATS) + ". docs/accuracy.md explains metrics, rules and files.",
     )
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="file of measurements, or folder with such files")
+    parser.add_argument(
+        "sources", nargs="+", metavar="MEASURED", help="file of measurements, or folder with such files"
+    )
     command.add_replay_options(parser, "the sources")
     parser.add_argument(
         "--calibration", metavar="FILE|auto", help="calibration profile; auto takes the one shipped for engine and GPU"
