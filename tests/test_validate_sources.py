@@ -326,6 +326,13 @@ def test_aiperf(folder: Path) -> None:
     assert found.requests.tpot_ms == [4.0, 4.0]
 
 
+def test_prompts_of_aiperf_are_as_long_as_the_server_reports(folder: Path) -> None:
+    reported = {**AIPERF, "metrics": {**AIPERF["metrics"], "usage_prompt_tokens": {"value": 103, "unit": "tokens"}}}
+    found = only(write(folder, {"profile_export.jsonl": [AIPERF, reported]}))
+    assert found.requests is not None
+    assert sorted(found.requests.isl) == [100, 103]
+
+
 def test_a_run_of_aiperf_counts_once(folder: Path) -> None:
     write(
         folder, {"profile_export.jsonl": [AIPERF], "profile_export_aiperf.json": {**STATISTICS, "aiperf_version": "1"}}

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +12,7 @@ import (
 // whatever its session_id; that only labels it.
 func loadAgentic(w *Workload, source Source, spec TraceSpec) error {
 	l := newAgenticLoader(w, spec)
-	err := readRows(w, source, &spec, agenticKeys, func(line int, r *row) error {
+	err := readRows(w, source, &spec, agenticKeys, agenticHeader, func(line int, r *row) error {
 		l.line = line
 		return l.add(r)
 	})
@@ -18,6 +20,30 @@ func loadAgentic(w *Workload, source Source, spec TraceSpec) error {
 		return err
 	}
 	return l.finish()
+}
+
+// agenticSchema is what the first row of newer traces says, beside their version.
+const agenticSchema = "dynamo.agentic_mooncake"
+
+// agenticHeader reports whether the first line is no request but says which version of the format comes.
+func agenticHeader(line []byte) (bool, error) {
+	if !bytes.Contains(line, []byte(agenticSchema)) {
+		return false, nil
+	}
+	var header struct {
+		Schema  string `json:"schema"`
+		Version *int   `json:"version"`
+	}
+	if json.Unmarshal(line, &header) != nil || header.Schema != agenticSchema {
+		return false, nil // a request, or a broken line
+	}
+	switch {
+	case header.Version == nil:
+		return true, errors.New("version: missing, want 2")
+	case *header.Version != 2:
+		return true, fmt.Errorf("version: got %d, want 2", *header.Version)
+	}
+	return true, nil
 }
 
 type agenticLoader struct {

@@ -286,3 +286,43 @@ func TestTurnNamesInSeveralFiles(t *testing.T) {
 		t.Errorf("got %v, %v", w.TurnName(5), err)
 	}
 }
+
+// TestAIPerfPrompts: where the server has reported the tokens of a prompt, those count, not AIPerf's own.
+func TestAIPerfPrompts(t *testing.T) {
+	own := trafficExamples["aiperf"]
+	reported := strings.Replace(own, `"metrics": {`, `"metrics": {"usage_prompt_tokens": {"value": 566, "unit": "tokens"}, `, 1)
+	w, err := loadText(t, "aiperf", reported+strings.Replace(own, `"c"`, `"d"`, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := [2]int{w.Turns[0].InputTokens, w.Turns[1].InputTokens}; got != [2]int{566, 550} {
+		t.Errorf("got prompts of %v tokens, want 566 and 550", got)
+	}
+}
+
+// TestNewerRows: what Dynamo 1.6 adds to traces is read: a first row with the version, and rows with the text of requests.
+func TestNewerRows(t *testing.T) {
+	const header = `{"schema":"dynamo.agentic_mooncake","version":2}` + "\n"
+	const rows = `{"request_id":"a","timestamp":0,"hash_ids":[1],"output_length":2}` + "\n" + `{"request_id":"b","wait_for":["a"],"hash_ids":[1,2],"output_length":2}` + "\n"
+	with, err := loadText(t, "agentic_mooncake", "\n"+header+rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(with.Turns) != 2 || with.TurnName(1) != "f line 4" || len(with.WaitFor[1]) != 1 {
+		t.Errorf("got %d requests, the second in %s", len(with.Turns), with.TurnName(1))
+	}
+	for change, want := range map[string]string{
+		`"version":3`: "f line 1: version: got 3, want 2", `"other":2`: "f line 1: version: missing, want 2",
+	} {
+		if _, err := loadText(t, "agentic_mooncake", strings.Replace(header, `"version":2`, change, 1)+rows); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	const end = `{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":9,"request":{"request_id":"r","output_tokens":1,` +
+		`"request_received_ms":5,"replay":{"trace_block_size":4,"input_length":4,"input_sequence_hashes":[1]}}}` + "\n"
+	const payload = `{"schema":"dynamo.request.trace.v1","event_type":"request_payload","request":{"request_id":"r","payload":{"messages":[]}}}` + "\n"
+	w, err := loadText(t, "dynamo", payload+end+payload)
+	if err != nil || len(w.Turns) != 1 {
+		t.Errorf("got %v, %v", w, err)
+	}
+}

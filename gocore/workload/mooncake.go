@@ -12,7 +12,7 @@ import (
 // A prompt longer than its block ids is cut to what they cover; surplus block ids are ignored.
 func loadSessions(w *Workload, source Source, spec TraceSpec) error {
 	l := newSessionLoader(w, spec)
-	err := readRows(w, source, &spec, mooncakeKeys, func(line int, r *row) error {
+	err := readRows(w, source, &spec, mooncakeKeys, nil, func(line int, r *row) error {
 		l.line = line
 		return l.add(r)
 	})

@@ -163,7 +163,7 @@ func loadUnpacked(text string, spec TraceSpec) (*Workload, error) {
 	w := &Workload{File: "t", Format: Mooncake}
 	l := newSessionLoader(w, spec)
 	l.packed = nil
-	err := readRows(w, Source{"t", strings.NewReader(text)}, &spec, mooncakeKeys, func(line int, r *row) error {
+	err := readRows(w, Source{"t", strings.NewReader(text)}, &spec, mooncakeKeys, nil, func(line int, r *row) error {
 		l.line = line
 		return l.add(r)
 	})

@@ -63,7 +63,10 @@ const (
 	eventToolStart = "tool_start"
 	eventToolEnd   = "tool_end"
 	eventToolError = "tool_error"
+	eventPayload   = "request_payload" // the text of a request, of which nothing is replayed
 )
+
+var eventTypes = []string{eventRequest, eventPayload, eventToolStart, eventToolEnd, eventToolError}
 
 const (
 	recordSchema fields = 1 << iota
@@ -248,7 +251,7 @@ func (d *recordDecoder) decode(line []byte) (*record, error) {
 		return nil, err
 	}
 	r.given = given
-	if err := r.checkSchema(); err != nil {
+	if err := r.checkSchema(); err != nil || r.kind == eventPayload {
 		return nil, err
 	}
 	return r, d.takeContext()
@@ -262,8 +265,8 @@ func (r *record) checkSchema() error {
 	case r.schema != requestTraceSchema && r.schema != agentTraceSchema:
 		return fmt.Errorf("schema: got %q, want %s", r.schema, want)
 	case r.given&recordEventType == 0:
-		return errors.New("event_type: missing, want one of " + strings.Join([]string{eventRequest, eventToolStart, eventToolEnd, eventToolError}, ", "))
-	case r.given&recordEventTime == 0:
+		return errors.New("event_type: missing, want one of " + strings.Join(eventTypes, ", "))
+	case r.given&recordEventTime == 0 && r.kind != eventPayload:
 		return errors.New("event_time_unix_ms: missing, want an integer")
 	}
 	return nil

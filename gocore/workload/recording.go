@@ -107,7 +107,7 @@ func (b *recordingBuilder) add(r *record, at place) error {
 	if b.rec.older {
 		return nil
 	}
-	return fmt.Errorf("event_type: got %q, want one of %s, %s, %s, %s", r.kind, eventRequest, eventToolStart, eventToolEnd, eventToolError)
+	return fmt.Errorf("event_type: got %q, want one of %s", r.kind, strings.Join(eventTypes, ", "))
 }
 
 // addParent records which session has started the session of the record.

@@ -94,11 +94,18 @@ type rowDecoder struct {
 
 // readRows hands every row to add, with its 1-based line number, and records misspelt keys. The row is valid until add
 // returns.
-func readRows(w *Workload, source Source, spec *TraceSpec, keys map[string]fields, add func(line int, r *row) error) error {
+func readRows(w *Workload, source Source, spec *TraceSpec, keys map[string]fields, header func([]byte) (bool, error), add func(line int, r *row) error) error {
 	decoder := newRowDecoder(keys)
 	defer func() { w.Notes.Strays = decoder.row.strays.found }()
 	lengths := lengthsOnly{w: w, traceBlock: spec.TraceBlockSize}
+	first := true
 	return readLines(source, spec.Poll, func(line int, text []byte) error {
+		if first && header != nil {
+			first = false
+			if found, err := header(text); found || err != nil {
+				return err
+			}
+		}
 		r, err := decoder.decode(text)
 		if err == nil {
 			err = lengths.complete(line, r)

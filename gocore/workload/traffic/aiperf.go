@@ -11,11 +11,14 @@ type aiperfRecord struct {
 	hasStart        bool
 	hasInput        bool
 	hasOutput       bool
+	counted         int32 // tokens of the prompt as the server counted them, with those of its chat template
+	hasCounted      bool
 }
 
 // readAIPerf reads the profile_export.jsonl of AIPerf: when each request was sent, its lengths, and the session it was part
 // of. The next request of a session waits for the answer and then as long as the client did. Requests of the warm-up and
-// those that failed are left out.
+// those that failed are left out. The lengths of prompts are those that the server reported, if it did: AIPerf's own count lacks
+// what the chat template adds.
 func readAIPerf(c *collector, sources []Source) error {
 	err := eachRecord(c, sources[0], func(d *tracefile.Document, place func() int32) error {
 		var a aiperfRecord
@@ -31,6 +34,9 @@ func readAIPerf(c *collector, sources []Source) error {
 			return d.Missing("metadata.request_start_ns", "the time at which the request was sent")
 		case a.phase == "warmup":
 			return c.leaveOut(warmUp)
+		}
+		if a.hasCounted {
+			a.input, a.hasInput = a.counted, true
 		}
 		r := Request{StartNs: c.at(a.start), Place: place(), Session: -1, After: -1, Input: a.input, Output: a.output}
 		r.EndNs = c.at(a.end)
@@ -74,6 +80,7 @@ func (a *aiperfRecord) metrics(d *tracefile.Document) error {
 	}
 	_, err := d.Object([]tracefile.Key{
 		{Name: "input_sequence_length", Read: value(&a.input, maxInput, &a.hasInput)},
+		{Name: "usage_prompt_tokens", Read: value(&a.counted, maxInput, &a.hasCounted)},
 		{Name: "output_sequence_length", Read: value(&a.output, maxOutput, &a.hasOutput)},
 	})
 	return err

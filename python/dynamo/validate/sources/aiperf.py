@@ -73,9 +73,11 @@ def _request(metadata: Mapping[str, Any], metrics: Mapping[str, Any], where: str
     gap = math.nan
     if tokens > 1 and "inter_token_latency" in metrics:
         gap = _milliseconds(metrics, "inter_token_latency", where)
+    # AIPerf's own count lacks what the chat template adds.
+    prompt = "usage_prompt_tokens" if "usage_prompt_tokens" in metrics else "input_sequence_length"
     return Row(
         number(metadata.get("request_start_ns"), f"{where}: request_start_ns"),
-        count(_value(metrics, "input_sequence_length", where), f"{where}: input_sequence_length"),
+        count(_value(metrics, prompt, where), f"{where}: {prompt}"),
         tokens,
         _milliseconds(metrics, "time_to_first_token", where),
         gap,
