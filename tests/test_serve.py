@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,8 +167,6 @@ def test_model_folder(folder: Path, request: pytest.FixtureRequest, go: bool) ->
     model = make_model(folder / "model")
     command = None
     if go:
-        import sys
-
         command = [str(request.getfixturevalue("binary")), "--tokenizer-python", sys.executable]
     with Server(folder, "--model-path", str(model), "--model-name", "words", command=command) as server:
         tokens = server.ask("/tokenize", messages=[{"role": "user", "content": "tok7 tok8"}])["tokens"]
@@ -176,6 +175,20 @@ def test_model_folder(folder: Path, request: pytest.FixtureRequest, go: bool) ->
         assert answer["usage"]["prompt_tokens"] == 1
         assert answer["usage"]["completion_tokens"] == 9
         assert server.ask("/detokenize", tokens=[17])["prompt"] == "tok17"
+
+
+def test_a_tokenizer_without_its_packages(folder: Path) -> None:
+    """The line to install them comes before anything else."""
+    bare = folder / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    model = PROJECT / "examples" / "models" / "tiny"
+    command = [*mocker("--standalone"), "--http-port", "0", "--model-path", str(model), "--tokenizer-python", str(bare)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 2
+    assert re.match(
+        r"error: \w+ is missing: pip install 'dynosim\[serve\]', or tokenizers and jinja2 \(for ", done.stderr
+    )
 
 
 def test_keys_and_faults(folder: Path) -> None:

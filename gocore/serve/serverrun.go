@@ -105,6 +105,9 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 		return fmt.Errorf("model_path: got %q, want a folder whose config.json is that of a model: %w", l.spec.path, err)
 	}
 	l.tokenizer, err = tokens.OpenFolder(l.spec.python, folder, l.spec.helpers, true, log)
+	if missing := tokens.MissingError(""); errors.As(err, &missing) {
+		return fmt.Errorf("%w (for %s, which reads the tokenizer of %s)", missing, l.spec.python, l.spec.path)
+	}
 	if err != nil {
 		return fmt.Errorf("model_path, tokenizer_python: got %q, %q, want a folder of a model and a Python that can read its tokenizer: %w", l.spec.path, l.spec.python, err)
 	}

@@ -46,6 +46,11 @@ const (
 	maxBatch = 64
 )
 
+// MissingError says which package the Python lacks that is to read a tokenizer, and how it is installed.
+type MissingError string
+
+func (e MissingError) Error() string { return string(e) }
+
 // OpenFolder starts helpers for a folder, with this Python. Only with draws may Draw be called: looking for tokens that make up
 // texts takes long in a large vocabulary.
 func OpenFolder(python, folder string, helpers int, draws bool, log *slog.Logger) (*Folder, error) {

@@ -51,9 +51,11 @@ type helper struct {
 
 // description is what a helper says of its model.
 type description struct {
-	Error string   `json:"error"`
-	Words packed   `json:"words"`
-	Texts []string `json:"texts"`
+	Error string `json:"error"`
+	// Missing tells that the error is about a package.
+	Missing bool     `json:"missing"`
+	Words   packed   `json:"words"`
+	Texts   []string `json:"texts"`
 }
 
 // startHelper starts a helper for a folder. With vocabulary it looks for tokens of which texts can be made up, too.
@@ -88,6 +90,9 @@ func startHelper(python, folder string, vocabulary bool) (*helper, *description,
 	}
 	if d.Error != "" {
 		h.close()
+		if d.Missing {
+			return nil, nil, MissingError(d.Error)
+		}
 		return nil, nil, fmt.Errorf("the tokenizer did not start: %s", d.Error)
 	}
 	return h, &d, nil

@@ -22,7 +22,8 @@ try:
     import tokenizers
     from tokenizers.decoders import DecodeStream
 except ImportError as error:
-    print(json.dumps({"error": f"{error.name} is missing: pip install 'dynosim[serve]', or tokenizers and jinja2"}))
+    lacking = f"{error.name} is missing: pip install 'dynosim[serve]', or tokenizers and jinja2"
+    print(json.dumps({"error": lacking, "missing": True}))
     sys.exit(0)
 
 
