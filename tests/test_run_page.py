@@ -299,3 +299,42 @@ def test_faults(opened: Callable[..., Any]) -> None:
     plain = run_synthetic_trace_replay(256, 40, 10, arrival_interval_ms=20.0, **SHOWN)
     assert "faults" not in embedded_in(as_html(plain))
     assert "Failed for good" not in as_html(plain)
+
+
+def test_the_numbers_of_workers_of_a_planner(opened: Callable[..., Any]) -> None:
+    """The head has all counts, a section each change, and a chart the number over time."""
+    steps = [[5 * at, count] for at, count in enumerate((1, 2, 3, 4, 3))]
+    run = run_trace_replay(
+        TRACE,
+        extra_engine_args=ENGINE,
+        autoscaler={"policy": "schedule", "schedule": steps},
+        max_sim_time_ms=40_000.0,
+        **SHOWN,
+    )
+    counts = [(event["from"], event["to"]) for event in run["scaling_events"]]
+    assert counts == [(1, 2), (2, 3), (3, 4), (4, 3)]
+    text = as_html(run)
+    assert "1 to 4 workers (from 1 to 3, 4 changes)" in text
+    assert "<td class=text>4 → 3</td>" in text
+    (found,) = [figure for figure in embedded_in(text)["series"]["figures"] if figure["name"] == "workers"]
+    assert [found["cluster"][at] for at in (2, 7, 12, 17, 30)] == [1, 2, 3, 4, 3]
+    shown = opened(text)
+    shown.select_option("#figure", "workers")
+    assert shown.locator("#lines .curve").count() == 1
+    assert "1 worker," in as_html(run_trace_replay(TRACE, extra_engine_args=ENGINE, max_sim_time_ms=1000.0, **SHOWN))
+
+
+def test_every_chart_of_a_latency_has_its_bound(opened: Callable[..., Any]) -> None:
+    bounds = {"sla_ttft_ms": 2000, "sla_tpot_ms": 50, "sla_e2e_ms": 9000}
+    run = run_trace_replay(TRACE, num_workers=4, extra_engine_args=ENGINE, **bounds, **SHOWN)
+    text = as_html(run)
+    assert "Service level: TTFT ≤ 2000 ms, time per output token ≤ 50 ms, latency ≤ 9000 ms" in text
+    shown = opened(text)
+    assert shown.locator("#cdfs .bound").count() == 3
+    assert shown.locator("#cdfs .bound-name").all_text_contents() == ["SLA 2,000 ms", "SLA 50 ms", "SLA 9,000 ms"]
+    assert shown.locator("#parts").get_by_text("SLA 2,000 ms").count() == 1
+    assert shown.locator("#parts .bound-mark").count() > 0
+    shown.select_option("#figure", "ttft_p99_ms")
+    assert shown.locator("#lines .bound").count() == 1
+    shown.select_option("#figure", "waiting")
+    assert shown.locator("#lines .bound").count() == 0

@@ -183,3 +183,37 @@ func TestSplit(t *testing.T) {
 		t.Errorf("decode: %+v", stats)
 	}
 }
+
+// TestSplitWithOneCrash: a single request near the median that lost its worker does not make the median look as if crashes did.
+func TestSplitWithOneCrash(t *testing.T) {
+	var requests []*spent
+	for i := range 400 {
+		q := &spent{ttftMs: float64(1000 + i), e2eMs: float64(1000 + i)}
+		q.parts[Decode] = q.e2eMs
+		if i == 199 {
+			q.parts[Decode], q.parts[LostTime] = q.e2eMs/2, q.e2eMs/2
+		}
+		q.first = q.parts
+		requests = append(requests, q)
+	}
+	lost := func(name string) float64 {
+		for _, s := range dividedLatencies[1].splits(requests) {
+			if s.Statistic == name {
+				return s.PartsMs[LostTime] / s.WholeMs
+			}
+		}
+		t.Fatalf("no %s", name)
+		return 0
+	}
+	if lost("median") != 0 || lost("mean") == 0 {
+		t.Errorf("lost: got %v of the median and %v of the mean, want 0 and more", lost("median"), lost("mean"))
+	}
+	for i, q := range requests {
+		if i >= 100 && i < 300 && q.parts[LostTime] == 0 {
+			q.parts[Decode], q.parts[LostTime] = q.e2eMs/2, q.e2eMs/2
+		}
+	}
+	if lost("median") != 0.5 {
+		t.Errorf("where all lose half: got %v of the median, want 0.5", lost("median"))
+	}
+}

@@ -142,6 +142,9 @@ func (l dividedLatency) splits(requests []*spent) []Split {
 		})
 	}
 	all := make([]Split, len(bands))
+	for i := 1; i < len(bands); i++ { // the mean is that of all
+		bands[i].leaveOut(l, requests)
+	}
 	for _, q := range requests {
 		for i := range bands {
 			bands[i].add(l.whole(q), l.of(q))
@@ -158,10 +161,29 @@ type band struct {
 	Split
 	fromMs, toMs float64
 	sumMs        float64
+	noLost       bool // requests with time lost to faults do not say where the statistic comes from
+}
+
+func (b *band) has(wholeMs float64) bool { return wholeMs >= b.fromMs && wholeMs <= b.toMs }
+
+// leaveOut leaves requests with time lost to faults out of a band in which they are the smaller part: a single crash hit one of a few
+// requests near the median, and says nothing about it.
+func (b *band) leaveOut(l dividedLatency, requests []*spent) {
+	hit, clean := 0, 0
+	for _, q := range requests {
+		switch {
+		case !b.has(l.whole(q)):
+		case l.of(q)[LostTime] > 0:
+			hit++
+		default:
+			clean++
+		}
+	}
+	b.noLost = hit < clean
 }
 
 func (b *band) add(wholeMs float64, parts *shares) {
-	if wholeMs < b.fromMs || wholeMs > b.toMs {
+	if !b.has(wholeMs) || b.noLost && parts[LostTime] > 0 {
 		return
 	}
 	b.sumMs += wholeMs

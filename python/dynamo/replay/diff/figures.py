@@ -180,8 +180,16 @@ def _split(rows: Rows, latency: str) -> Split:
     for name, percent in PERCENTILES.items():
         rank = _rank(percent, len(ordered))
         band = (whole >= ordered[max(0, rank - near)]) & (whole <= ordered[min(len(ordered) - 1, rank + near)])
-        found[name] = _share(parts, whole, band, float(ordered[rank]))
+        found[name] = _share(parts, whole, _without_lost(band, parts), float(ordered[rank]))
     return found
+
+
+def _without_lost(band: NDArray[np.bool_], parts: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """The requests of a band without those that lost time to faults, if these are the smaller part of it."""
+    if LOST not in parts:
+        return band
+    hit = band & (parts[LOST] > 0)
+    return band & ~hit if 2 * hit.sum() < band.sum() else band
 
 
 def _share(parts: Mapping[str, Floats], whole: Floats, of: NDArray[np.bool_], total: float) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo import _page
 from dynamo._shell.options import run_options
 from dynamo.replay import commandline, durations, latencies, summary
-from dynamo.replay.page import balance, data, slowest, wrong
+from dynamo.replay.page import balance, data, scaling, slowest, wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -28,10 +28,11 @@ def as_html(report: Figures, command: str = "") -> str:
     provenance = report.get("provenance", {})
     filled = {
         "TITLE": f"Run of {report['num_requests']:,} requests",
-        "HEAD": _headline(provenance),
+        "HEAD": _headline(report),
         "CARDS": _cards(report),
         "SUMMARY": _summary(report),
         "FAULTS": wrong.section(report),
+        "SCALING": scaling.section(report),
         "BALANCE": balance.table(report),
         "SLOW_HINT": _slow_hint(parts),
         "SLOW": slowest.tables(report, parts),
@@ -41,15 +42,12 @@ def as_html(report: Figures, command: str = "") -> str:
     return _page.whole(__name__, _SCRIPTS, filled, data.of(report))
 
 
-def _headline(provenance: Mapping[str, Any]) -> str:
+def _headline(report: Figures) -> str:
     """What was run on what."""
+    provenance = report.get("provenance", {})
     arguments = provenance.get("arguments", {})
     workload = ", ".join(arguments.get("trace_files", [])) or "a synthetic workload"
-    if "num_prefill_workers" in arguments:
-        workers = f"{arguments['num_prefill_workers']} prefill and {arguments['num_decode_workers']} decode workers"
-    else:
-        count = arguments.get("num_workers", 1)
-        workers = f"{count} worker{'s' if count != 1 else ''}"
+    workers = scaling.workers(report, arguments)
     engine = arguments.get("extra_engine_args", arguments.get("decode_engine_args", {}))
     parts = [workload, workers, str(engine.get("engine_type", "")), str(arguments.get("router_mode", ""))]
     lines = [f"<p>{html.escape(', '.join(part for part in parts if part))}</p>"]

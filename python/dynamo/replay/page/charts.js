@@ -20,8 +20,8 @@ function scaleOf([low, high], [from, to], logarithmic, count) {
 }
 
 // A chart of curves in a box: each has points [x, y], of which y may be missing. The pointer is told of by texts. Shades are
-// stretches [from, to] of x behind the curves.
-function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell, shades = [] }) {
+// stretches [from, to] of x behind the curves, and a bound is a number { x } or { y } that the service level sets.
+function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell, shades = [], bound = {} }) {
   const width = Math.max(260, box.clientWidth), right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const across = scaleOf(x, [MARGIN.left, right], logarithmic, Math.max(3, width / 110));
   const up = scaleOf(y, [bottom, MARGIN.top], false, 5);
@@ -42,6 +42,15 @@ function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, lab
   chart.append(svg("text", { x: right, y: height - 4, "text-anchor": "end" }, xName));
   for (const curve of curves) {
     chart.append(svg("path", { class: `curve ${curve.kind || ""}`, style: curve.style || null, d: pathOf(curve.points, across, up) }));
+  }
+  if (bound.x >= x[0] && bound.x <= x[1]) {
+    chart.append(svg("path", { class: "bound", d: `M${across.at(bound.x)} ${MARGIN.top}V${bottom}` }),
+      svg("text", { class: "bound-name", x: across.at(bound.x) + (across.at(bound.x) > width * 0.7 ? -4 : 4), y: bottom - 5,
+        "text-anchor": across.at(bound.x) > width * 0.7 ? "end" : "start" }, `SLA ${shown(bound.x)} ms`));
+  }
+  if (bound.y >= y[0] && bound.y <= y[1]) {
+    chart.append(svg("path", { class: "bound", d: `M${MARGIN.left} ${up.at(bound.y)}H${right}` }),
+      svg("text", { class: "bound-name", x: right - 4, y: up.at(bound.y) - 4, "text-anchor": "end" }, `SLA ${shown(bound.y)} ms`));
   }
   const guide = svg("path", { class: "guide" });
   chart.append(guide);

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynamo._page import short
 from dynamo.replay import explain
-from dynamo.replay.page import wrong
+from dynamo.replay.page import scaling, wrong
 
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
@@ -24,6 +24,13 @@ _LATENCIES = {
     "itl_ms": "Time per output token (mean gap of each request)",
     "e2e_latency_ms": "Request latency",
 }
+_BOUNDED = {
+    "ttft_ms": "sla_ttft_ms",
+    "itl_ms": "sla_tpot_ms",
+    "e2e_latency_ms": "sla_e2e_ms",
+    "ttft_p99_ms": "sla_ttft_ms",
+}
+"""The bound on what a chart shows."""
 _FIGURES = {
     "waiting": "requests waiting",
     "kv_use": "KV use (part of the blocks)",
@@ -58,8 +65,8 @@ def of(report: Figures) -> dict[str, Any]:
     return {
         **({"faults": wrong.shades(report)} if "fault_events" in report else {}),
         "cdfs": [found for name in _LATENCIES if (found := _distribution(report, name)) is not None],
-        "parts": _parts(report.get("attribution")),
-        "series": _series(report.timeseries),
+        "parts": _parts(report),
+        "series": _series(report),
     }
 
 
@@ -86,7 +93,16 @@ def quantiles(report: Figures, name: str) -> list[float]:
 
 def _distribution(report: Figures, name: str) -> dict[str, Any] | None:
     found = quantiles(report, name)
-    return {"title": _LATENCIES[name], "values": [short(value) for value in found]} if found else None
+    if not found:
+        return None
+    return {"title": _LATENCIES[name], "values": [short(value) for value in found], **_bound(report, name)}
+
+
+def _bound(report: Figures, name: str) -> dict[str, float]:
+    """The bound of the service level on a latency of requests, nothing without."""
+    given = bounds(report.get("provenance", {}).get("arguments", {}))
+    argument = _BOUNDED.get(name)
+    return {"bound": given[argument]} if argument in given else {}
 
 
 def part_names(attribution: Mapping[str, Any]) -> list[str]:
@@ -94,8 +110,9 @@ def part_names(attribution: Mapping[str, Any]) -> list[str]:
     return [name for name in attribution["ttft_ms"]["split"]["mean"] if name != "total"]
 
 
-def _parts(attribution: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _parts(report: Figures) -> dict[str, Any] | None:
     """The bars of latencies, divided among their parts."""
+    attribution = report.get("attribution")
     if not attribution or not attribution["requests"]:
         return None
     names = part_names(attribution)
@@ -106,14 +123,15 @@ def _parts(attribution: Mapping[str, Any] | None) -> dict[str, Any] | None:
             {"name": key, "total": short(split[key]["total"]), "parts": [short(split[key][name]) for name in names]}
             for key in _STATISTICS
         ]
-        bars.append({"title": _LATENCIES[latency], "rows": rows})
+        bars.append({"title": _LATENCIES[latency], "rows": rows, **_bound(report, latency)})
     return {"titles": [name.replace("_", " ") for name in names], "bars": bars}
 
 
-def _series(series: Timeseries) -> dict[str, Any] | None:
+def _series(report: Figures) -> dict[str, Any] | None:
     """Figures over time, those of which there are any: a list for the cluster, and one for each worker."""
     import numpy as np
 
+    series = report.timeseries
     if not len(series) or not len(series["pool"]):
         return None
     rows = 1 + _workers(series)
@@ -129,13 +147,18 @@ def _series(series: Timeseries) -> dict[str, Any] | None:
         table = _joined(column, joined, add=name == "preemptions")
         if not np.isnan(table).all():
             cells = [[_cell(value) for value in line] for line in table.T.tolist()]
-            figures.append({"name": name, "title": title, "cluster": cells[0], "workers": cells[1:]})
+            figures.append(
+                {"name": name, "title": title, "cluster": cells[0], "workers": cells[1:], **_bound(report, name)}
+            )
     figures = [found for found in figures if any(any(value or 0 for value in line) for line in _lines(found))]
     if not figures or series.step_ms is None:
         return None
+    step_ms, count = series.step_ms * joined, -(-windows // joined)
+    if (counts := scaling.curve(report, step_ms, count)) is not None:
+        figures.append({"name": "workers", "title": "workers", "cluster": counts, "workers": []})
     return {
-        "step_ms": series.step_ms * joined,
-        "windows": -(-windows // joined),
+        "step_ms": step_ms,
+        "windows": count,
         "workers": names[:shown],
         "figures": figures,
     }

@@ -15,9 +15,9 @@ function drawSeries() {
   const end = count * seconds;
   const faults = (data.faults || []).map(fault => ({ ...fault, until: isMissing(fault.until) ? end : Math.min(fault.until, end) })).filter(fault => fault.at < end);
   const every = curves.flatMap(curve => curve.values).filter(value => !isMissing(value));
-  const high = every.reduce((most, value) => Math.max(most, value), 0) || 1;
+  const high = every.reduce((most, value) => Math.max(most, value), found.bound || 0) || 1;
   drawCurves(document.getElementById("lines"), curves.map(curve => ({ ...curve, points: points(curve.values) })), {
-    height: 280, x: [0, end], shades: faults.map(fault => [fault.at, fault.until]), y: [0, high * 1.05], xName: "seconds", label: `${found.title} over time`,
+    height: 280, x: [0, end], shades: faults.map(fault => [fault.at, fault.until]), y: [0, high * 1.05], xName: "seconds", label: `${found.title} over time`, bound: { y: found.bound },
     tell: part => {
       const at = Math.min(count - 1, Math.floor(part * count));
       const told = curves.filter(curve => !isMissing(curve.values[at])).map(curve => `${curve.name}: ${shown(curve.values[at])}`);
