@@ -247,3 +247,22 @@ def test_either_latency_between_tokens_may_be_bounded(cli: Cli, folder: Path) ->
     (folder / "spec.json").write_text(json.dumps({**spec, "sla": {"p99_token_gab_ms": 9}}))
     done = cli("run", "spec.json", "-o", "other", module="dynamo.sweep")
     assert "did you mean p99_token_gap_ms?" in refused(done)
+
+
+def test_a_phone_shows_names_values_and_axes_whole(content: Content, opened: Callable[..., Any]) -> None:
+    """At 360 px no number breaks, names break between their words, and all axes are in the window."""
+    shown = opened(page.as_html(content), 360)
+    numbers = [found for found in shown.locator("article li b, #detail td").all() if found.inner_text().isdigit()]
+    assert len(numbers) > 3
+    for found in numbers:
+        text = "element => { const range = document.createRange(); range.selectNodeContents(element);"
+        assert found.evaluate(f"{text} return new Set([...range.getClientRects()].map(box => box.top)).size }}") == 1
+    assert shown.locator(".influence summary span wbr").count() > 0
+    assert shown.locator("#parallel .axis").count() > 3
+    edges = shown.locator("#parallel > svg").bounding_box()
+    assert edges["x"] + edges["width"] <= 360
+    for found in shown.locator("#parallel .axis, #parallel .name").all():
+        box = found.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 360

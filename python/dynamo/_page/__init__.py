@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -51,3 +53,8 @@ def short(number: float | None) -> float | int | None:
         return None
     digits = float(f"{number:.6g}")
     return int(digits) if digits.is_integer() else digits
+
+
+def breakable(name: str) -> str:
+    """A name as HTML that narrow windows break between its words only, after dots, underscores and slashes."""
+    return re.sub(r"([._/])(?=.)", r"\1<wbr>", html.escape(name))

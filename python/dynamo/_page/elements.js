@@ -26,6 +26,9 @@ const html = (tag, attributes = {}, ...children) => fill(document.createElement(
 const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+// A name that narrow windows break between its words only.
+const breakable = name => name.split(/(?<=[._/])(?=.)/).flatMap((part, at) => at ? [document.createElement("wbr"), part] : [part]);
+
 // Round numbers between two ends, about as many as asked for.
 function ticks(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));

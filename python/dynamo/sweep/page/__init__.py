@@ -81,7 +81,7 @@ def _card(objective: Mapping[str, Any], point: Mapping[str, Any]) -> str:
     near = [verdict for verdict in point["sla"] if "within_error" in verdict]
     doubts = "".join(f"<p class=hint>{html.escape(wording.within_error(verdict))}</p>" for verdict in near)
     facts = "".join(
-        f"<li><span>{html.escape(name)}</span> <b>{html.escape(text)}</b></li>"
+        f"<li><span>{_page.breakable(name)}</span> <b>{html.escape(text)}</b></li>"
         for name, text in wording.deployed(point).items()
     )
     return (
@@ -120,7 +120,7 @@ def _knob_rows(entries: Sequence[Mapping[str, Any]]) -> str:
     heads = ("from → to", "mean of pairs", "better, worse", "SLA kept by one alone")
     head = "".join(f"<th scope=col class=text>{title}</th>" for title in heads)
     for entry in entries:
-        knob = f"<span>{html.escape(entry['knob'])}</span>"
+        knob = f"<span>{_page.breakable(entry['knob'])}</span>"
         if not entry["effects"]:
             rows.append(f"<p class=none>{knob}: no two points differ in it alone</p>")
             continue

@@ -8,7 +8,7 @@ function drawDetail() {
   }
   const facts = point.deployed || point.knobs;
   const knobs = html("ul", { class: "knobs" }, ...Object.keys(facts).map(name =>
-    html("li", {}, html("span", {}, name), html("b", {}, plain(facts[name])))));
+    html("li", {}, html("span", {}, ...breakable(name)), html("b", {}, plain(facts[name])))));
   const notes = [point.reason, point.limited_by && `limited by ${point.limited_by}`, ...(point.warnings || [])].filter(Boolean);
   box.replaceChildren(
     html("h2", {}, `Point ${point.id}${point.front ? " ★ not beaten by any other" : ""}`),
@@ -54,7 +54,7 @@ function figureTable(point, names, measured) {
   const head = ["figure", names.some(name => interval(point, name)) ? "value, 95 % interval" : "value", ...(bounds ? ["bound"] : []),
     ...measured.map(row => `measured: ${row.label}`)];
   const rows = names.map(name => {
-    return html("tr", {}, html("td", { class: "text wrap-name", title: data.meanings[name] || null }, title(name)),
+    return html("tr", {}, html("td", { class: "text wrap-name", title: data.meanings[name] || null }, ...breakable(title(name))),
       valueCell(figure(point, name), interval(point, name)),
       ...(bounds ? [boundCell(verdictOf(point, name))] : []),
       ...measured.map(row => html("td", {}, compared(row.figures[name], figure(point, name)))));

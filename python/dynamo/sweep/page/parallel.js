@@ -1,21 +1,22 @@
 // Parallel coordinates: an axis for each knob that varies and for each objective, a line for each point.
 
 const parallelBox = document.getElementById("parallel");
-const AXIS = { top: 58, height: 240, bottom: 16, side: 62, apart: 112, values: 8 };
+const AXIS = { top: 58, height: 240, bottom: 16, side: 62, apart: 112, values: 8, row: 62, edge: 12 };
 const NONE = "–";
 
-function axisOf(name, points) {
+// An axis from one place to another, upright or, where there is no room beside each other, lying.
+function axisOf(name, points, [start, end]) {
   const at = point => { const found = value(point, name); return isMissing(found) ? NONE : found; };
   const distinct = [...new Set(points.map(at))];
   const numeric = distinct.every(isNumber);
-  const low = AXIS.top + AXIS.height, isKnob = data.knobs.includes(name);
+  const isKnob = data.knobs.includes(name);
   if (numeric && (!isKnob || distinct.length > AXIS.values)) {
-    const [from, to] = extent(distinct), y = number => low - (number - from) / (to - from) * AXIS.height;
-    return { name, labels: ticks(from, to, 5).map(number => ({ text: shown(number), y: y(number), term: null })), y: point => y(at(point)) };
+    const [from, to] = extent(distinct), place = number => start + (number - from) / (to - from) * (end - start);
+    return { name, labels: ticks(from, to, 5).map(number => ({ text: shown(number), place: place(number), term: null })), place: point => place(at(point)) };
   }
   distinct.sort(inOrder);
-  const y = found => low - (distinct.length > 1 ? distinct.indexOf(found) / (distinct.length - 1) : 0.5) * AXIS.height;
-  return { name, labels: distinct.map(found => ({ text: isKnob ? plain(found) : shown(found), y: y(found), term: isKnob && found !== NONE ? String(found) : null })), y: point => y(at(point)) };
+  const place = found => start + (distinct.length > 1 ? distinct.indexOf(found) / (distinct.length - 1) : 0.5) * (end - start);
+  return { name, labels: distinct.map(found => ({ text: isKnob ? plain(found) : shown(found), place: place(found), term: isKnob && found !== NONE ? String(found) : null })), place: point => place(at(point)) };
 }
 
 function drawParallel() {
@@ -27,30 +28,39 @@ function drawParallel() {
     return;
   }
   const every = data.points.filter(point => results.every(name => isNumber(figure(point, name))) && (isIn(point) || state.missed));
-  const axes = [...varied, ...results].map(name => axisOf(name, every));
-  const width = Math.max(parallelBox.clientWidth, 2 * AXIS.side + (axes.length - 1) * AXIS.apart);
-  const x = at => axes.length > 1 ? AXIS.side + at * (width - 2 * AXIS.side) / (axes.length - 1) : width / 2;
-  const height = AXIS.top + AXIS.height + AXIS.bottom;
+  const names = [...varied, ...results], width = parallelBox.clientWidth;
+  const lying = width < 2 * AXIS.side + (names.length - 1) * AXIS.apart;
+  const ends = lying ? [AXIS.edge, width - AXIS.edge] : [AXIS.top + AXIS.height, AXIS.top];
+  const axes = names.map(name => axisOf(name, every, ends));
+  const across = at => axes.length > 1 ? AXIS.side + at * (width - 2 * AXIS.side) / (axes.length - 1) : width / 2;
+  const offset = lying ? at => 24 + at * AXIS.row : across;
+  const height = lying ? (names.length - 1) * AXIS.row + 48 : AXIS.top + AXIS.height + AXIS.bottom;
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "Parallel coordinates" });
-  for (const point of points.sort((a, b) => layer(a) - layer(b))) chart.append(lineOf(point, axes, x));
-  axes.forEach((axis, at) => chart.append(...axisMarks(axis, x(at))));
+  for (const point of points.sort((a, b) => layer(a) - layer(b))) chart.append(lineOf(point, axes, offset, lying));
+  axes.forEach((axis, at) => chart.append(...axisMarks(axis, offset(at), lying ? width : 0)));
   parallelBox.replaceChildren(chart);
 }
 
-function lineOf(point, axes, x) {
+function lineOf(point, axes, offset, lying) {
+  const corners = axes.map((axis, at) => lying ? `${axis.place(point)},${offset(at)}` : `${offset(at)},${axis.place(point)}`);
   const look = [isIn(point) ? "" : "out", point.front ? "front" : "", point.id === state.selected ? "selected" : ""].join(" ");
   return svg("polyline", {
-    class: `line t${topology(point)} ${look}`, points: axes.map((axis, at) => `${x(at)},${axis.y(point)}`).join(" "),
+    class: `line t${topology(point)} ${look}`, points: corners.join(" "),
     onclick: () => select(point.id),
   }, svg("title", {}, `Point ${point.id}: ${knobText(point)}`));
 }
 
-function axisMarks(axis, x) {
-  const name = svg("text", { class: "name", x, y: 14, "text-anchor": "middle" },
-    ...broken(title(axis.name)).map((text, at) => svg("tspan", { x, dy: at ? 14 : 0 }, text)));
+// The marks of an axis at an offset. Width is that of the chart if axes lie, else 0.
+function axisMarks(axis, offset, width) {
+  const name = width ? svg("text", { class: "name", x: AXIS.edge, y: offset - 8 }, title(axis.name))
+    : svg("text", { class: "name", x: offset, y: 14, "text-anchor": "middle" },
+      ...broken(title(axis.name)).map((text, at) => svg("tspan", { x: offset, dy: at ? 14 : 0 }, text)));
+  const most = width ? Math.max(4, Math.floor((width / axis.labels.length - 8) / 7)) : 13;
   const marks = axis.labels.map(label => {
-    const text = svg("text", { x: x + 6, y: label.y + 4 }, label.text.length > 13 ? `${label.text.slice(0, 12)}…` : label.text);
-    const halo = svg("rect", { class: "halo", x: x + 3, y: label.y - 8, width: 7 * Math.min(13, label.text.length) + 4, height: 16, rx: 3 });
+    const short = label.text.length > most ? `${label.text.slice(0, most - 1)}…` : label.text, wide = 7 * short.length + 4;
+    const x = width ? Math.min(Math.max(0, label.place - wide / 2), width - wide) : offset + 3, y = width ? offset + 4 : label.place - 8;
+    const text = svg("text", { x: x + 3, y: y + 12 }, short);
+    const halo = svg("rect", { class: "halo", x, y, width: wide, height: 16, rx: 3 });
     if (label.term === null) return svg("g", {}, halo, text);
     const toggle = () => toggleTerm(axis.name, label.term);
     return svg("g", {
@@ -58,7 +68,8 @@ function axisMarks(axis, x) {
       onkeydown: event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); } },
     }, halo, text, svg("title", {}, label.text));
   });
-  return [svg("path", { class: "axis", d: `M${x} ${AXIS.top}V${AXIS.top + AXIS.height}` }), name, ...marks];
+  const line = width ? `M${AXIS.edge} ${offset}H${width - AXIS.edge}` : `M${offset} ${AXIS.top}V${AXIS.top + AXIS.height}`;
+  return [svg("path", { class: "axis", d: line }), name, ...marks];
 }
 
 // A name in up to three short lines.
