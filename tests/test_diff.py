@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import TINY, Cli, refused, script
+from pagetools import watched
 from scipy import stats
 
 from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
@@ -346,3 +347,22 @@ def test_what_python_refuses() -> None:
         compare({"num_requests": 3}, {})
     with pytest.raises(ValueError, match="--fail-if"):
         parse_condition("")
+
+
+def test_the_page_of_a_comparison(cli: Cli, folder: Path, browser: Any) -> None:
+    """It has the sections of the text, asks for nothing else, and fits a phone; what users name is no markup."""
+    for name, workers in (("<b>a.json", "1"), ("b.json", "2")):
+        assert cli(*TINY, "--num-workers", workers, "--explain", "--report-json", name).returncode == 0
+    done = cli("<b>a.json", "b.json", "--html", "diff.html", module="dynamo.replay.diff")
+    assert (done.returncode, done.stderr) == (0, "")
+    with watched(browser, folder / "shown.html") as (open_page, asked):
+        shown = open_page((folder / "diff.html").read_text(), 360)
+        titles = shown.locator("h2").all_text_contents()
+        assert titles[0] == "Metrics"
+        assert all(f"\n{title}\n" in done.stdout for title in titles)
+        assert "<b>a.json" in shown.locator("header").inner_text()
+        assert shown.get_by_text("Time per Output Token avg").count() == 1
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 360
+    assert len(set(asked)) == 1
+    message = refused(cli("b.json", "b.json", "--html", ".", module="dynamo.replay.diff"))
+    assert "--html: cannot write" in message

@@ -6,11 +6,14 @@ import argparse
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamo._shell import console
 from dynamo.replay.diff import MOVERS, parse_condition
 from dynamo.replay.explain import LATENCIES
+
+if TYPE_CHECKING:
+    from dynamo.replay.diff.comparison import Comparison
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,6 +41,8 @@ def _diff(options: argparse.Namespace) -> int:
             raise console.UsageError(f"--rows: {path} is a report, want the file of --report-jsonl")
         run.add_rows(rows)
     found = compare_sides(a, b, fail_if=options.fail_if, movers=options.movers, by=options.by)
+    if options.html is not None:
+        _write_page(options.html, found)
     if options.json:
         console.print_text(json.dumps(_finite(found.to_dict()), indent=2))
     elif options.markdown:
@@ -48,6 +53,16 @@ def _diff(options: argparse.Namespace) -> int:
     for verdict in failed:
         console.say(f"failed: {verdict.condition} (found: {verdict.found})")
     return console.FAILED if failed else 0
+
+
+def _write_page(path: str, found: Comparison) -> None:
+    from dynamo.replay import files
+    from dynamo.replay.diff import page
+
+    try:
+        files.write_whole(path, page.as_html(found))
+    except OSError as error:
+        raise console.UsageError(f"--html: cannot write {path!r}: {error.strerror}") from None
 
 
 def _finite(value: Any) -> Any:
@@ -87,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"requests that are listed in either direction (default: {MOVERS})",
     )
+    parser.add_argument("--html", metavar="FILE", help="also write a page of it, one file for a browser")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print Markdown, for pull requests")
     form.add_argument("--json", action="store_true", help="print JSON, for programs")

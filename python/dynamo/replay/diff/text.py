@@ -42,7 +42,7 @@ def as_text(found: Comparison, *, ascii_only: bool = False) -> str:
     """The comparison as tables, without a final newline."""
     border = table.ASCII if ascii_only else table.BOXES
     parts = [f"A: {found.a}\nB: {found.b}"]
-    for section in _sections(found):
+    for section in sections(found):
         parts.append(
             "\n".join([section.title, *([table.draw(section.cells, border)] if section.cells else []), *section.lines])
         )
@@ -52,7 +52,7 @@ def as_text(found: Comparison, *, ascii_only: bool = False) -> str:
 def as_markdown(found: Comparison) -> str:
     """The comparison as Markdown, without a final newline."""
     parts = [f"**A**: `{found.a}`, **B**: `{found.b}`"]
-    for section in _sections(found):
+    for section in sections(found):
         parts.append(f"### {section.title}")
         if section.cells:
             parts.append(_markdown_table(section.cells))
@@ -73,7 +73,8 @@ def _escaped(text: str) -> str:
     return "&nbsp;" * (len(text) - len(stripped)) + stripped.replace("|", "\\|")
 
 
-def _sections(found: Comparison) -> Iterable[Section]:
+def sections(found: Comparison) -> Iterable[Section]:
+    """The parts of a comparison in their order, for texts and pages."""
     if found.verdicts:
         lines = [f"{'FAILED' if v.failed else 'ok'}: {v.condition} (found: {v.found})" for v in found.verdicts]
         yield Section("Conditions", lines=lines)
