@@ -232,6 +232,18 @@ func appendTick(dst []byte, t *planner.Tick) []byte {
 func appendTraffic(dst []byte, t *planner.Traffic) []byte {
 	dst = appendReal(append(dst, `{"duration_s":`...), t.DurationS())
 	dst = fmt.Appendf(dst, `,"num_req":%d`, t.Requests)
+	dst = appendMeans(dst, t, "avg_kv_hit_rate")
+	dst = append(dst, `,"avg_accept_length":`...)
+	if t.Forwards == 0 {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendReal(dst, float64(t.Tokens)/float64(t.Forwards))
+	}
+	return fmt.Appendf(dst, `,"hit_rate_count":%d,"accept_length_forward_count":%d}`, t.Hits, t.Forwards)
+}
+
+// appendMeans appends what requests were like; hitRate is the key of the share of prompts that was cached.
+func appendMeans(dst []byte, t *planner.Traffic, hitRate string) []byte {
 	for _, mean := range []struct {
 		key string
 		sum float64
@@ -241,15 +253,9 @@ func appendTraffic(dst []byte, t *planner.Traffic) []byte {
 		{"avg_osl", float64(t.OutputTokens), t.Requests},
 		{"avg_ttft_ms", t.TTFTSumMs, t.TTFTs},
 		{"avg_itl_ms", t.ITLSumMs, t.ITLs},
-		{"avg_kv_hit_rate", t.HitSum, t.Hits},
+		{hitRate, t.HitSum, t.Hits},
 	} {
 		dst = appendReal(fmt.Appendf(dst, `,"%s":`, mean.key), planner.Mean(mean.sum, mean.n))
 	}
-	dst = append(dst, `,"avg_accept_length":`...)
-	if t.Forwards == 0 {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendReal(dst, float64(t.Tokens)/float64(t.Forwards))
-	}
-	return fmt.Appendf(dst, `,"hit_rate_count":%d,"accept_length_forward_count":%d}`, t.Hits, t.Forwards)
+	return dst
 }

@@ -63,19 +63,7 @@ func (s *sampler) tell(kind string, t *planner.Tick) error {
 func appendWindow(dst []byte, t *planner.Traffic) []byte {
 	dst = appendReal(append(dst, `{"duration_s":`...), t.DurationS())
 	dst = fmt.Appendf(dst, `,"arriving_requests":%d,"completed_requests":%d`, t.Arrived, t.Requests)
-	for _, mean := range []struct {
-		key string
-		sum float64
-		n   int
-	}{
-		{"avg_isl", float64(t.InputTokens), t.Requests},
-		{"avg_osl", float64(t.OutputTokens), t.Requests},
-		{"avg_ttft_ms", t.TTFTSumMs, t.TTFTs},
-		{"avg_itl_ms", t.ITLSumMs, t.ITLs},
-		{"avg_router_kv_hit_rate", t.HitSum, t.Hits},
-	} {
-		dst = appendReal(fmt.Appendf(dst, `,"%s":`, mean.key), planner.Mean(mean.sum, mean.n))
-	}
+	dst = appendMeans(dst, t, "avg_router_kv_hit_rate")
 	return fmt.Appendf(dst, `,"ttft_count":%d,"itl_count":%d,"router_kv_hit_rate_count":%d}`, t.TTFTs, t.ITLs, t.Hits)
 }
 
