@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/wire"
@@ -77,6 +78,12 @@ type finalError struct{ reason string }
 
 func (e *finalError) Error() string { return e.reason }
 
+// lastError is the failure of a worker after which the request is not tried elsewhere.
+type lastError struct{ error }
+
+// Unwrap returns the failure itself.
+func (e *lastError) Unwrap() error { return e.error }
+
 // maxFailures is how many attempts may fail before any token; each worker is tried once at least.
 const maxFailures = 3
 
@@ -102,14 +109,15 @@ func (a *answering) run(ctx context.Context) {
 			a.ended("length")
 			return
 		}
-		if len(a.got) > before {
+		if len(a.got) > before || a.frontend.config.Rules != routing.OwnRules {
 			a.migrations++
 			a.prompt = slices.Concat(a.call.Request.Prompt, a.got)
 		} else {
 			a.failures++
 		}
 		a.frontend.config.Log.Debug("an attempt failed", "request", a.call.Request.ID, "tokens", len(a.got), "cause", err)
-		if len(a.got) > 0 && a.migrations > a.frontend.config.MigrationLimit || a.failures > max(maxFailures, g.answer.size()) {
+		var last *lastError
+		if a.migrations > a.frontend.config.MigrationLimit || errors.As(err, &last) || a.failures > max(maxFailures, g.answer.size()) {
 			a.fail(err)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/guard"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/discovery"
@@ -21,8 +22,13 @@ func (a *answering) exchange(ctx context.Context, b *booking, id string, request
 	if err != nil {
 		return err
 	}
+	if !b.listed() {
+		return fmt.Errorf("worker %s: %w", discovery.Hex(b.worker.key.id), errUnlisted)
+	}
+	how := routing.Refused
 	answer, err := a.frontend.sendTo(ctx, b.worker, id, body)
 	if err == nil {
+		how = routing.Broken
 		stop := context.AfterFunc(ctx, guard.Func(func() {
 			_ = answer.Stop()
 			answer.Close()
@@ -33,7 +39,11 @@ func (a *answering) exchange(ctx context.Context, b *booking, id string, request
 	}
 	var final *finalError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &final) {
-		b.failed(errors.Is(err, plane.ErrOverloaded))
+		overloaded := errors.Is(err, plane.ErrOverloaded)
+		b.failed(overloaded, how)
+		if c := &a.frontend.config; !overloaded && !c.Rules.MayGoOn(c.Mode, how) {
+			err = &lastError{err}
+		}
 		err = fmt.Errorf("worker %s: %w", discovery.Hex(b.worker.key.id), err)
 	}
 	return err

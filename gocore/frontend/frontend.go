@@ -35,7 +35,8 @@ type Config struct {
 	// Bus connects to the NATS server, when a record first asks for it.
 	Bus func() (*bus.Conn, error)
 
-	Mode routing.Mode
+	Mode  routing.Mode
+	Rules routing.Rules
 	// Patience is how long the KV events of a worker may not be heard before that is logged.
 	Patience       time.Duration
 	Router         router.Config

@@ -223,6 +223,30 @@ func TestDeadWorkers(t *testing.T) {
 	}
 }
 
+// TestRulesOfReleases: requests that a dead worker refuses fail as they do with Dynamo's frontend: by the rules of 1.3 every one that is
+// sent there, by those of 1.6 one for each listing, and none if it may migrate.
+func TestRulesOfReleases(t *testing.T) {
+	for _, test := range []struct {
+		rules       routing.Rules
+		limit       int
+		least, most int
+	}{{routing.Rules13, 3, 5, 5}, {routing.Rules16, 0, 1, 3}, {routing.Rules16, 1, 0, 0}} {
+		s := newSite(t, withMigration(test.limit), func(c *Config) { c.Rules = test.rules })
+		s.worker(counting)
+		s.worker(counting).plane.Close()
+		s.found(2)
+		failed := 0
+		for range 10 {
+			if _, _, failure := s.end(s.ask([]uint32{1}, 2)); failure != nil {
+				failed++
+			}
+		}
+		if failed < test.least || failed > test.most {
+			t.Errorf("%+v: %d of 10 requests failed", test, failed)
+		}
+	}
+}
+
 // TestFailures: what workers say is wrong with a request ends it, and with all workers failing it ends, too.
 func TestFailures(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -68,7 +68,7 @@ func (f *Frontend) group(c *card.Card, namespace string) *group {
 	if g == nil {
 		g = &group{key: key, checksums: map[card.WorkerType]string{}}
 		config := routing.Config{
-			Mode: f.config.Mode, BlockSize: c.KVCacheBlockSize, Router: f.config.Router, MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens,
+			Mode: f.config.Mode, Rules: f.config.Rules, BlockSize: c.KVCacheBlockSize, Router: f.config.Router, MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens,
 		}
 		seed := f.made
 		f.made++

@@ -143,13 +143,23 @@ func (b *booking) free() {
 // overloadPauseMs is how long a worker without room gets no other request.
 const overloadPauseMs = 200
 
+// errUnlisted is the error of a request for a worker that is left out, as the router does not know.
+var errUnlisted = errors.New("the worker is not on the list")
+
+// listed reports whether the worker is on the list.
+func (b *booking) listed() bool {
+	b.pool.mu.Lock()
+	defer b.pool.mu.Unlock()
+	return b.pool.routing.Listed(b.worker.key.id, b.pool.frontend.nowMs())
+}
+
 // failed notes why the worker does not serve the request: requests avoid it for a while.
-func (b *booking) failed(overloaded bool) {
+func (b *booking) failed(overloaded bool, how routing.Failure) {
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
 	if overloaded {
 		b.pool.routing.Avoid(b.worker.key.id, overloadPauseMs, b.pool.frontend.nowMs())
 		return
 	}
-	b.pool.routing.Failed(b.worker.key.id, b.pool.frontend.nowMs())
+	b.pool.routing.Failed(b.worker.key.id, how, b.pool.frontend.nowMs())
 }

@@ -43,10 +43,14 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 		Script: script, Seed: o.Uint("seed"),
 		DetectionMs: o.Float("detection_ms"), AvoidMs: o.Float("avoid_ms"), MigrationLimit: o.Int("migration_limit"),
 		RetryRefusedMs:  o.Float("retry_refused_ms"),
+		Rules:           routerRules[o.Text("router_rules")],
 		ClientTimeoutMs: orNever(o, "client_timeout_ms"), ClientRetries: o.Int("client_retries"),
 		ClientBackoffMs: o.Float("client_backoff_ms"), HedgeAfterMs: orNever(o, "hedge_after_ms"),
 	}, nil
 }
+
+// routerRules are the rules of the releases of Dynamo.
+var routerRules = map[string]replay.RouterRules{"1.3": replay.Rules13, "1.6": replay.Rules16}
 
 // atRate has faults that are drawn happen rate times as often.
 func atRate(script []faults.Fault, rate float64) ([]faults.Fault, error) {
@@ -71,7 +75,7 @@ func orNever(o *strictjson.Object, name string) float64 {
 }
 
 // faultDetails are options that say what happens to requests when something goes wrong.
-var faultDetails = []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "client_retries", "client_backoff_ms"}
+var faultDetails = []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "router_rules", "client_retries", "client_backoff_ms"}
 
 // unusedFaultOptions warns of options about faults that change nothing.
 func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
@@ -91,8 +95,11 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 		warn("detection_ms", "without a crash or a partition")
 		warn("avoid_ms", "without a crash")
 		warn("retry_refused_ms", "without a crash")
+		warn("router_rules", "without a crash")
 	}
-	if o.Int("migration_limit") == 0 {
+	if s.faults.Rules == replay.Rules16 {
+		warn("retry_refused_ms", "with router_rules 1.6: requests that are refused go to the router again at any time")
+	} else if o.Int("migration_limit") == 0 {
 		warn("retry_refused_ms", "without migration_limit")
 	}
 	if !has((*faults.Fault).OfWorkers) {

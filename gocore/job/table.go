@@ -378,6 +378,12 @@ var options = slices.Concat([]option{
 		doc:  "How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
 	},
 	{
+		Field:   strictjson.Field{Name: "router_rules", Type: strictjson.Enum{Choices: []string{"1.3", "1.6"}}, Default: "1.3"},
+		offline: true, group: faultGroup,
+		help: "what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
+		doc:  "What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
+	},
+	{
 		Field:   strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},
 		offline: true, group: faultGroup,
 		help: "clients give a request up that takes longer",

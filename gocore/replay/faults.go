@@ -23,7 +23,9 @@ type FaultConfig struct {
 	AvoidMs float64
 	// RetryRefusedMs is how long after its streams have broken a request that is sent to a lost worker goes to the router again, as
 	// far as MigrationLimit allows. Later it fails at once.
-	RetryRefusedMs  float64
+	RetryRefusedMs float64
+	// Rules are those of a release of Dynamo for what its frontend does about a worker that does not answer.
+	Rules           RouterRules
 	MigrationLimit  int     // how often a request may go on elsewhere
 	ClientTimeoutMs float64 // after which a client gives a request up, +Inf for never
 	ClientRetries   int     // how often a client begins anew
@@ -32,6 +34,21 @@ type FaultConfig struct {
 	// Began is told of every attempt of a request but the first: its id, by which routers know it, and its number. Nil is for nothing.
 	Began func(id, turn int32, number int)
 }
+
+// RouterRules are what a frontend does about a worker that was lost, before its loss is detected.
+type RouterRules int
+
+const (
+	// Rules13 are those of Dynamo 1.3.1, which AvoidMs and RetryRefusedMs describe: after broken streams a router in turn leaves the worker
+	// out, a KV-aware one tries again; when the workers have been listed anew, requests that are sent there fail.
+	Rules13 RouterRules = iota
+	// Rules16 are those of Dynamo 1.6.1: a worker whose streams have broken off, or that has refused a request, is left out until the workers
+	// are listed anew, AvoidMs after the loss and every ListingMs from then on; a request that was refused goes to the router again.
+	Rules16
+)
+
+// ListingMs is the time between two listings of the workers.
+const ListingMs = 5000
 
 // faultRun is what a run with faults knows besides: it has the script carried out, and leads every request to its end.
 //
@@ -100,7 +117,9 @@ type breakage struct {
 	cause    string
 	migrates bool // it may go on elsewhere
 	refused  bool // the worker was lost before it was sent there
-	event    int  // number of the fault
+	pool     int  // of the worker that has refused it
+	worker   int
+	event    int // number of the fault
 }
 
 // FaultEvent is a fault that has happened.
@@ -275,7 +294,9 @@ func (f *faultRun) Happen() (changed bool, err error) {
 		if len(f.broken) > 0 {
 			b := f.broken[0]
 			f.broken = f.broken[1:]
-			err = f.goOn(b)
+			if err = f.leaveOut(b); err == nil {
+				err = f.goOn(b)
+			}
 			continue
 		}
 		do := f.due(&f.script)

@@ -48,6 +48,8 @@ func faultGolden(t *testing.T, d *datadriven.TestData) string {
 			f.AvoidMs = number
 		case "retry_refused":
 			f.RetryRefusedMs = number
+		case "rules":
+			f.Rules = map[string]RouterRules{"1.3": Rules13, "1.6": Rules16}[value]
 		case "timeout":
 			f.ClientTimeoutMs = number
 		case "retries":

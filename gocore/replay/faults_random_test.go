@@ -104,6 +104,7 @@ func (p faulty) config(t testing.TB) Config {
 		cfg.Args.StartupSeconds = startup
 	}
 	cfg.Faults = drawnFaults(t, rng, cfg)
+	cfg.Faults.Rules = RouterRules(p.seed / 7 % 2)
 	if p.seed%5 == 2 {
 		cfg.Faults.RetryRefusedMs = []float64{10, 100}[p.seed/5%2]
 	}

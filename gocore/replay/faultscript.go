@@ -249,7 +249,7 @@ func (f *faultRun) crash(s *faultyPool, i int, ft *faults.Fault, event int, last
 	f.breakOff(s, i, fmt.Sprintf("its worker was lost by a %s", ft.Kind))
 	f.Journal.Gone(s.Role, i, s.Worker(i).Pass, f.fleet.NowMs())
 	s.Discard(i)
-	c.dead = true
+	c.dead, c.listedMs = true, f.fleet.NowMs()+f.cfg.AvoidMs
 	if len(f.broken) > hit {
 		c.retryUntilMs = f.fleet.NowMs() + f.cfg.RetryRefusedMs
 	}
@@ -268,15 +268,35 @@ func (f *faultRun) crash(s *faultyPool, i int, ft *faults.Fault, event int, last
 	}
 	f.onScript(f.fleet.NowMs()+noticeMs, func() error { return f.notice(s, i, returns) })
 	if f.cfg.AvoidMs > 0 && len(f.broken) > hit {
-		return f.avoid(s, i)
+		return f.avoid(s, i, f.cfg.AvoidMs)
 	}
 	return nil
 }
 
+// leaveOut has nothing sent to a worker that has refused a request, until the workers are listed anew.
+func (f *faultRun) leaveOut(b breakage) error {
+	if f.cfg.Rules != Rules16 || !b.refused {
+		return nil
+	}
+	s := f.pools[b.pool]
+	c := s.cond(b.worker)
+	if c.leftOut || c.noticed {
+		return nil
+	}
+	sinceMs := f.fleet.NowMs() - c.listedMs
+	listings := 0.0
+	if sinceMs >= 0 {
+		listings = math.Floor(sinceMs/ListingMs) + 1
+	}
+	return f.avoid(s, b.worker, listings*ListingMs-sinceMs)
+}
+
 // avoid has nothing sent to a worker for a while.
-func (f *faultRun) avoid(s *faultyPool, i int) error {
+func (f *faultRun) avoid(s *faultyPool, i int, ms float64) error {
 	s.Suspend(i, true)
-	f.after(f.cfg.AvoidMs, func() error {
+	s.cond(i).leftOut = true
+	f.after(ms, func() error {
+		s.cond(i).leftOut = false
 		if s.cond(i).noticed {
 			return nil
 		}

@@ -30,7 +30,9 @@ type condition struct {
 	noticed bool // nothing is sent there any more
 	// retryUntilMs is until when requests that are sent there although it is dead go to the router again.
 	retryUntilMs float64
-	event        int // the fault that has ended or cut off the worker
+	listedMs     float64 // when the workers are listed for the first time after its loss, by Rules16
+	leftOut      bool    // until the next listing
+	event        int     // the fault that has ended or cut off the worker
 
 	force []int // numbers of the faults that last, of which none hits it twice at a time
 
@@ -211,7 +213,7 @@ func (f *faultRun) accepts(pool, i int, id engine.RequestID) bool {
 	case f.attempts[id].over:
 		return false
 	case c.dead:
-		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", refused: true, migrates: f.fleet.NowMs() < c.retryUntilMs, event: c.event})
+		f.lose(breakage{id: id, tokens: int(f.attempts[id].base), cause: "it was sent to a worker that was not there any more", refused: true, migrates: f.cfg.Rules == Rules16 || f.fleet.NowMs() < c.retryUntilMs, event: c.event, pool: pool, worker: i})
 		return false
 	case c.cut > 0:
 		f.attempts[id].worker = int32(i)

@@ -27,6 +27,7 @@ type frontendSpec struct {
 	workers   watcher
 	answers   addresses // where workers connect to
 	mode      routing.Mode
+	rules     routing.Rules
 	router    router.Config
 	migration int
 	standard  int
@@ -40,13 +41,16 @@ type frontendSpec struct {
 
 // forFrontend are the options that a frontend looks at.
 var forFrontend = []string{
-	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "inject_errors", "api_key",
+	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "router_rules", "inject_errors", "api_key",
 	"api_key_file", "tls_cert", "tls_key", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
 	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning",
 }
 
 // routingModes are the choices of router_mode.
 var routingModes = map[string]routing.Mode{"round-robin": routing.RoundRobin, "random": routing.Random, "kv": routing.KV}
+
+// routerRules are the choices of router_rules.
+var routerRules = map[string]routing.Rules{"own": routing.OwnRules, "1.3": routing.Rules13, "1.6": routing.Rules16}
 
 // parseFrontend reads the description of a frontend.
 func parseFrontend(text string) (*frontendSpec, error) {
@@ -66,7 +70,7 @@ func parseFrontend(text string) (*frontendSpec, error) {
 		return nil, err
 	}
 	s := &frontendSpec{
-		mode: routingModes[o.Text("router_mode")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
+		mode: routingModes[o.Text("router_mode")], rules: routerRules[o.Text("router_rules")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
 		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
 	}
@@ -176,7 +180,7 @@ func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Log
 	server := openai.New(config)
 	f := frontend.Start(frontend.Config{
 		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
-		Mode: s.mode, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
+		Mode: s.mode, Rules: s.rules, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
 			return tokens.OpenFolder(s.python, folder, s.helpers, false, log)

@@ -181,7 +181,7 @@ func words(text string) (list []string) {
 // workersOnly are options beside those of planes that a server does not look at.
 var workersOnly = []string{
 	"endpoint", "stagger_delay", "response_replay_trace_path", "disaggregation_mode", "bootstrap_ports", "is_prefill_worker", "is_decode_worker",
-	"durable_kv_events", "timeline", "migration_limit",
+	"durable_kv_events", "timeline", "migration_limit", "router_rules",
 }
 
 // vainForServer are the options that have no effect on a server.

@@ -213,6 +213,8 @@ var options = []option{
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).serving().
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
+	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").serving().
+		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().

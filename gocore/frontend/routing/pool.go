@@ -22,6 +22,7 @@ const (
 // Config describes a pool of workers.
 type Config struct {
 	Mode      Mode
+	Rules     Rules
 	BlockSize int           // tokens
 	Router    router.Config // of KV
 	// MaxNumBatchedTokens is what a worker computes in one pass at most, 0 if it does not say.
@@ -138,15 +139,6 @@ const (
 	longestPauseMs  = 8000
 )
 
-// Failed notes that a worker could not serve a request: it gets no other one for a while.
-func (p *Pool) Failed(id uint64, nowMs float64) {
-	if i := p.place(id); i >= 0 {
-		w := p.workers[i]
-		p.Avoid(id, min(shortestPauseMs*float64(int(1)<<min(w.failures, 10)), longestPauseMs), nowMs)
-		w.failures++
-	}
-}
-
 // Avoid gives a worker no requests for a while, unless no other worker is left.
 func (p *Pool) Avoid(id uint64, durationMs, nowMs float64) {
 	if i := p.place(id); i >= 0 {
@@ -156,13 +148,16 @@ func (p *Pool) Avoid(id uint64, durationMs, nowMs float64) {
 
 // Succeeded notes that a worker serves requests.
 func (p *Pool) Succeeded(id uint64) {
-	if i := p.place(id); i >= 0 {
+	if i := p.place(id); i >= 0 && p.config.Rules == OwnRules { // the others wait for the next listing
 		p.workers[i].failures, p.workers[i].badUntil = 0, 0
 	}
 }
 
 // usable are the workers that get requests now.
 func (p *Pool) usable(nowMs float64) []*worker {
+	if p.choosesUnlisted() {
+		return p.workers
+	}
 	good := make([]*worker, 0, len(p.workers))
 	for _, w := range p.workers {
 		if w.badUntil <= nowMs {

@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	if got := turns(3, 0); !slices.Equal(got, []uint64{2, 3, 2}) {
 		t.Errorf("without worker 1: %v", got)
 	}
-	p.Failed(3, 0)
+	p.Failed(3, Refused, 0)
 	if got := turns(2, shortestPauseMs-1); !slices.Equal(got, []uint64{2, 2}) {
 		t.Errorf("after a failure of worker 3: %v", got)
 	}
@@ -74,13 +74,13 @@ func TestTurns(t *testing.T) {
 		t.Errorf("after the pause: %v", got)
 	}
 	for range 20 {
-		p.Failed(3, 5000)
+		p.Failed(3, Refused, 5000)
 	}
 	if got := turns(2, 5000+longestPauseMs); !slices.Contains(got, 3) {
 		t.Errorf("after the longest pause: %v", got)
 	}
-	p.Failed(2, 20000)
-	p.Failed(3, 20000)
+	p.Failed(2, Refused, 20000)
+	p.Failed(3, Refused, 20000)
 	if got := turns(2, 20000); len(got) != 2 {
 		t.Errorf("with failures of all workers: %v", got)
 	}

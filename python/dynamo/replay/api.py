@@ -92,6 +92,7 @@ RouterMode: TypeAlias = Literal[
     "vllm_cache_aware",
 ]
 RouterDecisionsMode: TypeAlias = Literal["check", "force"]
+RouterRules: TypeAlias = Literal["1.3", "1.6"]
 ReplayMode: TypeAlias = Literal["offline", "online"]
 
 
@@ -130,6 +131,7 @@ def run_trace_replay(
     detection_ms: float | None = None,
     avoid_ms: float | None = None,
     retry_refused_ms: float | None = None,
+    router_rules: RouterRules | None = None,
     client_timeout_ms: float | None = None,
     client_retries: int | None = None,
     client_backoff_ms: float | None = None,
@@ -221,6 +223,10 @@ def run_trace_replay(
         retry_refused_ms: How long after its streams have broken off requests that are sent to a lost worker go to the
             router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at
             once. Dynamo's frontend does this with its KV-aware router.
+        router_rules: What the router of a release of Dynamo does about a lost worker before its loss is noticed:
+            ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until
+            the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused
+            request goes to the router again.
         client_timeout_ms: Time after which a client gives a request up, in milliseconds; never if not given.
         client_retries: How often a client begins a request anew that has failed or timed out; 0 if not given.
         client_backoff_ms: Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not
@@ -327,6 +333,7 @@ def run_synthetic_trace_replay(
     detection_ms: float | None = None,
     avoid_ms: float | None = None,
     retry_refused_ms: float | None = None,
+    router_rules: RouterRules | None = None,
     client_timeout_ms: float | None = None,
     client_retries: int | None = None,
     client_backoff_ms: float | None = None,
@@ -361,7 +368,7 @@ def run_synthetic_trace_replay(
     router_mode, router_config, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
     router_policy_config, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
     benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
-    retry_refused_ms, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
+    retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
     replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_tpot_ms, sla_itl_ms, sla_e2e_ms,
     aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
     timeseries_step, telemetry_options, html, save_trace and on_progress.
