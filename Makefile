@@ -191,9 +191,13 @@ conformance: build ## Compare with the recorded runs of the reference
 		cases=tests/conformance/planner.jsonl.gz; \
 		echo "$$cases"; $(BIN)/python tests/conformance/check_planner.py "$$cases" || status=1; exit $$status
 
-# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1; without it one is made in build/reference.
-interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) ## Put live workers behind a stock frontend
-	REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) $(BIN)/python -m pytest tests/interop
+# REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1, and REFERENCE_NEW=PYTHON, one with 1.6.1; without them they are made in
+# build/reference and, where it can be installed, in build/reference-new. Without the latter the tests of 1.6 are skipped.
+interop: build $(TOOLS) $(if $(REFERENCE),,build/reference/.installed) $(if $(REFERENCE_NEW),,build/reference-new/.tried) ## Put live workers behind stock frontends
+	new='$(REFERENCE_NEW)'; \
+		[ -n "$$new" ] || ! [ -e build/reference-new/.installed ] || new=$(CURDIR)/build/reference-new/bin/python; \
+		[ -z "$$new" ] || export REFERENCE_NEW="$$new"; \
+		REFERENCE=$(or $(REFERENCE),$(CURDIR)/build/reference/bin/python) $(BIN)/python -m pytest tests/interop
 
 # The API server of Kubernetes and its controllers, from their Go module: some minutes, once. etcd (Debian: etcd-server)
 # and openssl have to be on PATH.
@@ -209,6 +213,17 @@ build/kubernetes/.built-$(KUBERNETES_VERSION): tests/interop/build-kubernetes.sh
 build/reference/.installed:
 	$(PYTHON) -m venv --clear build/reference
 	build/reference/bin/pip install --quiet --disable-pip-version-check 'ai-dynamo==1.3.1' 'ai-dynamo-runtime==1.3.1'
+	@touch $@
+
+# Its requirement aisimulate is a stub on PyPI, so it is installed without its requirements, and they by name.
+build/reference-new/.tried:
+	@$(PYTHON) -m venv --clear build/reference-new && \
+		build/reference-new/bin/pip install --quiet --disable-pip-version-check --no-deps 'ai-dynamo==1.6.1' 'ai-dynamo-runtime==1.6.1' && \
+		build/reference-new/bin/pip install --quiet --disable-pip-version-check 'aiohttp<4,>=3.14.3' certifi 'kubernetes<33,>=32.0.1' \
+			'msgspec>=0.19' 'prometheus-client<1,>=0.23.1' 'pyzmq>=26' 'redis<9,>=6.2' tqdm 'transformers>=4.56' \
+			'typing-extensions>=4.10' 'zstandard<1,>=0.23' 'pydantic<2.14,>=2.10.6' 'uvloop>=0.21' && \
+		touch build/reference-new/.installed || \
+		echo "ai-dynamo 1.6.1 cannot be installed here: tests of it are skipped" >&2
 	@touch $@
 
 # VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 or 0.33 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of

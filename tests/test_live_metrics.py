@@ -86,7 +86,9 @@ def test_histograms_of_many_workers_are_those_of_the_model(tmp_path: Path, model
             w.until_metric(f"{prefix}{name}_count", 3)
             assert labels(w, f"{prefix}{name}_count").keys() & {"worker_id", "dp_rank"} == set()
         assert "dynamo_component_errors_total{" not in text
-        # Whatever a worker adds to the page: 1,000 of them stay below 5 MB, even with a model name of 80 letters.
+        endpoints = set(re.findall(r'dynamo_endpoint="(\w+)"', text))
+        assert endpoints == {"generate", "worker_kv_indexer_query_dp0", "worker_kv_query_source_dp0"}
+        # Whatever a worker adds to the page: 1,000 of them stay below 5.6 MB, even with a model name of 80 letters.
         lines = [line for line in text.splitlines() if "worker_id=" in line]
         longest = sum(len(line) + 1 + (80 if "model_name=" in line else 0) for line in lines)
         assert longest / 3 < 5600

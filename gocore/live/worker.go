@@ -1,6 +1,7 @@
 package live
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -104,13 +105,18 @@ func (w *Worker) openHandoffs() (err error) {
 
 // serve registers an endpoint of the worker and publishes its address. It returns the record that says so.
 func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) (discovery.Record, error) {
+	return w.serveAs(e, e.Name, h)
+}
+
+// serveAs is serve with another name of the endpoint in metrics.
+func (w *Worker) serveAs(e discovery.Endpoint, shown string, h plane.Handler) (discovery.Record, error) {
 	p := w.process
 	path := e.Path(w.id)
 	if p.config.Requests == RequestsOverHTTP { // which Dynamo does not have
 		path = discovery.Hex(w.id) + "/" + e.Name
 	}
 	p.plane.Register(path, plane.Labels{
-		Namespace: e.Namespace, Component: e.Component, Endpoint: e.Name, WorkerID: discovery.Hex(w.id),
+		Namespace: e.Namespace, Component: e.Component, Endpoint: shown, WorkerID: discovery.Hex(w.id),
 	}, h)
 	w.paths = append(w.paths, path)
 	transport, err := p.ingress.open(e, w.id, path)
@@ -208,7 +214,9 @@ func (w *Worker) announceRank(dpRank int) error {
 	}
 	var target *discovery.Record
 	if answers {
-		record, err := w.serve(at(publish.SourceEndpoint(publisher)), w.publisher.Recovery(dpRank))
+		// Its name is its own, but workers share histograms of an endpoint.
+		shown := fmt.Sprintf("worker_kv_query_source_dp%d", dpRank)
+		record, err := w.serveAs(at(publish.SourceEndpoint(publisher)), shown, w.publisher.Recovery(dpRank))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-"""A frontend of ai-dynamo 1.3.1 before our workers. REFERENCE is the Python that has it."""
+"""Frontends of ai-dynamo before our workers. REFERENCE is a Python with release 1.3.1, REFERENCE_NEW one with 1.6.1."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ from livetools import Service, get, make_model, mocker, post, until
 from servers import Files, Servers, free_port
 
 
+def interpreter(release: str) -> str:
+    """The Python that has a release of ai-dynamo."""
+    name = {"1.3": "REFERENCE", "1.6": "REFERENCE_NEW"}[release]
+    if name not in os.environ:
+        pytest.skip(f"{name} names no Python with ai-dynamo {release}.1")
+    return os.environ[name]
+
+
+RELEASES = pytest.mark.parametrize("release", ["1.3", "1.6"])
+
+
 class Site:
     """A frontend and the workers behind it, which find each other in a folder or by way of servers."""
 
@@ -26,10 +37,12 @@ class Site:
         folder: Path,
         router_mode: str,
         *arguments: str,
+        release: str = "1.3",
+        own: bool = False,
         servers: Callable[[Path], Files | Servers | Kubernetes] = Files,
         **environment: str,
     ) -> None:
-        self.folder = folder
+        self.folder, self.release, self.own = folder, release, own
         self.servers = servers(folder)
         self.root = folder / "kv"
         self.model = make_model(folder / "tiny")
@@ -37,9 +50,10 @@ class Site:
         self.environment = {**self.servers.environment, "DYN_TCP_RPC_HOST": "127.0.0.1"}
         self.environment |= {"DYN_SYSTEM_HOST": "127.0.0.1", "DYN_LOG": "info", "HF_HUB_OFFLINE": "1"}
         self.url = f"http://127.0.0.1:{free_port()}"
-        command = ["-m", "dynamo.frontend", *self.servers.arguments, "--router-mode", router_mode]
+        command = [*self.servers.arguments, "--router-mode", router_mode]
         command += ["--http-port", self.url.rpartition(":")[2], *arguments]
-        self._frontend = [os.environ["REFERENCE"], *command], environment
+        begin = mocker("--frontend") if own else [interpreter(release), "-m", "dynamo.frontend"]
+        self._frontend = [*begin, *command], environment
         self.start_frontend()
 
     def start_frontend(self) -> None:
@@ -58,7 +72,8 @@ class Site:
         return self._launch(mocker, name, arguments, environment)
 
     def reference_workers(self, *arguments: str) -> Worker:
-        command = [os.environ["REFERENCE"], "-m", "dynamo.mocker"]
+        """Workers of the release of the frontend. Ours beside them need cards of that release."""
+        command = [interpreter(self.release), "-m", "dynamo.mocker"]
         off = {"DYN_SYSTEM_PORT": "-1"}  # it takes no port above 32767
         return self._launch(lambda *more: [*command, *more], "reference", arguments, off)
 
@@ -87,6 +102,8 @@ class Site:
                 _, text = get(self.url + "/health")
             except OSError:
                 return False
+            if self.own:
+                return self.frontend.log.count('msg="a worker has come"') == workers
             instances = [i for i in json.loads(text).get("instances", []) if i["endpoint"] == "generate"]
             return len(instances) == workers and "tiny" in get(self.url + "/v1/models")[1]
 

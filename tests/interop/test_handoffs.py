@@ -55,10 +55,10 @@ def test_two_and_two(site: Make, engine: str, router: str) -> None:
 
 
 @pytest.mark.parametrize("ours", ["prefill", "decode"])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_beside_the_reference(site: Make, engine: str, ours: str) -> None:
+@pytest.mark.parametrize(("engine", "release"), [("vllm", "1.3"), ("sglang", "1.3"), ("vllm", "1.6")])
+def test_beside_the_reference(site: Make, engine: str, ours: str, release: str) -> None:
     """A hand-off between workers of both makes."""
-    s = site("round-robin")
+    s = site("round-robin", release=release)
     for role, arguments in (("prefill", prefill_arguments()), ("decode", decode_arguments())):
         if role == ours:
             mine = s.workers(*ENGINES[engine], *arguments, name=role, DYN_HTTP_RPC_HOST="127.0.0.1", DYN_LOG="debug")

@@ -1,15 +1,15 @@
-"""Our frontend before workers of ai-dynamo 1.3.1."""
+"""Our frontend before workers of ai-dynamo 1.3.1 and 1.6.1."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import RELEASES, interpreter
 from frontendtools import Frontend, Meeting, kill, meeting
 from livetools import WORDS, Service, post, stream, until
 from servers import Etcd, Nats, free_port
@@ -17,10 +17,10 @@ from servers import Etcd, Nats, free_port
 PROMPT = " ".join(WORDS[10:50])
 
 
-def reference(place: Meeting, *arguments: str, **environment: str) -> Service:
+def reference(place: Meeting, *arguments: str, release: str = "1.3", **environment: str) -> Service:
     """Workers of ai-dynamo; they name the files of the model only if its name is a folder where they run."""
     place.started += 1
-    command = [os.environ["REFERENCE"], "-m", "dynamo.mocker", "--model-path", str(place.model), "--model-name", "tiny"]
+    command = [interpreter(release), "-m", "dynamo.mocker", "--model-path", str(place.model), "--model-name", "tiny"]
     log = place.folder / f"reference-{place.started}.log"
     variables = {**place.environment, "DYN_SYSTEM_PORT": "-1", "HF_HUB_OFFLINE": "1", **environment}
     return place.stack.enter_context(Service([*command, *arguments], log, variables))
@@ -32,9 +32,9 @@ def place(tmp_path: Path) -> Iterator[Meeting]:
         yield m
 
 
-@pytest.mark.parametrize("mode", ["round-robin", "random", "kv"])
-def test_reference_workers(place: Meeting, mode: str) -> None:
-    reference(place, "--num-workers", "2", "--block-size", "4", "--speedup-ratio", "10")
+@pytest.mark.parametrize(("mode", "release"), [("round-robin", "1.3"), ("random", "1.6"), ("kv", "1.3"), ("kv", "1.6")])
+def test_reference_workers(place: Meeting, mode: str, release: str) -> None:
+    reference(place, "--num-workers", "2", "--block-size", "4", "--speedup-ratio", "10", release=release)
     front = place.frontend("--router-mode", mode)
     front.until_models("tiny")
     place.until_known(front, 2)
@@ -45,6 +45,7 @@ def test_reference_workers(place: Meeting, mode: str) -> None:
         assert answer["usage"]["completion_tokens"] == 5
         assert set(answer["choices"][0]["text"].split()) <= set(WORDS)
     if mode == "kv":
+        until(lambda: front.log.count("KV events of a worker are heard") == 2)
         until(lambda: front.complete(PROMPT, 1)[1]["usage"]["prompt_tokens_details"]["cached_tokens"] >= 36)
 
 
@@ -58,15 +59,16 @@ def test_chat(place: Meeting) -> None:
     assert len(text.split()) == 6
 
 
-def test_migration_between_both(place: Meeting) -> None:
+@RELEASES
+def test_migration_between_both(place: Meeting, release: str) -> None:
     """A stream of a worker of ai-dynamo that is killed goes on at one of ours."""
-    doomed = reference(place, "--decode-speedup-ratio", "0.1")
+    doomed = reference(place, "--decode-speedup-ratio", "0.1", release=release)
     front = place.frontend("--migration-limit", "1")
     front.until_models("tiny")
     body = {"model": "tiny", "prompt": PROMPT, "max_tokens": 20, "ignore_eos": True, "stream": True}
     begun = stream(front.url + "/v1/completions", body)
     parts = [next(begun)]
-    place.workers("--speedup-ratio", "10")
+    place.workers("--speedup-ratio", "10", "--dynamo-release", release)
     place.until_known(front, 2)
     kill(doomed)
     parts += list(begun)
@@ -110,16 +112,16 @@ def before(place: Meeting, make: str, *arguments: str) -> Frontend:
     if make == "ours":
         place.workers("--speedup-ratio", "10", *arguments)
     else:
-        reference(place, "--speedup-ratio", "10", *arguments)
+        reference(place, "--speedup-ratio", "10", *arguments, release=make.rpartition(" ")[2])
     front = place.frontend(*arguments)
     front.until_models("tiny")
     return front
 
 
-MAKES = pytest.mark.parametrize("make", ["ours", "reference"])
+MAKES = pytest.mark.parametrize("make", ["ours", "ai-dynamo 1.3"])
 
 
-@MAKES
+@pytest.mark.parametrize("make", ["ours", "ai-dynamo 1.3", "ai-dynamo 1.6"])
 def test_endpoints(place: Meeting, make: str) -> None:
     """Completions, chats and responses have as many tokens as the client asks for, streamed and not."""
     front = before(place, make)
