@@ -103,8 +103,7 @@ def test_batches_are_those_of_a_rank(fake: Path, tmp_path: Path, model: str) -> 
 
 def test_another_version_stands_in(fake: Path, tmp_path: Path, model: str) -> None:
     with workers(tmp_path, "--model-path", model, *engine_file(tmp_path)) as w:
-        assert "aic_backend_version is 0.1, as aiconfigurator" in w.log
-        assert f"aic: {model}, h200_sxm, vllm 0.1, tp 1" in w.log
+        assert f"aic: {model}, h200_sxm, vllm 0.2, tp 1" in w.log  # the newest one
 
 
 def test_options_without_the_switch(fake: Path, tmp_path: Path, model: str) -> None:
