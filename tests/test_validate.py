@@ -131,7 +131,7 @@ def test_nothing_to_replay(cli: Cli, folder: Path) -> None:
         (["run.json", "--source-format", "guidellm"], "run.json: benchmarks: got null, want a list"),
         (["run.json", "--scheduler", "vllm"], "--scheduler"),
         (["--enginee", "{}"], "did you mean --engine?"),
-        ([], "SOURCE"),
+        ([], "MEASURED"),
     ],
 )
 def test_bad_input_is_one_line(cli: Cli, folder: Path, arguments: list[str], message: str) -> None:
