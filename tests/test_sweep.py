@@ -179,7 +179,7 @@ def test_a_missed_bound_is_named() -> None:
     found = sweep.run(spec_of(sla={"p99_ttft_ms": 1e-3, "output_throughput_tok_s": 1, "mean_itl_ms": {"max": 1e-6}}))
     for point in found:
         assert point["status"] == "infeasible"
-        assert point["reason"].startswith("mean_itl_ms <= 1e-06: got ")  # missed by more than the other
+        assert point["reason"].startswith("mean_token_gap_ms <= 1e-06: got ")  # missed by more than the other
         assert [verdict["met"] for verdict in point["sla"]] == [True, False, True, False]
         assert point["figures"]["mean_ttft_ms"] > 0
     assert found.front == []
