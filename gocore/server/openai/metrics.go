@@ -17,6 +17,7 @@ type metrics struct {
 	frontend *frontendMetrics
 	refusals *prometheus.CounterVec
 	open     *prometheus.GaugeVec
+	arrival  *prometheus.HistogramVec
 }
 
 // requestMetrics have the names of an engine's own server.
@@ -31,6 +32,7 @@ type requestMetrics struct {
 
 // Buckets, in tokens, requests and seconds.
 var (
+	arrivalBuckets  = []float64{.0001, .0002, .0005, .001, .002, .003, .005, .0075, .01, .02, .05, .1, .2, .5, 1, 10, 60}
 	choiceBuckets   = []float64{1, 2, 5, 10, 20}
 	durationBuckets = []float64{.001, .01, .05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
@@ -53,13 +55,18 @@ func newMetrics(r *prometheus.Registry, models *served, longest int) *metrics {
 	m := &metrics{registry: r, lengths: lengthBuckets(longest), engines: map[string]*requestMetrics{}, frontend: newFrontendMetrics(r)}
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dynosim_http_errors_total", Help: "Requests that got an error instead of an answer."}, []string{"status"})
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dynosim_requests_in_flight", Help: "Requests that are being answered."}, []string{"model_name"})
-	r.MustRegister(m.refusals, m.open, adapterMetrics{models})
+	m.arrival = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "dynosim_arrival_delay_seconds", Help: "From the header of a request to its arrival at the engines: its body is read and tokenized in between.",
+		Buckets: arrivalBuckets,
+	}, []string{"model_name"})
+	r.MustRegister(m.refusals, m.open, m.arrival, adapterMetrics{models})
 	return m
 }
 
 // show makes the metrics of one more model. Those with the names of an engine are shown by the process that runs it.
 func (m *metrics) show(model *Model) {
 	m.open.WithLabelValues(model.Name)
+	m.arrival.WithLabelValues(model.Name)
 	m.frontend.show(model.Name)
 	if model.elsewhere() {
 		return
@@ -126,6 +133,7 @@ func (m *metrics) enter(g *generation) (leave func()) {
 			own.most.WithLabelValues(labels...).Observe(float64(*g.most))
 		}
 	}
+	m.arrival.WithLabelValues(model.Name).Observe(time.Since(g.received).Seconds())
 	open := m.open.WithLabelValues(model.Name)
 	open.Inc()
 	left := m.frontend.enter(g)

@@ -662,6 +662,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`vllm:num_requests_running{engine="0",model_name="m",worker_id="0"} 1`, `vllm:lora_requests_info{max_lora="4",running_lora_adapters="lora",waiting_lora_adapters=""}`,
 		`vllm:num_requests_waiting{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_bucket{`, `vllm:inter_token_latency_seconds_bucket{`,
+		`dynosim_arrival_delay_seconds_count{model_name="m"} 1`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("there is no %s", want)
