@@ -275,7 +275,7 @@ def test_no_requests_at_all(folder: Path) -> None:
 
 def test_what_the_module_offers() -> None:
     functions = ["load_trace", "run_synthetic_trace_replay", "run_trace_replay"]
-    assert replay.__all__ == ["Progress", "Report", "Requests", "Workload", *functions]
+    assert replay.__all__ == ["Progress", "Report", "Requests", "TelemetryOptions", "Workload", *functions]
     assert type(run_synthetic_trace_replay(20, 3, 5)) is Report is replay.Report
     assert type(run_synthetic_trace_replay(20, 3, 5).requests) is Requests
 
