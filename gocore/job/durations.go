@@ -1,6 +1,7 @@
 package job
 
 import (
+	"path/filepath"
 	"slices"
 
 	"dynosim/gocore/calibration"
@@ -20,7 +21,8 @@ type durations struct {
 	Backend        string `json:"backend,omitempty"`
 	BackendVersion string `json:"backend_version,omitempty"`
 	Release        string `json:"aic_release,omitempty"`
-	// Profile is the file or folder with measured durations.
+	// Profile is the file or folder with measured durations, without the folders that it is in: they differ between machines
+	// that share a sweep.
 	Profile     string             `json:"profile,omitempty"`
 	Speedup     []float64          `json:"speedup,omitempty"` // by what prefill and decode parts are divided; not if by nothing
 	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
@@ -59,7 +61,10 @@ func durationsOf(given, calibrated deployment, s *sdk) ([]durations, error) {
 // poolDurations describes one pool. option is where its arguments are from.
 func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sdk) (durations, error) {
 	key := calibration.KeyOf(given)
-	d := durations{Pool: pool, TimingModel: key.Timing, Engine: key.Engine, Scheduler: key.Scheduler, Profile: given.Profile}
+	d := durations{Pool: pool, TimingModel: key.Timing, Engine: key.Engine, Scheduler: key.Scheduler}
+	if given.Profile != "" {
+		d.Profile = filepath.Base(given.Profile)
+	}
 	if given.AIC.Backend != "" {
 		session, err := s.sessions.Open(option, given.AIC)
 		if err != nil {
@@ -78,7 +83,7 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 			return d, err
 		}
 		level, count := profile.Level(key)
-		d.Calibration = &usedCalibration{at, level, count}
+		d.Calibration = &usedCalibration{filepath.Base(at), level, count}
 	}
 	if given.Calibration == "" {
 		d.Knobs = calibrated.Knobs != (engineargs.Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1})
