@@ -1,6 +1,6 @@
 package engine
 
-// Puller is an engine that takes part in hand-offs by rules of its own, not as a Source or a Destination is told to. A prefill
+// Puller is an engine that takes part in hand-offs by its own rules, where a Source or a Destination follows the shell. A prefill
 // worker keeps the KV of a finished request until a decode worker has read it. A decode worker takes requests whose prompts are
 // computed elsewhere (Request.Pull), and asks for their KV when it composes a pass:
 //

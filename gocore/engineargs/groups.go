@@ -11,8 +11,8 @@ type Groups struct {
 	Beside int  // how many there are
 	Linear bool // states of linear attention; otherwise sliding windows
 	Window int  // tokens
-	// Retention says which of their blocks are registered: those at the end of a prompt (0), besides those at each multiple of
-	// so many tokens, or all (RetainAll).
+	// Retention selects which of their blocks are registered: those at the end of a prompt (0), all (RetainAll), or, as a number of
+	// tokens, those at the end of a prompt and at each multiple of it.
 	Retention int
 }
 

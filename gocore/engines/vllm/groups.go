@@ -49,7 +49,7 @@ func (t *tables) reset() {
 	*t = tables{kept: t.kept[:0], slots: t.slots[:0], old: -1}
 }
 
-// dispensable is the number of leading entries that a request with so many computed tokens does not need.
+// dispensable returns the number of leading entries that a request does not need once computed tokens are computed.
 func (s *Scheduler) dispensable(computed int) int {
 	if s.groups.Linear {
 		return s.wholeBlocks(max(0, computed-1))
@@ -115,7 +115,7 @@ func (s *Scheduler) drop(r *sequence, first, last int) {
 	t.slots = slices.Delete(t.slots, first*count, last*count)
 }
 
-// grown is the number of blocks of one table that are taken when it grows to so many entries.
+// grown returns the number of blocks that one table takes when it grows from entries entries to the number to.
 func (s *Scheduler) grown(entries, to int) int {
 	if s.groups.Linear {
 		return min(1, max(0, to-entries))
@@ -123,7 +123,7 @@ func (s *Scheduler) grown(entries, to int) int {
 	return max(0, to-entries)
 }
 
-// grow extends the tables to so many entries, for which the pool has given unregistered blocks.
+// grow extends the tables to the number of entries in to. The unregistered blocks for them have been taken from the pool.
 func (s *Scheduler) grow(r *sequence, to int) {
 	t := &r.tables
 	if to <= t.entries {
@@ -210,7 +210,7 @@ func (s *Scheduler) cut(r *sequence, p *prefix) {
 	}
 }
 
-// lastState is the length of the longest prefix, of at most so many blocks, at whose end all groups have a state.
+// lastState returns the length, at most blocks, of the longest prefix at whose end all groups have a state.
 func (s *Scheduler) lastState(r *sequence, blocks int) int {
 	for blocks > 0 && !s.allHave(r, blocks-1) {
 		blocks--
