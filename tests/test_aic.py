@@ -80,7 +80,11 @@ FAKE = {
         class Model:
             context_ops = [Operation("attention", lambda x, s: x * 0.01), Operation("logits_gemm", lambda x, s: x)]
             generation_ops = [Operation("attention", lambda x, s: x * 1000 + s)]
-            def __init__(self, name, config): self.name, self.config = name, config
+            def __init__(self, name, config):
+                self.name, self.config = name, config
+                if name.startswith("moe"):
+                    self.context_ops = [*self.context_ops, Operation("context_moe", lambda x, s: x * 0.008)]
+                    self.generation_ops = [Operation("generation_moe", lambda x, s: x * 0.5)]
             def get_kvcache_bytes_per_sequence(self, tokens):
                 if self.name == "useless":
                     raise KeyError("no KV")
@@ -109,7 +113,15 @@ FAKE = {
                 if self.model.name == "useless":
                     raise KeyError("no data at all")
                 return 2.0 + batch + 10 * self.model.config.nextn + sum(self.model.config.nextn_accept_rates or [])
-        def _cached_engine_handle(model, database): return Handle(model)
+        def values(operations, indices, x, s):
+            return [(operations[i]._name, operations[i]._ms(x, s), 0, "silicon") for i in indices]
+        class ExpertHandle(Handle):
+            def evaluate_context_ops(self, indices, *, batch_size, s, x):
+                return values(self.model.context_ops, indices, x, s)
+            def evaluate_generation_ops(self, indices, *, batch_size, s, x):
+                return values(self.model.generation_ops, indices, x, s)
+        def _cached_engine_handle(model, database):
+            return ExpertHandle(model) if model.name == "moe" else Handle(model)
     """,
     "memory": """
         def estimate_num_gpu_blocks(model_path, system, backend, **given):
@@ -232,6 +244,39 @@ def test_the_operations_of_a_model_are_added_up(
         cli, folder, *ONE, *engine(aic_nextn=1, aic_nextn_accept_rates="0", aic_backend_version="0.1")
     )
     assert report["mean_ttft_ms"] == pytest.approx(1000 * 0.01 + 1 + 2 * 1000 + 1001)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ttft_ms", "words"),
+    [
+        # The SDK takes 10 ms for the prompt if all ranks have one, 8 of them for experts; here a rank has a fourth.
+        ({"aic_model_path": "moe", "dp_size": 4}, 2 + 8 / 4 + 3, "expert layers for the tokens of all ranks"),
+        # A release whose compiled engine does not tell operations apart, so that they are asked one by one.
+        ({"aic_model_path": "moe-old", "dp_size": 4}, 2 + 8 / 4 + 3, "expert layers for the tokens of all ranks"),
+        ({"aic_model_path": "m", "dp_size": 4}, 10 + 3, "a pass of ranks as long as that of the slowest alone"),
+        ({"aic_model_path": "moe", "aic_attention_dp_size": 4}, 10 + 3, "vLLM 0.1"),
+    ],
+)
+def test_experts_of_ranks(
+    fake: Path, cli: Cli, folder: Path, changes: dict[str, Any], ttft_ms: float, words: str
+) -> None:
+    own = engine(scheduler="vllm", aic_backend_version="0.1", **changes)
+    report, _ = report_of(cli, folder, *ONE, *own)
+    assert report["mean_ttft_ms"] == pytest.approx(ttft_ms)
+    assert re.search(rf"\nDurations: .*{words}\n", cli(*ONE, *own).stdout)
+    # 964 blocks for each rank: a prompt has to fit into those of one, not of all.
+    done = cli(*own, "--input-tokens", "110000", "--output-tokens", "1", "--request-count", "1")
+    assert ("every request was rejected" in done.stderr) == ("dp_size" in changes)
+
+
+def test_the_operations_of_experts_are_added_up(
+    fake: Path, cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the compiled engine, 10 + 1 + 8 ms of the prompt are 10 + 1 + 2, and a decode step is of experts only."""
+    monkeypatch.setenv("DYNAMO_AIC_DISABLE_COMPILED_ENGINE", "1")
+    own = engine(scheduler="vllm", aic_backend_version="0.1", aic_model_path="moe", dp_size=4)
+    report, _ = report_of(cli, folder, *ONE, *own)
+    assert report["mean_ttft_ms"] == pytest.approx(10 + 1 + 2 + 1)
 
 
 def test_the_pool_is_estimated(fake: Path, cli: Cli, folder: Path) -> None:
@@ -648,6 +693,21 @@ def session(ask: Callable[[str, dict[str, Any]], dict[str, Any]], model: str, **
     asked = {"backend": "vllm", "system": "h200_sxm", "version": "0.19.0", "version_given": True, "model": model}
     opened: int = ask("open", {**asked, "tp_size": 1, "attention_dp_size": 1, **changes})["session"]
     return opened
+
+
+@with_sdk
+def test_expert_layers_with_the_real_sdk(ask: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
+    """They are a part of the whole that grows with the tokens, and a dense model has none."""
+    asked = {"backend": "vllm", "system": "h200_sxm", "version": "0.24.0", "version_given": False, "tp_size": 1}
+    opened = ask("open", {**asked, "model": MOE, "attention_dp_size": 2, "moe_tp_size": 1, "moe_ep_size": 2})
+    assert opened["experts"] is True
+    questions = [(0, 1, 1000, 0), (2, 1, 1000, 0), (2, 1, 500, 0), (1, 64, 1000, 0), (3, 64, 0, 0), (3, 1, 0, 0)]
+    whole, experts, half, step, of_step, of_one = ask(
+        "predict", {"session": opened["session"], "questions": questions}
+    )["ms"]
+    assert whole > experts > half > 0
+    assert step > of_step > of_one > 0
+    assert ask("open", {**asked, "model": QWEN, "attention_dp_size": 2})["experts"] is False
 
 
 @with_sdk_0_10

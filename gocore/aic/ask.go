@@ -22,6 +22,8 @@ type Session struct {
 	Release string // of the SDK
 	// Alias is the name by which the SDK knows the model, "" if it is that of the config.
 	Alias string
+	// Experts says that the SDK tells the expert layers of the model apart from the rest.
+	Experts bool
 }
 
 // sessionJSON is a Config in a question.
@@ -62,6 +64,7 @@ func (c Client) Open(config Config) (Session, error) {
 		Version string `json:"version"`
 		Release string `json:"release"`
 		Alias   string `json:"alias"`
+		Experts bool   `json:"experts"`
 	}
 	if err := c.exchange("open", question, &answer); err != nil {
 		return Session{}, err
@@ -70,7 +73,7 @@ func (c Client) Open(config Config) (Session, error) {
 		return Session{}, errIncomplete
 	}
 	config.Version = answer.Version
-	return Session{ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias}, nil
+	return Session{ID: *answer.ID, Config: config, Release: answer.Release, Alias: answer.Alias, Experts: answer.Experts}, nil
 }
 
 // Capacity describes the engine whose KV pool gets the memory that the model leaves.

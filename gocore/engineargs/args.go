@@ -233,6 +233,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		args.VLLM.Ranks = o.Int("dp_size")
 		if !o.Given("aic_attention_dp_size") {
 			args.GPUsPerWorker *= args.VLLM.Ranks
+			args.AIC.AttentionDP *= args.VLLM.Ranks
 		}
 	}
 	if in == live {

@@ -243,8 +243,12 @@ func checkAIC(o *strictjson.Object) error {
 
 // checkRanks refuses several ranks of an engine whose rules for them are not known.
 func checkRanks(o *strictjson.Object) error {
-	if o.Int("dp_size") != 1 && named(o).rules != VLLMOwn {
+	ranks := o.Int("dp_size")
+	if ranks != 1 && named(o).rules != VLLMOwn {
 		return mismatch(o, "dp_size", "1 in offline replay, or scheduler vllm with it")
+	}
+	if ranks != 1 && o.Given("aic_attention_dp_size") && o.Int("aic_attention_dp_size") != ranks {
+		return mismatch(o, "aic_attention_dp_size", fmt.Sprintf("%d, as dp_size, or it left out", ranks))
 	}
 	return nil
 }

@@ -18,14 +18,19 @@ type Knobs struct {
 	PrefillScale, DecodeScale, KVPoolScale float64
 }
 
-// Host is the host time of passes. The engine of an offline replay stands for all attention data-parallel ranks, that of a
-// live worker for one.
+// Host is the host time of passes.
 func (a *Args) Host() timing.Host {
-	host := timing.Host{StepMs: a.Knobs.StepOverheadUs / 1000, SeqMs: a.Knobs.SeqOverheadUs / 1000, Ranks: a.AIC.AttentionDP}
-	if a.Live.Ranks > 0 {
-		host.Ranks = 1
+	return timing.Host{StepMs: a.Knobs.StepOverheadUs / 1000, SeqMs: a.Knobs.SeqOverheadUs / 1000, Ranks: a.SharingRanks()}
+}
+
+// SharingRanks is the number of attention data-parallel ranks that one scheduler stands for, and whose requests, blocks and
+// passes it has. In offline replay it stands for all of them, unless ranks in lockstep (dp_size) have a scheduler each, as
+// those of a live worker have.
+func (a *Args) SharingRanks() int {
+	if a.Live.Ranks > 0 || a.VLLM.Ranks > 1 {
+		return 1
 	}
-	return host
+	return a.AIC.AttentionDP
 }
 
 // Scaled is a timing model with the factors applied.

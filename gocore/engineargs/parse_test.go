@@ -89,6 +89,10 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "vllm", "dp_size": 4, "dp_routing": "round_robin", "aic_tp_size": 2}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM.Release, a.VLLM.Ranks, a.VLLM.RoundRobin, a.GPUsPerWorker = VLLMOwn, VLLM033, 4, true, 8
 		})},
+		{`{"scheduler": "vllm-0.28", "dp_size": 4, "aic_backend": "vllm", "aic_model_path": "m", "num_gpu_blocks": 16384}`, with(func(a *Args) {
+			a.Scheduler, a.VLLM.Release, a.VLLM.Ranks, a.GPUsPerWorker, a.TimingModel = VLLMOwn, VLLM028, 4, 4, "aic"
+			a.AIC = aic.Config{Backend: "vllm", System: "h200_sxm", Model: "m", TP: 1, AttentionDP: 4}
+		})},
 		{`{"watermark": 0.01}`, with(func(a *Args) { a.Watermark = 0.01 })},
 		{`{"aic_tp_size": 4, "aic_attention_dp_size": 2}`, with(func(a *Args) { a.GPUsPerWorker = 8 })},
 		{`{"aic_tp_size": 0}`, with(func(a *Args) { a.GPUsPerWorker = 0 })},
@@ -292,6 +296,7 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode", "async_scheduling": true}`,
 			`async_scheduling: got true, want false, or it left out, on decode workers with scheduler vllm, whose hand-offs are not proven otherwise`},
+		{`{"scheduler": "vllm", "dp_size": 2, "aic_attention_dp_size": 4}`, `aic_attention_dp_size: got 4, want 2, as dp_size, or it left out`},
 		{`{"scheduler": "vllm", "worker_type": "decode", "dp_size": 2}`,
 			`dp_size: got 2, want 1 on decode workers with scheduler vllm, whose hand-offs are not proven otherwise`},
 		{`{"scheduler": "vllm", "worker_type": "prefill", "prefill_schedule_interval": 3}`,
@@ -524,5 +529,22 @@ func TestParseLiveRoles(t *testing.T) {
 		if got := strings.Join(warnings, "; "); got != strings.TrimSuffix("engine argument "+want.vain, "engine argument ") {
 			t.Errorf("%s: got %s", text, got)
 		}
+	}
+}
+
+func TestSharingRanks(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"aic_backend": "vllm", "aic_model_path": "m", "aic_attention_dp_size": 8}`:                      8,
+		`{"aic_backend": "vllm", "aic_model_path": "m", "scheduler": "vllm", "aic_attention_dp_size": 8}`: 8,
+		`{"aic_backend": "vllm", "aic_model_path": "m", "scheduler": "vllm", "dp_size": 8}`:               1,
+	} {
+		args, _, err := Parse(text)
+		if err != nil || args.SharingRanks() != want || args.Host().Ranks != want {
+			t.Errorf("%s: got %d, %v, want %d", text, args.SharingRanks(), err, want)
+		}
+	}
+	args, _, err := ParseLive(`{"aic_backend": "vllm", "aic_model_path": "m", "dp_size": 8}`)
+	if err != nil || args.SharingRanks() != 1 {
+		t.Errorf("live: got %d, %v, want 1", args.SharingRanks(), err)
 	}
 }

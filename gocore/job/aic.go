@@ -21,16 +21,17 @@ type sdk struct {
 type model struct {
 	*timing.Asked
 	session *session.Session
+	ranks   int // that share the requests of an engine
 }
 
 func newSDK(m *Monitor) *sdk {
 	return &sdk{sessions: session.NewSet(m.Ask)}
 }
 
-// withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine stands for all attention data-parallel
-// ranks and has the blocks of all.
+// withPool estimates the size of the KV pool if the engine arguments in option do not give it. One simulated engine may stand
+// for all attention data-parallel ranks, and has the blocks of all.
 func (s *sdk) withPool(option string, args engineargs.Args) (engineargs.Args, error) {
-	return s.sessions.WithPool(option, args, args.AIC.AttentionDP)
+	return s.sessions.WithPool(option, args, args.SharingRanks())
 }
 
 // sizePools estimates the KV pools that the user has left to the SDK.
@@ -48,18 +49,20 @@ func (s *sdk) sizePools(d deployment) (deployment, error) {
 }
 
 // timingModel is the model of engines whose arguments, in option, name a session; and its name.
-func (s *sdk) timingModel(option string, config aic.Config) (*timing.Asked, string, error) {
-	opened, err := s.sessions.Open(option, config)
+func (s *sdk) timingModel(option string, args engineargs.Args) (*timing.Asked, string, error) {
+	opened, err := s.sessions.Open(option, args.AIC)
 	if err != nil {
 		return nil, "", err
 	}
+	ranks := args.SharingRanks()
 	for _, m := range s.models {
-		if m.session == opened {
+		if m.session == opened && m.ranks == ranks {
 			return m.Asked, opened.Config.Name(), nil
 		}
 	}
-	asked := timing.NewAsked(config.AttentionDP, opened.Predict)
-	s.models = append(s.models, model{asked, opened})
+	asked := timing.NewAsked(ranks, opened.Predict)
+	asked.Experts = opened.Experts
+	s.models = append(s.models, model{asked, opened, ranks})
 	return asked, opened.Config.Name(), nil
 }
 

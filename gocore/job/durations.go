@@ -23,7 +23,10 @@ type durations struct {
 	Release        string `json:"aic_release,omitempty"`
 	// Profile is the file or folder with measured durations, without the folders that it is in: they differ between machines
 	// that share a sweep.
-	Profile     string             `json:"profile,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	// Experts says, of ranks in lockstep, for whose tokens a pass computes expert layers: "all_ranks", or "slowest_rank" if the
+	// timing model cannot tell those layers apart.
+	Experts     string             `json:"experts,omitempty"`
 	Speedup     []float64          `json:"speedup,omitempty"` // by what prefill and decode parts are divided; not if by nothing
 	Knobs       bool               `json:"knobs,omitempty"`   // some are set that no calibration has set
 	Calibration *usedCalibration   `json:"calibration,omitempty"`
@@ -65,6 +68,10 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	if given.Profile != "" {
 		d.Profile = filepath.Base(given.Profile)
 	}
+	ranks := given.VLLM.Ranks > 1
+	if ranks {
+		d.Experts = "slowest_rank"
+	}
 	if given.AIC.Backend != "" {
 		session, err := s.sessions.Open(option, given.AIC)
 		if err != nil {
@@ -72,6 +79,9 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		}
 		d.System, d.Model, d.Precision = key.System, key.Model, calibration.PrecisionOf(key)
 		d.Backend, d.BackendVersion, d.Release = given.AIC.Backend, session.Config.Version, session.Release
+		if ranks && session.Experts {
+			d.Experts = "all_ranks"
+		}
 	}
 	prefill, decode := ratio(given.SpeedupRatio), ratio(given.SpeedupRatio*given.DecodeSpeedupRatio)
 	if prefill != 1 || decode != 1 {
@@ -90,7 +100,8 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 	} else {
 		d.Knobs = slices.ContainsFunc(ownKnobs, given.Given.Has)
 	}
-	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil {
+	// Ranks in lockstep were never compared with measurements.
+	if shipped := given.Calibration == calibration.Auto; (shipped || given.Calibration == "") && !d.Knobs && d.Speedup == nil && !ranks {
 		d.Error = calibration.MeasuredError(key, shipped)
 	}
 	return d, nil

@@ -43,7 +43,7 @@ func loadModels(d deployment, s *sdk) (models, error) {
 func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, string, error) {
 	switch {
 	case args.AIC.Backend != "":
-		model, name, err := s.timingModel(option, args.AIC)
+		model, name, err := s.timingModel(option, args)
 		return model, name, err
 	case args.Profile != "":
 		grid, _, err := profile.Open(args.Profile)

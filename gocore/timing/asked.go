@@ -8,19 +8,25 @@ import (
 // Kind is the part of a pass that a Question is about.
 type Kind uint8
 
-// Prefill and Decode are the two parts.
+// Prefill and Decode are the two parts. PrefillExperts and DecodeExperts are what the expert layers of a mixture-of-experts
+// model take of each.
 const (
 	Prefill Kind = iota
 	Decode
+	PrefillExperts
+	DecodeExperts
 )
 
-func (k Kind) String() string { return [...]string{"prefill", "decode"}[k] }
+func (k Kind) String() string {
+	return [...]string{"prefill", "decode", "expert layers of prefill", "expert layers of decode"}[k]
+}
 
 // Question asks for the duration of one part of a pass. Its numbers are all that the answer may depend on.
 type Question struct {
 	Kind  Kind
 	Batch int // requests of one rank
-	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode.
+	// Tokens is the number of new prompt tokens of each request, or the length of its sequence for Decode. For expert layers it
+	// is the number of prompt tokens of each rank (Batch is 1), or 0 for DecodeExperts, as lengths do not matter to them.
 	Tokens int
 	Prefix int // prompt tokens that each request finds computed; 0 for Decode
 }
@@ -28,6 +34,9 @@ type Question struct {
 func (q Question) String() string {
 	if q.Kind == Prefill {
 		return fmt.Sprintf("prefill of %d requests with %d new tokens after %d", q.Batch, q.Tokens, q.Prefix)
+	}
+	if q.Kind != Decode {
+		return fmt.Sprintf("%v with %d tokens of each rank", q.Kind, q.Batch*max(1, q.Tokens))
 	}
 	return fmt.Sprintf("decode of %d requests of %d tokens", q.Batch, q.Tokens)
 }
@@ -50,13 +59,15 @@ type Answer struct {
 // The scheduler has no use for errors. A question without an answer counts as 0 ms, and the first such error is kept:
 // the loop that drives the engines looks at Err every few passes and at the end, and gives up.
 type Asked struct {
-	ask    func([]Question) ([]Answer, error)
-	ranks  int
-	known  map[Question]float64
-	failed map[Question]error
-	ahead  map[int]readahead // by batch
-	asking []Question        // scratch
-	err    error
+	ask   func([]Question) ([]Answer, error)
+	ranks int
+	// Experts says that ask answers questions about expert layers, too.
+	Experts bool
+	known   map[Question]float64
+	failed  map[Question]error
+	ahead   map[int]readahead // by batch
+	asking  []Question        // scratch
+	err     error
 }
 
 // readahead is the context up to which decode questions were asked, and how many that were the last time.
@@ -97,6 +108,20 @@ func (a *Asked) PrefillMs(s PrefillShape) float64 {
 // DecodeMs implements [Model]. The KV tokens in use do not matter.
 func (a *Asked) DecodeMs(s DecodeShape) float64 {
 	return atLeast(leastDecodeMs, a.ms(Question{Kind: Decode, Batch: a.share(s.Requests), Tokens: s.MeanContext}))
+}
+
+// KnowsExperts implements [ExpertModel].
+func (a *Asked) KnowsExperts() bool { return a.Experts }
+
+// ExpertsMs implements [ExpertModel].
+func (a *Asked) ExpertsMs(part Kind, tokens int) float64 {
+	if tokens == 0 {
+		return 0
+	}
+	if part == Decode {
+		return atLeast(0, a.ms(Question{Kind: DecodeExperts, Batch: tokens}))
+	}
+	return atLeast(0, a.ms(Question{Kind: PrefillExperts, Batch: 1, Tokens: tokens}))
 }
 
 // share is the largest number of requests on one rank.

@@ -45,6 +45,9 @@ func TestAskedQuestions(t *testing.T) {
 		{1, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}}, 3_040_000},
 		{8, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{130, 64, 1024, 40}) }, []Question{{Decode, 17, 40, 0}}, 17_040_000},
 		{8, func(a *Asked) float64 { return a.PrefillMs(PrefillShape{8, 50, 0}) }, []Question{{Prefill, 1, 50, 0}}, 1_050_000},
+		{1, func(a *Asked) float64 { return a.ExpertsMs(Prefill, 70) }, []Question{{PrefillExperts, 1, 70, 0}}, 1_070_000},
+		{1, func(a *Asked) float64 { return a.ExpertsMs(Decode, 7) }, []Question{{DecodeExperts, 7, 0, 0}}, 7_000_000},
+		{1, func(a *Asked) float64 { return a.ExpertsMs(Decode, 0) }, nil, 0},
 		{0, func(a *Asked) float64 { return a.DecodeMs(DecodeShape{3, 64, 1024, 40}) }, []Question{{Decode, 3, 40, 0}}, 3_040_000},
 	} {
 		outside := &sdk{answer: product}

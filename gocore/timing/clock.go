@@ -51,6 +51,21 @@ func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) 
 	return scaled(c.Model.DecodeMs(shape), c.Speedup*c.DecodeSpeedup)
 }
 
+// KnowsExperts reports whether the model knows the time of expert layers apart from the rest.
+func (c *Clock) KnowsExperts() bool {
+	m, ok := c.Model.(ExpertModel)
+	return ok && m.KnowsExperts()
+}
+
+// ExpertsMs is the part of a pass that the expert layers take, scaled and rounded; see [ExpertModel].
+func (c *Clock) ExpertsMs(part Kind, tokens int) float64 {
+	ratio := c.Speedup
+	if part == Decode {
+		ratio *= c.DecodeSpeedup
+	}
+	return float64(scaled(c.Model.(ExpertModel).ExpertsMs(part, tokens), ratio) * 1000)
+}
+
 // exactNs is a bound below which nanoseconds that are turned into seconds and back stay the same, as half the distance between
 // two float64 is far less than half a nanosecond.
 const exactNs = 1 << 50

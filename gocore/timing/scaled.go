@@ -34,3 +34,18 @@ func (s Scaled) DecodeMs(shape DecodeShape) float64 {
 
 // Pure reports what the scaled model does; see the function of that name.
 func (s Scaled) Pure() bool { return Pure(s.Model) }
+
+// KnowsExperts implements [ExpertModel].
+func (s Scaled) KnowsExperts() bool {
+	inner, ok := s.Model.(ExpertModel)
+	return ok && inner.KnowsExperts()
+}
+
+// ExpertsMs implements [ExpertModel].
+func (s Scaled) ExpertsMs(part Kind, tokens int) float64 {
+	factor := s.Prefill
+	if part == Decode {
+		factor = s.Decode
+	}
+	return float64(factor * s.Model.(ExpertModel).ExpertsMs(part, tokens))
+}

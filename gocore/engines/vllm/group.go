@@ -178,6 +178,7 @@ func (g *Group) composeAhead(nowMs float64) {
 
 // run carries out the batches of all ranks. Their tokens come when the slowest is done.
 func (g *Group) run() {
+	g.shareExperts()
 	emits := slices.ContainsFunc(g.ranks, func(r rank) bool { return r.batch.tokens() > 0 })
 	for i := range g.ranks {
 		r := &g.ranks[i]
@@ -294,9 +295,10 @@ func (g *Group) tell(i int, now load, atMs float64) {
 	g.balance.report(i, rankCounts{now.waiting, now.running, usage}, g.number, atMs)
 }
 
-// Coast implements [engine.Coaster]. It takes ranks of which each has nothing to do or merely decodes.
+// Coast implements [engine.Coaster]. It takes ranks of which each has nothing to do or merely decodes, and whose parts of a pass do
+// not depend on those of the others.
 func (g *Group) Coast(nowMs, untilMs float64) []float64 {
-	if g.args.VLLM.Async && !g.inFlight {
+	if g.args.VLLM.Async && !g.inFlight || g.ranks[0].clock.KnowsExperts() {
 		return nil
 	}
 	g.coasts = g.coasts[:0]

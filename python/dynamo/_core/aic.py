@@ -27,7 +27,9 @@ _OUTPUT_TOKENS = 2
 _TRIAL_TOKENS = 128
 # Of models with sliding windows a token of a long prompt has less KV than that of a short one.
 _PROMPT_TOKENS = 4096
-_PREFILL = 0
+_PREFILL, _DECODE, _PREFILL_EXPERTS, _DECODE_EXPERTS = range(4)
+# Operations of expert layers: dispatch of tokens to the ranks of their experts, the experts, and the way back.
+_EXPERTS = "moe"
 # Tensor parallelism up to so many times two is tried for a model that is too large.
 _MOST_DOUBLED = 6
 
@@ -77,18 +79,52 @@ class Predictor(Protocol):
     def decode(self, batch: int, context: int) -> float:
         """``batch`` requests, whose sequences have ``context`` tokens, get one more token each."""
 
+    def experts(self, kind: int, tokens: int) -> float:
+        """The share of expert layers in a prefill or decode part with so many tokens of each data-parallel rank.
+
+        Raises Refusal if they cannot be told apart.
+        """
+
 
 class CompiledEngine:
     """The SDK's compiled predictions."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, model: Any, walk: OperationWalk, drafts: int) -> None:
         self._handle = handle
+        self._walk = walk
+        self._tokens_per_step = drafts + 1
+        self._experts = {
+            _PREFILL: _expert_operations(model.context_ops),
+            _DECODE: _expert_operations(model.generation_ops),
+        }
 
     def prefill(self, batch: int, tokens: int, prefix: int) -> float:
         return float(self._handle.predict_prefill_latency(batch, tokens + prefix, prefix))
 
     def decode(self, batch: int, context: int) -> float:
         return float(self._handle.predict_decode_latency(batch, context, _OUTPUT_TOKENS))
+
+    def experts(self, kind: int, tokens: int) -> float:
+        indices = _told_apart(self._experts[kind])
+        if not hasattr(self._handle, "evaluate_context_ops"):  # releases before 0.12, whose operations can be asked
+            return self._walk.experts(kind, tokens)
+        if kind == _PREFILL:
+            values = self._handle.evaluate_context_ops(indices, batch_size=1, s=tokens, x=tokens)
+        else:
+            verified = tokens * self._tokens_per_step
+            values = self._handle.evaluate_generation_ops(indices, batch_size=verified, s=1, x=verified)
+        return sum(float(value[1]) for value in values)
+
+
+def _expert_operations(operations: Iterable[Any]) -> list[int]:
+    """The indices of the operations of expert layers."""
+    return [index for index, operation in enumerate(operations) if _EXPERTS in operation._name]
+
+
+def _told_apart(indices: list[int]) -> list[int]:
+    if not indices:
+        raise Refusal("the model has no expert layers")
+    return indices
 
 
 class OperationWalk:
@@ -120,6 +156,17 @@ class OperationWalk:
             gen_seq_imbalance_correction_scale=1.0,
         )
 
+    def experts(self, kind: int, tokens: int) -> float:
+        if kind == _PREFILL:
+            shape = {"batch_size": 1, "s": tokens, "prefix": 0, "seq_imbalance_correction_scale": 1.0}
+            operations = self._model.context_ops
+        else:
+            tokens *= self._tokens_per_step
+            shape = {"batch_size": tokens, "s": 1, "gen_seq_imbalance_correction_scale": 1.0}
+            operations = self._model.generation_ops
+        chosen = [operations[index] for index in _told_apart(_expert_operations(operations))]
+        return self._total(chosen, lambda op: tokens, **shape)
+
     def _total(self, operations: Iterable[Any], width: Callable[[Any], int], **shape: Any) -> float:
         return sum(
             float(op.query(self._database, x=width(op), beam_width=1, model_name=self._name, **shape))
@@ -136,6 +183,16 @@ class Session:
         self.predictor = predictor
         # The KV pool of one attention data-parallel rank as it was estimated last, in blocks.
         self.pool_blocks: int | None = None
+        self.experts = _tells_experts_apart(predictor)
+
+
+def _tells_experts_apart(predictor: Predictor) -> bool:
+    try:
+        for kind in (_PREFILL, _DECODE):
+            _finite(predictor.experts(kind, _TRIAL_TOKENS))
+    except Exception:  # a dense model, or data that are missing
+        return False
+    return True
 
 
 # The SDK makes no promise about threads.
@@ -164,7 +221,7 @@ def _open(asked: dict[str, Any]) -> dict[str, Any]:
         session = Session(len(_sessions), resolved, _predictor(resolved, database))
         _sessions.append(session)
     alias = {"alias": model} if model != asked["model"] else {}
-    return {"session": session.number, "version": version, "release": _release(), **alias}
+    return {"session": session.number, "version": version, "release": _release(), "experts": session.experts, **alias}
 
 
 def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +311,11 @@ _VERBS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 def _one(predictor: Predictor, kind: int, batch: int, tokens: int, prefix: int) -> float:
     if kind == _PREFILL:
         return predictor.prefill(batch, tokens, prefix)
-    return predictor.decode(batch, tokens)
+    if kind == _DECODE:
+        return predictor.decode(batch, tokens)
+    if kind == _PREFILL_EXPERTS:
+        return predictor.experts(_PREFILL, tokens)
+    return predictor.experts(_DECODE, batch)
 
 
 def _finite(ms: float) -> float:
@@ -372,10 +433,11 @@ def _compiled(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor 
         engine = _module("rust_engine_step")
     except ImportError:
         return None
-    return CompiledEngine(engine._cached_engine_handle(model, database))
+    walk = _walk(asked, model, database)
+    return CompiledEngine(engine._cached_engine_handle(model, database), model, walk, asked.get("nextn", 0))
 
 
-def _walk(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor:
+def _walk(asked: Mapping[str, Any], model: Any, database: Any) -> OperationWalk:
     return OperationWalk(model, database, asked["model"], asked.get("nextn", 0))
 
 

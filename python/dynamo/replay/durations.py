@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 Durations = Sequence[Mapping[str, Any]]
 
 _ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+# For whose tokens ranks in lockstep compute expert layers.
+_EXPERTS = {
+    "all_ranks": "expert layers for the tokens of all ranks",
+    "slowest_rank": "a pass of ranks as long as that of the slowest alone",
+}
 _KINDS = (
     ("ttft", re.compile(r"_ttft_ms$")),
     ("tpot", re.compile(r"_(tpot|itl|token_gap)_ms$|^tok_s_per_user$|output_token_throughput_per_user$")),
@@ -51,6 +56,8 @@ def line(found: Durations) -> str:
 
 def _pool(pool: Mapping[str, Any]) -> str:
     parts = [_source(pool)]
+    if (experts := pool.get("experts")) is not None:
+        parts.append(_EXPERTS.get(experts, experts))
     if (used := pool.get("calibration")) is not None:
         parts.append(f"calibration {used['profile']} ({used['level']})")
     if pool.get("knobs"):

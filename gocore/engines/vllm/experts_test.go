@@ -1,0 +1,114 @@
+package vllm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/timing"
+)
+
+// expertTimes takes 1 ms for the attention of a prompt token and 2 ms for that of a decoding request; the expert layers take 10
+// and 20 ms for each token of a rank, if they can be told apart.
+type expertTimes struct{ known bool }
+
+func (expertTimes) PrefillMs(s timing.PrefillShape) float64 {
+	return float64(11 * s.Requests * s.NewTokens())
+}
+
+func (expertTimes) DecodeMs(s timing.DecodeShape) float64 { return float64(22 * s.Requests) }
+
+func (m expertTimes) KnowsExperts() bool { return m.known }
+
+func (expertTimes) ExpertsMs(part timing.Kind, tokens int) float64 {
+	if part == timing.Decode {
+		return float64(20 * tokens)
+	}
+	return float64(10 * tokens)
+}
+
+func rankArgs(t *testing.T, more string) engineargs.Args {
+	t.Helper()
+	args, _, err := engineargs.Parse(`{"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 64, "dp_routing": "round_robin",
+		"async_scheduling": false, "enable_prefix_caching": false` + more + `}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return args
+}
+
+// TestExpertsOfAllRanks sends 12 prompt tokens to one of four ranks. Each rank has the experts of 12 / 4 = 3 of them to compute,
+// and of one token that comes out, as a quarter is rounded up: 12*1 + 3*10 + 2 + 20 = 64 ms. Then it decodes while another rank
+// computes as long a prompt; at last both decode.
+func TestExpertsOfAllRanks(t *testing.T) {
+	for _, c := range []struct {
+		model timing.Model
+		more  string
+		want  []float64 // ends of passes
+	}{
+		{expertTimes{known: true}, `, "dp_size": 4`, []float64{64, 128, 150}},
+		{timing.Scale(expertTimes{known: true}, 2, 3), `, "dp_size": 4`, []float64{150, 300, 366}},
+		{expertTimes{known: true}, `, "dp_size": 4, "speedup_ratio": 2`, []float64{32, 64, 75}},
+		{expertTimes{known: true}, `, "dp_size": 4, "step_overhead_us": 5000`, []float64{69, 138, 165}},
+		{expertTimes{}, `, "dp_size": 4`, []float64{154, 308, 330}},
+		{expertTimes{known: true}, `, "dp_size": 2`, []float64{94, 188, 210}},
+	} {
+		g := NewGroup(rankArgs(t, c.more), engine.Setup{Model: c.model, Explain: true})
+		now := 0.0
+		for i, want := range c.want {
+			if i < 2 { // rank 0, then rank 1 while rank 0 decodes
+				g.Add(engine.Request{ID: engine.RequestID(i), PromptTokens: 12, OutputTokens: 3 - i, SentMs: now})
+			}
+			pass, _ := g.RunPass(now)
+			if math.Abs(pass.EndMs-want) > 1e-9 {
+				t.Fatalf("%+v: pass %d ends at %v, want %v", c, i, pass.EndMs, want)
+			}
+			if sum := pass.Parts.PromptMs + pass.Parts.DecodeMs + pass.Parts.HostMs; math.Abs(now+sum-want) > 1e-9 {
+				t.Errorf("%+v: the parts of pass %d are %+v, want %v together", c, i, pass.Parts, want-now)
+			}
+			now = pass.EndMs
+		}
+	}
+}
+
+// TestExpertsOfEqualRanks compares ranks that all have the same requests with a single engine: nothing is to be corrected.
+func TestExpertsOfEqualRanks(t *testing.T) {
+	model := expertTimes{known: true}
+	group := NewGroup(rankArgs(t, `, "dp_size": 3`), engine.Setup{Model: model})
+	alone := New(rankArgs(t, ""), engine.Setup{Model: model})
+	rng := rand.New(rand.NewPCG(5, 0))
+	now := 0.0
+	for id := engine.RequestID(0); id < 300; id++ {
+		if rng.IntN(4) == 0 {
+			req := engine.Request{ID: id, PromptTokens: 1 + rng.IntN(40), OutputTokens: 1 + rng.IntN(9), SentMs: now}
+			alone.Add(req)
+			for rank := range 3 {
+				req.ID = 3*id + engine.RequestID(rank)
+				group.Add(req)
+			}
+		}
+		together, _ := group.RunPass(now)
+		single, _ := alone.RunPass(now)
+		if math.Abs(together.EndMs-single.EndMs) > 1e-6 {
+			t.Fatalf("at %v ms: ranks end at %v, one engine at %v", now, together.EndMs, single.EndMs)
+		}
+		now = max(together.EndMs, now+1)
+	}
+}
+
+// TestExpertsEndCoasting makes sure that no pass is run without the correction, whatever the model.
+func TestExpertsEndCoasting(t *testing.T) {
+	g := NewGroup(rankArgs(t, `, "dp_size": 2`), engine.Setup{Model: pureTimes{expertTimes{known: true}}})
+	g.Add(engine.Request{ID: 1, PromptTokens: 12, OutputTokens: 100})
+	pass, _ := g.RunPass(0)
+	pass, _ = g.RunPass(pass.EndMs)
+	if ends := g.Coast(pass.EndMs, math.Inf(1)); ends != nil {
+		t.Errorf("coasts through %d passes", len(ends))
+	}
+}
+
+type pureTimes struct{ expertTimes }
+
+func (pureTimes) Pure() bool { return true }
