@@ -104,7 +104,7 @@ var areas = []struct {
 		"live":                  {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "speculation", "timing", "worker"},
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
-		"server/cluster":    {"engine", "engines/emission", "engineargs", "eventheap", "handoff", "kvcache", "kvcache/naming", "router", "worker"},
+		"server/cluster":    {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache", "kvcache/naming", "planner", "router"},
 		"server/deployment": {"guard", "server/cluster"},
 		"server/detokenize": {},
 		"server/tokens":     {"guard", "server/detokenize"},

@@ -107,7 +107,7 @@ func (f *Fleet) coastUntil(p *Pool) float64 {
 // tryCoast makes an idle worker coast if it can.
 func (f *Fleet) tryCoast(p *Pool, i int) bool {
 	w := &p.workers[i]
-	if f.stepwise || p.Role == engine.Prefill || !p.mayCoast(w.Engine) {
+	if f.stepwise || f.Watcher != nil || p.Role == engine.Prefill || !p.mayCoast(w.Engine) {
 		return false
 	}
 	untilMs, h := f.coastUntil(p), p.hooks

@@ -17,6 +17,8 @@ type flow interface {
 	admitted(p *Pool, a []router.Admission, err error) error
 	// started carries out what a pass that starts now asks for.
 	started(p *Pool, i int, pass *engine.Pass) error
+	// left is called when a request is over, or was forgotten by the worker that it was taken back from.
+	left(id engine.RequestID)
 	// ended makes the end of a pass visible. The pass is empty at the end of a coast.
 	ended(p *Pool, i int, pass *engine.Pass) error
 	// idle queues what waited for a worker, freed looks for requests that may go on there.
@@ -94,6 +96,9 @@ func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 // rejections.
 func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
 	if !p.observes {
+		if d.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
+			p.cacheChanged(i, pass.KVEvents)
+		}
 		for _, id := range pass.Finished {
 			if p.over(id) {
 				continue
@@ -149,6 +154,8 @@ func (d *direct) release(*Pool) error {
 	return nil
 }
 
+func (d *direct) left(id engine.RequestID) { d.gone(id) }
+
 func (d *direct) held(*Pool) int { return len(d.kept) }
 
 func (d *direct) unblock() (changed bool) {
@@ -167,6 +174,8 @@ func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i 
 	if worker >= 0 {
 		d.halt(d.pool, worker)
 		forget(d.pool, worker)
+	} else {
+		d.left(id)
 	}
 	admitted, err := d.pool.router.Cancel(int32(id), d.nowMs)
 	return d.admitted(d.pool, admitted, err)

@@ -1,5 +1,6 @@
 // Package fleet is the event loop of a deployment in virtual time: pools of workers behind routers, and what happens to requests
-// on their way through them. Package replay gives it a workload.
+// on their way through them. Package replay gives it a workload, package
+// server/cluster requests from outside.
 //
 //	fleet.go      Fleet, World (where requests come from), the order of an instant
 //	pool.go       Pool: workers that are alike, and their router
@@ -7,6 +8,8 @@
 //	direct.go     flow: the way of requests; of those that one worker serves
 //	handoffs.go   of those whose KV goes from a prefill worker to a decode worker; transfer.go
 //	lifecycle.go  workers that start and drain; scaler.go has a planner decide on them, tally.go counts for it
+//	pulls.go      of those whose KV decode workers load by their engine's own rules
+//	open.go       requests that come from outside and may be taken back: what a server needs
 //	hooks.go      Recorder (what is told of a run), Faults and Hooks (what may go wrong), what faults do to pools
 //
 // The clock is one float64 in milliseconds. It never sleeps; it jumps to the next instant at which something happens. There

@@ -22,6 +22,8 @@ type Config struct {
 	LimitMs  float64
 	World    World
 	Recorder Recorder
+	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil for nobody.
+	Watcher  Watcher
 	Requests int // that are known beforehand, with ids from 0
 	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then, and
 	// every engine an [engine.Reporter].
@@ -43,8 +45,10 @@ type World interface {
 	// Unreleased returns the number of requests that have not arrived.
 	Unreleased() int
 
-	// Request returns a request as engines get it, Routed what a router needs to know of it, and Name what messages call it.
+	// Request returns a request as engines get it, Prompt as much of it as prefill workers have to know, Routed what a router needs
+	// to know of it, and Name what messages call it.
 	Request(id engine.RequestID) engine.Request
+	Prompt(id engine.RequestID) engine.Request
 	Routed(r engine.Request) router.Request
 	Name(id engine.RequestID) string
 	// Explain gives the request in an error of a router the name that messages use.
@@ -75,6 +79,8 @@ type Fleet struct {
 	flow   flow
 	scaler *scaler // nil if workers never change
 	faults Faults  // nil if nothing goes wrong
+	// withdrawn requests are those that the world has taken back and that are not gone yet.
+	withdrawn map[engine.RequestID]struct{}
 	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before others.
 	inOrder bool
 
@@ -103,7 +109,7 @@ const none = 0
 
 // New makes a fleet whose first workers are active, at time 0.
 func New(c Config) (*Fleet, error) {
-	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1}
+	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1, withdrawn: map[engine.RequestID]struct{}{}}
 	f.inOrder = f.tracksEnds && worker.Traits(c.Pools[0].Args).Pulls
 	for k := range c.Pools {
 		f.pools = append(f.pools, newPool(f, k))
@@ -376,7 +382,14 @@ func (f *Fleet) endPass(p *Pool, i int) error {
 	if h := p.hooks; h != nil {
 		return h.PassEnded(i, pass)
 	}
-	return f.flow.ended(p, i, pass)
+	if f.Watcher != nil {
+		f.Watcher.PassEnded(p, i, pass)
+	}
+	if err := f.flow.ended(p, i, pass); err != nil {
+		return err
+	}
+	f.forgetWithdrawn(p, i)
+	return nil
 }
 
 func (f *Fleet) endTransfers() (changed bool) {
@@ -474,7 +487,7 @@ func (f *Fleet) startPass(p *Pool, i int) (progress bool, err error) {
 		h.PassStarted(i, pass)
 	}
 	f.Recorder.PassStarted(p, i, pass)
-	if p.observes && pass.KVEventsAtMs <= pass.StartMs {
+	if (p.observes || f.Watcher != nil) && pass.KVEventsAtMs <= pass.StartMs {
 		p.cacheChanged(i, pass.KVEvents)
 	}
 	if err := f.flow.started(p, i, pass); err != nil {
@@ -523,6 +536,7 @@ func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) e
 		f.World.Completing(id, &f.scaler.traffic, f.scaler.wants.TTFT)
 	}
 	f.World.Over(id, how, reason)
+	f.flow.left(id)
 	if err := f.flow.admitted(p, admitted, err); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type handoffs struct {
 	actions         deque.Deque[action] // of all hand-offs, in the order in which they were asked for
 	kept            [2][]action         // by pool: those that need an active worker
 	unfinished      int                 // hand-offs and outputs of requests that have arrived
-	moving          []transfer          // if things may go wrong: the transfers that have begun
+	moving          []transfer          // the transfers that have begun, if they are revocable
 }
 
 // handoffState is the hand-off of one request.
@@ -30,6 +30,7 @@ type handoffState struct {
 	coordinator     handoff.Coordinator
 	prefill, decode int32 // workers, or unassigned
 	missing         int32 // tokens that the decode worker had not cached when it reserved room
+	open            uint8 // halves that are not over: the hand-off, and the output
 }
 
 const unassigned = -1
@@ -54,7 +55,7 @@ func (h *handoffs) send(id engine.RequestID) error {
 		h.states = append(h.states, make([]handoffState, n)...)
 	}
 	coordinator, first := handoff.New(h.order)
-	h.states[id] = handoffState{coordinator: coordinator, prefill: unassigned, decode: unassigned}
+	h.states[id] = handoffState{coordinator: coordinator, prefill: unassigned, decode: unassigned, open: 2}
 	h.actions.PushBack(action{id, first})
 	h.unfinished += 2
 	return nil
@@ -225,7 +226,7 @@ func (h *handoffs) receive(p *Pool, i int, id engine.RequestID) {
 
 // prompt returns the request for the prefill worker: the prompt and one token.
 func (h *handoffs) prompt(id engine.RequestID) engine.Request {
-	r := h.World.Request(id)
+	r := h.World.Prompt(id)
 	r.OutputTokens, r.Hold = 1, true
 	return r
 }
@@ -328,12 +329,11 @@ func (h *handoffs) cancelDestination(a action) error {
 
 // complete ends a hand-off. If it has succeeded, the decode worker goes on with the request; if not, the request is over.
 func (h *handoffs) complete(id engine.RequestID) error {
-	h.unfinished--
+	h.closeHalf(id)
 	if h.states[id].coordinator.Succeeded() {
 		admitted, err := h.prefill.router.Free(int32(id), h.nowMs)
 		return h.admitted(h.prefill, admitted, err)
 	}
-	h.unfinished--
 	abandoned := h.prefill.over(id)
 	for _, p := range h.pools {
 		admitted, err := p.router.Cancel(int32(id), h.nowMs)
@@ -342,9 +342,11 @@ func (h *handoffs) complete(id engine.RequestID) error {
 		}
 	}
 	if abandoned {
+		h.closeHalf(id)
 		return nil
 	}
 	h.World.Over(id, Canceled, "")
+	h.closeHalf(id)
 	if h.faults != nil {
 		return h.faults.Ended(id)
 	}
@@ -398,12 +400,14 @@ func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 // left, and reports the room afterwards.
 func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	p := h.decode
+	if h.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
+		p.cacheChanged(i, pass.KVEvents)
+	}
 	room, reserved := p.workers[i].destination.TryReserve()
 	for _, id := range pass.Finished {
 		if p.over(id) {
 			continue
 		}
-		h.unfinished--
 		if err := h.leave(p, id, Completed, ""); err != nil {
 			return err
 		}
@@ -412,7 +416,6 @@ func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 		if p.over(rejected.ID) {
 			continue
 		}
-		h.unfinished--
 		if err := h.leave(p, rejected.ID, Rejected, rejected.Reason); err != nil {
 			return err
 		}
@@ -446,6 +449,18 @@ func (h *handoffs) unblock() (changed bool) {
 	return changed
 }
 
+// left closes the output of a request.
+func (h *handoffs) left(id engine.RequestID) { h.closeHalf(id) }
+
+// closeHalf closes the hand-off or the output of a request, which is gone when both are over.
+func (h *handoffs) closeHalf(id engine.RequestID) {
+	h.unfinished--
+	s := &h.states[id]
+	if s.open--; s.open == 0 {
+		h.gone(id)
+	}
+}
+
 func (h *handoffs) done() bool { return h.unfinished == 0 }
 
 func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
@@ -458,7 +473,6 @@ func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int
 	if !s.coordinator.Succeeded() { // it has failed by itself
 		return nil
 	}
-	h.unfinished--
 	h.halt(h.decode, int(s.decode))
 	forget(h.decode, int(s.decode))
 	admitted, err := h.decode.router.Cancel(int32(id), h.nowMs)

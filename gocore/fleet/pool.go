@@ -46,9 +46,10 @@ type Worker struct {
 	worker.Worker
 	source      engine.Source
 	destination engine.Destination
-	puller      engine.Puller // instead of both
-	deferred    []action      // that wait for the end of its pass
-	onWay       int           // requests on their way to its scheduler, unless the engine delays them by itself
+	puller      engine.Puller      // instead of both
+	deferred    []action           // that wait for the end of its pass
+	withdrawn   []engine.RequestID // that it is to forget at the end of its pass
+	onWay       int                // requests on their way to its scheduler, unless the engine delays them by itself
 
 	due          int64   // the event that ends its pass or coast; others are out of date
 	coast        int64   // number of its coast, and of the event if the first pass is the last one
@@ -76,7 +77,7 @@ func newPool(f *Fleet, index int) *Pool {
 func (p *Pool) start(i int) {
 	w := &p.workers[i]
 	w.Worker = worker.New(p.Args, p.Setup(i))
-	if p.observes {
+	if p.observes || p.fleet.Watcher != nil {
 		w.Engine.Observe()
 	}
 	switch {
@@ -113,10 +114,22 @@ func (p *Pool) accepts(i int, id engine.RequestID) bool {
 }
 
 // over reports whether nothing that a request does is to be seen any more.
-func (p *Pool) over(id engine.RequestID) bool { return p.hooks != nil && p.hooks.Over(id) }
+func (p *Pool) over(id engine.RequestID) bool {
+	if p.hooks != nil && p.hooks.Over(id) {
+		return true
+	}
+	_, withdrawn := p.fleet.withdrawn[id]
+	return withdrawn
+}
 
 // cacheChanged tells the router what a worker has stored and removed.
 func (p *Pool) cacheChanged(i int, events []kvcache.Event) {
+	if w := p.fleet.Watcher; w != nil {
+		w.CacheChanged(p, i, events)
+		if !p.observes {
+			return
+		}
+	}
 	if h := p.hooks; h != nil {
 		h.CacheChanged(i, events)
 		return

@@ -33,6 +33,8 @@ type pulls struct {
 type pullState struct {
 	prefill, decode int32
 	onWay           bool // to the scheduler of the prefill worker
+	asked, loading  bool // its decode worker has asked for its KV; that is on its way
+	open            int8 // 1 until the request is over, and 1 while its prompt is kept
 }
 
 // computed is a prompt that a prefill worker has computed.
@@ -63,7 +65,7 @@ func (h *pulls) send(id engine.RequestID) error {
 	if n := int(id) + 1 - len(h.states); n > 0 {
 		h.states = append(h.states, make([]pullState, n)...)
 	}
-	h.states[id] = pullState{prefill: unassigned, decode: unassigned}
+	h.states[id] = pullState{prefill: unassigned, decode: unassigned, open: 1}
 	h.unfinished++
 	return h.route(h.prefill, id)
 }
@@ -80,13 +82,15 @@ func (h *pulls) route(p *Pool, id engine.RequestID) error {
 
 // asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to load.
 func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
-	r := h.World.Request(id)
-	r.SentMs = h.nowMs
+	var r engine.Request
 	if p == h.prefill {
+		r = h.World.Prompt(id)
 		r.OutputTokens, r.Hold = 1, true
 	} else {
+		r = h.World.Request(id)
 		r.Pull = true
 	}
+	r.SentMs = h.nowMs
 	return r
 }
 
@@ -138,6 +142,7 @@ func (h *pulls) started(p *Pool, i int, pass *engine.Pass) error {
 // load begins to transfer a prompt to decode worker i.
 func (h *pulls) load(i int, l engine.Load) {
 	s := &h.states[l.ID]
+	s.asked = true
 	startMs, between := h.nowMs, lane{s.prefill, int32(i)}
 	if !h.Transfer.Unlimited {
 		startMs = max(startMs, h.lanes[between])
@@ -150,6 +155,7 @@ func (h *pulls) load(i int, l engine.Load) {
 	h.Recorder.Step(l.ID, TransferStarted)
 	if endMs > h.nowMs {
 		h.Recorder.Step(l.ID, TransferTakes)
+		s.loading = true
 		h.push(endMs, event{pool: transferEnd, index: int32(l.ID)})
 		return
 	}
@@ -163,10 +169,20 @@ func (h *pulls) transferred(id engine.RequestID) {
 	if s.onWay {
 		s.onWay = false
 		h.prefill.workers[s.prefill].onWay--
-		h.add(h.prefill, int(s.prefill), id)
+		if h.prefill.over(id) {
+			h.left(id)
+		} else {
+			h.add(h.prefill, int(s.prefill), id)
+		}
 		return
 	}
+	s.loading = false
 	i := int(s.decode)
+	if h.decode.over(id) {
+		h.takeBack(h.decode, i, id)
+		h.giveUp(id)
+		return
+	}
 	h.halt(h.decode, i)
 	h.decode.workers[i].puller.Transferred(id, h.nowMs)
 	h.decode.updateReady(i)
@@ -190,9 +206,9 @@ func (h *pulls) giveUp(id engine.RequestID) {
 // released makes visible that a prefill worker has given up what it kept.
 func (h *pulls) released(ids []engine.RequestID) error {
 	for _, id := range ids {
-		h.unfinished--
 		h.Recorder.Step(id, Released)
 		admitted, err := h.prefill.router.Free(int32(id), h.nowMs)
+		h.left(id)
 		if err := h.admitted(h.prefill, admitted, err); err != nil {
 			return err
 		}
@@ -203,27 +219,31 @@ func (h *pulls) released(ids []engine.RequestID) error {
 // ended makes the end of a pass visible.
 func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 	if p == h.decode {
-		return h.endDecode(pass)
+		return h.endDecode(i, pass)
 	}
 	if pass.KVEventsAtMs > pass.StartMs {
 		p.cacheChanged(i, pass.KVEvents)
 	}
 	if p.observes {
 		for _, id := range pass.Finished {
+			if p.over(id) {
+				continue
+			}
 			admitted, err := p.router.PrefillCompleted(int32(id), h.nowMs)
 			if err := h.admitted(p, admitted, err); err != nil {
 				return err
 			}
 		}
 	}
-	for _, rejected := range pass.Rejected {
-		h.unfinished--
-		if err := h.leave(p, rejected.ID, Rejected, rejected.Reason); err != nil {
-			return err
-		}
+	if err := h.reject(p, pass); err != nil {
+		return err
 	}
 	for _, id := range pass.Held {
+		if p.over(id) {
+			continue
+		}
 		h.unfinished++
+		h.states[id].open++
 		h.Recorder.Step(id, SourceHeld)
 		h.ready = append(h.ready, computed{id, i})
 	}
@@ -231,15 +251,22 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 }
 
 // endDecode ends requests. One that its decode worker can never run leaves its KV behind.
-func (h *pulls) endDecode(pass *engine.Pass) error {
+func (h *pulls) endDecode(i int, pass *engine.Pass) error {
+	if p := h.decode; h.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
+		p.cacheChanged(i, pass.KVEvents)
+	}
 	for _, id := range pass.Finished {
-		h.unfinished--
+		if h.decode.over(id) {
+			continue
+		}
 		if err := h.leave(h.decode, id, Completed, ""); err != nil {
 			return err
 		}
 	}
 	for _, rejected := range pass.Rejected {
-		h.unfinished--
+		if h.decode.over(rejected.ID) {
+			continue
+		}
 		h.giveUp(rejected.ID)
 		if err := h.leave(h.decode, rejected.ID, Rejected, rejected.Reason); err != nil {
 			return err
@@ -278,16 +305,48 @@ func (h *pulls) release(p *Pool) error {
 
 func (h *pulls) held(p *Pool) int { return len(h.kept[p.index]) }
 
+// left counts that a request is over, or that nothing keeps its prompt any more. After both it is gone.
+func (h *pulls) left(id engine.RequestID) {
+	h.unfinished--
+	s := &h.states[id]
+	if s.open--; s.open == 0 {
+		h.gone(id)
+	}
+}
+
+// recall takes a request back. A worker that loads its prompt goes on until it has it.
+func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
+	s := &h.states[id]
+	for k := range h.kept {
+		h.kept[k] = slices.DeleteFunc(h.kept[k], func(other engine.RequestID) bool { return other == id })
+	}
+	p, i := h.prefill, int(s.prefill)
+	if s.open > 1 || s.asked || s.decode != unassigned { // the prompt has been computed
+		p, i = h.decode, int(s.decode)
+		if !s.asked {
+			h.giveUp(id)
+		}
+	}
+	switch {
+	case i == unassigned:
+		h.left(id)
+	case !s.onWay && !s.loading:
+		h.halt(p, i)
+		forget(p, i)
+	}
+	admitted, err := p.router.Cancel(int32(id), h.nowMs)
+	return h.admitted(p, admitted, err)
+}
+
 func (h *pulls) done() bool { return h.unfinished == 0 }
 
 func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
 
 // Workers look for themselves what can go on. Faults are refused before a run.
 
-func (h *pulls) idle(*Worker)                                             {}
-func (h *pulls) freed(*Pool, int)                                         {}
-func (h *pulls) transfers(engine.RequestID, int64) bool                   { return true }
-func (h *pulls) retime()                                                  {}
-func (h *pulls) unblock() bool                                            { return false }
-func (h *pulls) needs(engine.RequestID, *Pool, int) bool                  { return true }
-func (h *pulls) recall(engine.RequestID, int, func(p *Pool, i int)) error { return nil }
+func (h *pulls) idle(*Worker)                            {}
+func (h *pulls) freed(*Pool, int)                        {}
+func (h *pulls) transfers(engine.RequestID, int64) bool  { return true }
+func (h *pulls) retime()                                 {}
+func (h *pulls) unblock() bool                           { return false }
+func (h *pulls) needs(engine.RequestID, *Pool, int) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// transfer is a transfer that has begun, in a fleet whose links may change.
+// transfer is a transfer that has begun, in a fleet whose links may change, or whose requests may be taken back.
 type transfer struct {
 	id      engine.RequestID
 	leftMs  float64 // at full speed, since sinceMs
@@ -20,12 +20,12 @@ func (h *handoffs) startTransfer(id engine.RequestID) {
 	h.Recorder.Step(id, TransferStarted)
 	s := &h.states[id]
 	delayMs := h.Transfer.DelayMs(h.World.Request(id).PromptTokens, int(s.missing))
-	if delayMs == 0 && (h.faults == nil || h.linkRate(s) > 0) {
+	if delayMs == 0 && h.linkRate(s) > 0 {
 		h.endOfTransfer(id)
 		return
 	}
 	h.Recorder.Step(id, TransferTakes)
-	if h.faults == nil {
+	if !h.revocable() {
 		h.push(h.nowMs+delayMs, event{pool: transferEnd, index: int32(id)})
 		return
 	}
@@ -45,7 +45,13 @@ func (h *handoffs) endOfTransfer(id engine.RequestID) {
 	h.tell(id, handoff.Transferred)
 }
 
+// revocable reports whether transfers may change or be given up, so that those that have begun are known.
+func (h *handoffs) revocable() bool { return h.faults != nil || h.Watcher != nil }
+
 func (h *handoffs) linkRate(s *handoffState) float64 {
+	if h.faults == nil {
+		return 1
+	}
 	return h.faults.LinkRate(int(s.prefill), int(s.decode))
 }
 
@@ -71,7 +77,7 @@ func (h *handoffs) retime() {
 
 // transfers reports whether an event is the end of its transfer at the speed that its link has now.
 func (h *handoffs) transfers(id engine.RequestID, seq int64) bool {
-	return h.faults == nil || slices.ContainsFunc(h.moving, func(t transfer) bool { return t.id == id && t.due == seq })
+	return !h.revocable() || slices.ContainsFunc(h.moving, func(t transfer) bool { return t.id == id && t.due == seq })
 }
 
 // endTransfer forgets a transfer.

@@ -111,6 +111,9 @@ func (r *run) Request(id engine.RequestID) engine.Request {
 	}
 }
 
+// Prompt implements [fleet.World].
+func (r *run) Prompt(id engine.RequestID) engine.Request { return r.Request(id) }
+
 // Routed implements [fleet.World].
 func (r *run) Routed(req engine.Request) router.Request {
 	if r.faults == nil {

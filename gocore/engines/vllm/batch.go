@@ -212,6 +212,7 @@ func (s *Scheduler) forget(r *sequence) { s.spareSequences.Put(r) }
 // Cancel implements [engine.Engine]. The pass in flight takes as long as it would have taken.
 func (s *Scheduler) Cancel(id engine.RequestID) {
 	s.pulls.awake = true
+	s.pulls.ended = slices.DeleteFunc(s.pulls.ended, func(e ending) bool { return e.id == id })
 	if r, ok := s.pulls.kept.Take(id); ok {
 		s.release(r)
 		s.forget(r)

@@ -1,16 +1,17 @@
 package cluster
 
 import (
-	"github.com/gammazero/deque"
+	"fmt"
+	"math"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/eventheap"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
+	"dynosim/gocore/planner"
 	"dynosim/gocore/router"
-	"dynosim/gocore/worker"
 )
 
 // Pool describes workers that are alike.
@@ -27,7 +28,9 @@ type Pool struct {
 type Config struct {
 	Pools    []Pool
 	Transfer handoff.Transfer // between two pools
-	// Loaded hears of the load of a worker whenever that may have changed. It may be nil.
+	// KVEventLagMs is how long after a change of a cache the routers hear of it; 0 for at once.
+	KVEventLagMs float64
+	// Loaded is called with the load of a worker when that may have changed. It may be nil.
 	Loaded func(pool, worker int, l Load)
 }
 
@@ -69,11 +72,10 @@ type Request struct {
 	Sink                       Sink
 
 	state    emission // on the worker that makes the answer
+	arrived  int64    // how many came before
 	blocks   []uint32
 	workers  [2]int32 // by pool, or unassigned
 	admitted bool
-	handoff  handoff.Coordinator
-	missing  int32 // tokens of the prompt that the decode worker had not cached when it reserved room
 	status   status
 }
 
@@ -81,10 +83,9 @@ type Request struct {
 type status uint8
 
 const (
-	unknown   status = iota
-	active           // the cluster serves it
-	cancelled        // it leaves as soon as its workers are idle
-	over
+	unknown status = iota
+	active
+	over // its sink hears nothing any more, though workers may still have it
 )
 
 const unassigned = -1
@@ -92,260 +93,187 @@ const unassigned = -1
 // Cluster serves requests. It is not safe for concurrent use.
 type Cluster struct {
 	config   Config
-	order    handoff.Order
-	nowMs    float64
-	pools    []pool
-	requests map[engine.RequestID]*Request
-	lastID   engine.RequestID
+	fleet    *fleet.Fleet
+	workers  [2][]watched // by pool
+	requests []*Request   // by id, those that the fleet knows; nil for an id that is not used
+	unused   []engine.RequestID
 	names    *naming.Table[Key]
 
 	arrivals []*Request // of this instant
-	actions  deque.Deque[nextAction]
-	events   eventheap.Heap[event]
-	pushed   int64
+	came     int64      // requests that have come
 	failure  error
 }
 
-// event is the end of a pass of a worker, or of a transfer.
-type event struct {
-	pool, worker int // the pool is -1 for the transfer of a request
-	request      *Request
-}
+// world is the cluster as its fleet sees it.
+type world struct{ *Cluster }
+
+var _ fleet.World = world{}
 
 // New returns a cluster without requests, at time 0.
-func New(c Config) *Cluster {
-	made := &Cluster{config: c, requests: map[engine.RequestID]*Request{}, names: naming.New[Key]()}
-	made.order = worker.Traits(c.Pools[0].Args).HandoffOrder
-	for i := range c.Pools {
-		made.pools = append(made.pools, newPool(&c.Pools[i]))
+func New(config Config) *Cluster {
+	c := &Cluster{config: config, names: naming.New[Key]()}
+	f := fleet.Config{
+		Transfer: config.Transfer, LimitMs: math.Inf(1), World: world{c}, Recorder: recorder{c}, Watcher: recorder{c},
+		KVEventLagMs: config.KVEventLagMs,
 	}
-	return made
+	for k := range config.Pools {
+		f.Pools = append(f.Pools, c.poolConfig(k))
+	}
+	var err error
+	if c.fleet, err = fleet.New(f); err != nil {
+		panic("cluster: " + err.Error()) // only a planner asks for something that a router may lack
+	}
+	return c
 }
 
-// disaggregated reports whether there is a pool for prompts and one for answers.
-func (c *Cluster) disaggregated() bool { return len(c.pools) == 2 }
-
 // last is the pool that makes answers.
-func (c *Cluster) last() int { return len(c.pools) - 1 }
+func (c *Cluster) last() int { return len(c.config.Pools) - 1 }
 
-// Requests is the number of requests that are being served.
-func (c *Cluster) Requests() int { return len(c.requests) }
+// Requests returns the number of requests that the workers and routers have.
+func (c *Cluster) Requests() int { return len(c.requests) - len(c.unused) }
 
-// Err is the reason why the cluster cannot go on, nil if it can: the durations of passes cannot be determined, or a router failed.
+// Err returns the reason why the cluster cannot go on, nil if it can: the durations of passes cannot be determined, or a router
+// failed.
 func (c *Cluster) Err() error { return c.failure }
 
-// NextMs is when something happens next, if no request arrives.
+// NextMs returns when something happens next, if no request arrives.
 func (c *Cluster) NextMs() (atMs float64, ok bool) {
-	top, ok := c.events.Top()
-	return top.AtMs, ok && c.failure == nil
+	atMs, ok = c.fleet.NextMs()
+	return atMs, ok && c.failure == nil
 }
 
 // Step lets everything happen that is due before atMs, and what happens at this instant: passes and transfers end, requests
 // arrive or are cancelled, workers start passes. Times must not go back.
 func (c *Cluster) Step(atMs float64, arrivals, cancels []*Request) error {
-	for c.failure == nil {
-		next, ok := c.NextMs()
-		if !ok || next >= atMs {
-			break
-		}
-		c.nowMs = max(c.nowMs, next)
-		c.instant()
+	if c.failure != nil {
+		return c.failure
 	}
-	c.nowMs = max(c.nowMs, atMs)
+	c.fail(c.fleet.Until(atMs))
 	c.arrivals = append(c.arrivals, arrivals...)
 	for _, r := range cancels {
 		c.cancel(r)
 	}
-	c.instant()
+	if c.failure == nil {
+		c.fail(c.fleet.Happen())
+	}
+	c.reportLoads()
 	return c.failure
 }
 
-// instant carries out everything that happens now, until nothing changes any more.
-func (c *Cluster) instant() {
-	for c.failure == nil {
-		changed := c.endPasses()
-		changed = c.endTransfers() || changed
-		changed = c.takeArrivals() || changed
-		changed = c.act() || changed
-		for i := range c.pools {
-			changed = c.startPasses(i) || changed
-		}
-		if !changed && !c.unblock() {
-			return
-		}
-	}
-}
-
-// fail ends the cluster.
+// fail ends the cluster if there is an error.
 func (c *Cluster) fail(err error) {
 	if err != nil && c.failure == nil {
 		c.failure = err
 	}
 }
 
-// endsNow is the first event, if it is due now.
-func (c *Cluster) endsNow() (event, bool) {
-	top, ok := c.events.Top()
-	return top.Value, ok && top.AtMs <= c.nowMs
-}
-
-func (c *Cluster) endPasses() (changed bool) {
-	for {
-		e, ok := c.endsNow()
-		if !ok || e.pool < 0 {
-			return changed
-		}
-		c.events.Pop()
-		c.endPass(e.pool, e.worker)
-		changed = true
+// cancel withdraws a request, which its workers give up as soon as they are idle.
+func (c *Cluster) cancel(r *Request) {
+	if r.status == active && c.failure == nil {
+		c.fail(c.fleet.Withdraw(r.state.ID, int(r.workers[0])))
 	}
+	r.status = over
 }
 
-func (c *Cluster) endTransfers() (changed bool) {
-	for {
-		e, ok := c.endsNow()
-		if !ok || e.pool >= 0 {
-			return changed
-		}
-		c.events.Pop()
-		c.tell(e.request, handoff.Transferred)
-		changed = true
+// hears reports whether the sink of a request hears what becomes of it.
+func (c *Cluster) hears(r *Request) bool { return r.status == active && c.failure == nil }
+
+// end tells a request that it is over, if it does not know.
+func (c *Cluster) end(r *Request, reason string) {
+	if c.hears(r) {
+		r.Sink.Ended(reason, c.fleet.NowMs())
 	}
+	r.status = over
 }
 
-func (c *Cluster) push(atMs float64, e event) {
-	c.events.Add(eventheap.Event[event]{AtMs: atMs, SinceMs: c.nowMs, Seq: c.pushed, Value: e})
-	c.pushed++
-}
+// NextMs implements [fleet.World]: nobody knows when a request comes.
+func (w world) NextMs() (float64, bool) { return 0, false }
 
-// takeArrivals gives requests an id and sends them on their way.
-func (c *Cluster) takeArrivals() (changed bool) {
-	for _, r := range c.arrivals {
+// Unreleased implements [fleet.World].
+func (w world) Unreleased() int { return 0 }
+
+// Next implements [fleet.World]. It gives requests the lowest ids that are not used.
+func (w world) Next(float64) (engine.Request, bool) {
+	for len(w.arrivals) > 0 {
+		r := w.arrivals[0]
+		w.arrivals[0] = nil
+		w.arrivals = w.arrivals[1:]
 		if r.status != unknown { // cancelled before it arrived
 			continue
 		}
-		changed = true
-		c.lastID = engine.NextID(c.lastID, c.requests)
-		r.state.ID, r.state.Outputs, r.status = c.lastID, r.OutputTokens, active
-		r.workers = [2]int32{unassigned, unassigned}
-		r.blocks = c.names.Hold(r.Keys)
-		r.Keys = nil
-		c.requests[r.state.ID] = r
-		if c.disaggregated() {
-			c.beginHandoff(r)
-		} else {
-			c.dispatch(c.pools[0].router.Submit(c.routed(r), c.nowMs))
-		}
+		w.take(r)
+		return w.Request(r.state.ID), true
 	}
-	clear(c.arrivals)
-	c.arrivals = c.arrivals[:0]
-	return changed
+	return engine.Request{}, false
 }
 
-// routed is what a router has to know of a request.
-func (c *Cluster) routed(r *Request) router.Request {
-	return router.Request{
-		ID: int32(r.state.ID), Prompt: c.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority,
-		Session: r.Session,
+// take gives a request an id.
+func (c *Cluster) take(r *Request) {
+	id := engine.RequestID(len(c.requests))
+	if last := len(c.unused) - 1; last >= 0 {
+		id, c.unused = c.unused[last], c.unused[:last]
+		c.requests[id] = r
+	} else {
+		c.requests = append(c.requests, r)
 	}
+	r.state.ID, r.state.Outputs, r.status, r.arrived = id, r.OutputTokens, active, c.came
+	r.workers = [2]int32{unassigned, unassigned}
+	r.blocks = c.names.Hold(r.Keys)
+	r.Keys = nil
+	c.came++
 }
 
-// prompt is the numbers of the full blocks of a prompt, without those of the answer.
+// prompt returns the numbers of the full blocks of a prompt, without those of the answer.
 func (c *Cluster) prompt(r *Request) kvcache.Prompt {
 	full := min(r.PromptTokens/c.config.Pools[0].Args.BlockSize, len(r.blocks))
 	return kvcache.Prompt{Segments: r.blocks[:full:full], PerSegment: 1}
 }
 
-// engineRequest is what the engine of a pool has to know of a request.
-func (c *Cluster) engineRequest(r *Request, pool int) engine.Request {
-	e := engine.Request{ID: r.state.ID, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, SentMs: c.nowMs}
-	e.Prompt = kvcache.Prompt{Segments: r.blocks, PerSegment: 1}
-	if pool < c.last() { // the token of a prefill worker is not part of any answer
-		e.Prompt, e.OutputTokens, e.Hold = c.prompt(r), 1, true
-	}
-	e.NamedBlocks = len(e.Prompt.Segments)
-	return e
-}
-
-// cancel withdraws a request, which its workers give up as soon as they are idle.
-func (c *Cluster) cancel(r *Request) {
-	switch {
-	case r.status == unknown:
-		r.status = over
-	case r.status != active:
-	case c.disaggregated() && !r.handoff.Done():
-		r.status = cancelled
-		c.tell(r, handoff.Canceled)
-	default:
-		r.status = cancelled
-		c.withdraw(r)
+// Request implements [fleet.World].
+func (w world) Request(id engine.RequestID) engine.Request {
+	r := w.requests[id]
+	return engine.Request{
+		ID: id, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens,
+		Prompt: kvcache.Prompt{Segments: r.blocks, PerSegment: 1}, NamedBlocks: len(r.blocks),
 	}
 }
 
-// withdraw takes a request that is cancelled from the worker that makes its answer, now or at the end of the pass.
-func (c *Cluster) withdraw(r *Request) {
-	p := &c.pools[c.last()]
-	if i := r.workers[c.last()]; i != unassigned {
-		w := &p.workers[i]
-		if w.Busy() {
-			w.leaving = append(w.leaving, r)
-			return
-		}
-		if w.destination != nil {
-			w.destination.CancelDestination(r.state.ID)
-		} else {
-			w.Engine.Cancel(r.state.ID)
-		}
-		w.emitting.Drop(r)
-		c.forget(r, w)
-		c.tryReserve(int(i))
-		p.updateReady(int(i))
-		c.loadChanged(c.last(), int(i))
-	} else {
-		c.forget(r, nil)
-	}
-	c.admit(c.last())(p.router.Cancel(int32(r.state.ID), c.nowMs))
+// Prompt implements [fleet.World]. The token of a prefill worker is not part of any answer.
+func (w world) Prompt(id engine.RequestID) engine.Request {
+	r := w.Request(id)
+	r.Prompt = w.prompt(w.requests[id])
+	r.NamedBlocks = len(r.Prompt.Segments)
+	return r
 }
 
-// forget drops a request that no engine owns any more. Events of the next pass of a worker may still name its blocks.
-func (c *Cluster) forget(r *Request, w *poolWorker) {
-	r.status = over
-	delete(c.requests, r.state.ID)
-	if w == nil {
-		c.names.Release(r.blocks)
-	} else {
-		w.named = append(w.named, r.blocks)
+// Routed implements [fleet.World].
+func (w world) Routed(asked engine.Request) router.Request {
+	r := w.requests[asked.ID]
+	return router.Request{
+		ID: int32(asked.ID), Prompt: w.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session,
 	}
-	r.blocks = nil
 }
 
-// end tells a request that it is over, and its router.
-func (c *Cluster) end(r *Request, pool int, w *poolWorker, reason string) {
-	wanted := r.status == active
-	w.emitting.Drop(r)
-	c.forget(r, w)
-	if wanted {
-		r.Sink.Ended(reason, c.nowMs)
-	}
-	c.admit(pool)(c.pools[pool].router.Free(int32(r.state.ID), c.nowMs))
-}
+// Name implements [fleet.World].
+func (w world) Name(id engine.RequestID) string { return fmt.Sprintf("request %d", id) }
 
-// admit returns the function that takes the admissions of the router of a pool.
-func (c *Cluster) admit(pool int) func([]router.Admission, error) {
-	if pool == 1 {
-		return c.reserve
-	}
-	return c.dispatch
-}
+// Explain implements [fleet.World].
+func (w world) Explain(err error) error { return err }
 
-// dispatch hands requests to the workers that the router has chosen.
-func (c *Cluster) dispatch(admitted []router.Admission, err error) {
-	c.fail(err)
-	for _, a := range admitted {
-		r, p := c.requests[engine.RequestID(a.ID)], &c.pools[0]
-		r.workers[0] = int32(a.Worker)
-		p.workers[a.Worker].Engine.Add(c.engineRequest(r, 0))
-		p.updateReady(a.Worker)
-		c.loadChanged(0, a.Worker)
+// BeforePass implements [fleet.World].
+func (w world) BeforePass(float64) error { return w.failure }
+
+// Completing implements [fleet.World]: there is no planner.
+func (w world) Completing(engine.RequestID, *planner.Traffic, bool) {}
+
+// Over implements [fleet.World].
+func (w world) Over(id engine.RequestID, how fleet.Ending, reason string) {
+	r := w.requests[id]
+	if i := r.workers[w.last()]; i != unassigned {
+		w.workers[w.last()][i].emitting.Drop(r)
 	}
+	if how == fleet.Rejected {
+		reason = "request rejected: " + reason
+	}
+	w.end(r, reason)
 }

@@ -1,14 +1,11 @@
 package cluster
 
 import (
-	"math/bits"
-
 	"dynosim/gocore/engine"
 	shares "dynosim/gocore/engines/emission"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
-	"dynosim/gocore/router"
-	"dynosim/gocore/worker"
 )
 
 // emission is how many tokens of a request have been emitted.
@@ -17,140 +14,140 @@ type emission = shares.State
 // Emission implements [shares.Request].
 func (r *Request) Emission() *shares.State { return &r.state }
 
-// pool is workers that are alike, and their router.
-type pool struct {
-	router   router.Router
-	observes bool // whether the router does
-	workers  []poolWorker
-	ready    []uint64 // set of idle workers that own a request
-}
-
-// poolWorker is a worker, of which source or destination is set in a pool of prefill or of decode workers.
-type poolWorker struct {
-	worker.Worker
-	reporter    engine.Reporter
-	source      engine.Source
-	destination engine.Destination
-	broken      func() error // why durations cannot be determined; nil if they can
-
+// watched is what the cluster knows of a worker besides the fleet.
+type watched struct {
+	broken   func() error // why durations cannot be determined; nil if they can
 	emitting shares.Set[*Request]
 	cached   naming.Cache
 	counts   Counts
-	deferred []nextAction // that wait for the end of the pass
-	leaving  []*Request   // cancelled while the pass runs
-	named    [][]uint32   // blocks of requests that have left, until the events of the next pass are known
+	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known
+	changed  bool       // its load may have
 }
 
-func newPool(c *Pool) pool {
-	p := pool{router: c.Router.Make(c.Workers), workers: make([]poolWorker, c.Workers), ready: make([]uint64, (c.Workers+63)/64)}
-	p.observes = p.router.Traits().Observes && c.Args.Role != engine.Decode
-	for i := range p.workers {
-		p.workers[i] = newWorker(c, i)
+// poolConfig describes a pool for the fleet. What it makes is in c.workers.
+func (c *Cluster) poolConfig(k int) fleet.PoolConfig {
+	p := &c.config.Pools[k]
+	c.workers[k] = make([]watched, p.Workers)
+	return fleet.PoolConfig{
+		Role: p.Args.Role, Args: p.Args, Workers: p.Workers, Router: p.Router,
+		Setup: func(i int) engine.Setup {
+			setup := p.Setup(i)
+			setup.Role = p.Args.Role
+			w := &c.workers[k][i]
+			w.cached, w.broken = naming.Cache{}, func() error { return nil }
+			if model, asks := setup.Model.(interface{ Err() error }); asks {
+				w.broken = model.Err
+			}
+			return setup
+		},
 	}
-	return p
 }
 
-func newWorker(c *Pool, i int) poolWorker {
-	setup := c.Setup(i)
-	w := poolWorker{Worker: worker.New(c.Args, setup), cached: naming.Cache{}, broken: func() error { return nil }}
-	if model, asks := setup.Model.(interface{ Err() error }); asks {
-		w.broken = model.Err
+// place returns the number of a pool.
+func place(p *fleet.Pool) int {
+	if p.Role == engine.Decode {
+		return 1
 	}
-	w.reporter = w.Engine.(engine.Reporter) // all are
-	switch c.Args.Role {
-	case engine.Prefill:
-		w.source = w.Engine.(engine.Source)
-	case engine.Decode:
-		w.destination = w.Engine.(engine.Destination)
-	}
-	w.Engine.Observe()
+	return 0
+}
+
+// worker returns a worker whose load may have changed.
+func (c *Cluster) worker(pool, i int) *watched {
+	w := &c.workers[pool][i]
+	w.changed = true
 	return w
 }
 
-// updateReady updates whether worker i can start a pass.
-func (p *pool) updateReady(i int) {
-	if w := &p.workers[i]; !w.Busy() && w.Engine.Requests() > 0 {
-		p.ready[i/64] |= 1 << (i % 64)
-	} else {
-		p.ready[i/64] &^= 1 << (i % 64)
+// touch notes that the load of the worker may have changed that has a request in a pool.
+func (c *Cluster) touch(pool int, id engine.RequestID) {
+	if i := c.requests[id].workers[pool]; i != unassigned {
+		c.worker(pool, int(i))
 	}
 }
 
-// nextReady is the first ready worker from a place on.
-func (p *pool) nextReady(from int) (int, bool) {
-	for word := from / 64; word < len(p.ready); word++ {
-		set := p.ready[word]
-		if word == from/64 {
-			set &= ^uint64(0) << (from % 64)
-		}
-		if set != 0 {
-			return word*64 + bits.TrailingZeros64(set), true
+// reportLoads reports the loads that have changed.
+func (c *Cluster) reportLoads() {
+	if c.config.Loaded == nil {
+		return
+	}
+	for k := range c.workers {
+		for i := range c.workers[k] {
+			w := &c.workers[k][i]
+			if !w.changed {
+				continue
+			}
+			w.changed = false
+			l := Load{Counts: w.counts}
+			l.Waiting, l.Running, l.UsedBlocks = c.reporter(k, i).Load()
+			c.config.Loaded(k, i, l)
 		}
 	}
-	return 0, false
 }
 
-// startPasses starts a pass on every ready worker, and begins again with the first one after each, as a pass may make another worker
-// ready. A pass without duration is applied at once; if it had no effect either, its worker is tried again only after something
-// else has happened.
-func (c *Cluster) startPasses(pool int) (changed bool) {
-	p := &c.pools[pool]
-	for i, ok := p.nextReady(0); ok && c.failure == nil; {
-		w := &p.workers[i]
-		pass, alive := w.Engine.RunPass(c.nowMs)
-		if err := w.broken(); err != nil {
-			c.fail(err)
-			return true
-		}
-		c.passStarted(pool, w, pass)
-		if !alive || pass.Idle() {
-			i, ok = p.nextReady(i + 1)
-			continue
-		}
-		if pass.KVEventsAtMs <= pass.StartMs {
-			c.cacheChanged(pool, i, pass.KVEvents)
-		}
-		w.Pass = pass
-		if len(pass.Admitted) > 0 {
-			c.loadChanged(pool, i)
-		}
-		if pass.EndMs > c.nowMs {
-			p.updateReady(i)
-			c.push(pass.EndMs, event{pool: pool, worker: i})
-		} else {
-			c.endPass(pool, i)
-		}
-		changed = true
-		i, ok = p.nextReady(0)
-	}
-	return changed
+func (c *Cluster) reporter(pool, i int) engine.Reporter {
+	return c.fleet.Pools()[pool].Worker(i).Engine.(engine.Reporter) // all are
 }
 
-// passStarted tells requests that their prompts begin to be computed.
-func (c *Cluster) passStarted(pool int, w *poolWorker, pass *engine.Pass) {
+// recorder hears of what happens in the fleet of a cluster.
+type recorder struct{ *Cluster }
+
+var (
+	_ fleet.Recorder = recorder{}
+	_ fleet.Watcher  = recorder{}
+)
+
+// Joined implements [fleet.Recorder].
+func (c recorder) Joined(p *fleet.Pool, i int, id engine.RequestID) {
+	c.requests[id].workers[place(p)] = int32(i)
+	c.worker(place(p), i)
+}
+
+// PassStarted implements [fleet.Recorder]: prompts begin to be computed.
+func (c recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
+	w := &c.workers[place(p)][i]
+	c.fail(w.broken())
 	w.counts.Preemptions += pass.Preempted
 	for _, a := range pass.Admitted {
-		r, known := c.requests[a.ID]
-		if !known || r.admitted { // a preempted request is admitted again, one of two pools by each of them
+		w.changed = true
+		r := c.requests[a.ID]
+		if r.admitted { // a preempted request is admitted again, one of two pools by each of them
 			continue
 		}
 		r.admitted = true
 		w.counts.LookedUp += r.PromptTokens
 		w.counts.Reused += a.ReusedTokens
-		if r.status == active {
+		if c.hears(r) {
 			r.Sink.Admitted(a.ReusedTokens, pass.StartMs)
 		}
 	}
 }
 
-// cacheChanged follows the cache of a worker, and tells the router.
-func (c *Cluster) cacheChanged(pool, i int, events []kvcache.Event) {
-	p := &c.pools[pool]
-	w := &p.workers[i]
-	c.apply(w.cached, events)
-	if p.observes {
-		p.router.Apply(i, events)
+// PassEnded implements [fleet.Watcher]: tokens are there, or prompts.
+func (c recorder) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
+	w := c.worker(place(p), i)
+	if p.Role == engine.Prefill {
+		for _, id := range pass.Held {
+			w.counts.Prompt += c.requests[id].PromptTokens
+		}
+		return
 	}
+	w.counts.Drafts += pass.CountDrafts(&w.counts.Accepted)
+	find := func(id engine.RequestID) *Request { return c.requests[id] }
+	for _, s := range w.emitting.Book(pass, find, p.Worker(i).Engine.States) {
+		if s.Request.state.Emitted == s.Tokens && p.Role == engine.Aggregated {
+			w.counts.Prompt += s.Request.PromptTokens
+		}
+		w.counts.Generated += s.Tokens
+		if c.hears(s.Request) {
+			s.Request.Sink.Emitted(s.Tokens, pass.EndMs)
+		}
+	}
+}
+
+// CacheChanged implements [fleet.Watcher]: it follows the cache of a worker.
+func (c recorder) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
+	w := &c.workers[place(p)][i]
+	c.apply(w.cached, events)
 	for _, blocks := range w.named {
 		c.names.Release(blocks)
 	}
@@ -158,131 +155,81 @@ func (c *Cluster) cacheChanged(pool, i int, events []kvcache.Event) {
 	w.named = w.named[:0]
 }
 
-// endPass makes the end of a pass visible.
-func (c *Cluster) endPass(pool, i int) {
-	p := &c.pools[pool]
-	w := &p.workers[i]
-	pass := w.Pass
-	w.Pass = nil
-	if pass.KVEventsAtMs > pass.StartMs {
-		c.cacheChanged(pool, i, pass.KVEvents)
-	}
-	switch {
-	case w.source != nil:
-		c.endPrefill(pass, w)
-	case w.destination != nil:
-		c.endDecode(pass, w)
-	default:
-		c.endAggregated(pass, w)
-	}
-	for _, a := range w.deferred {
-		c.actions.PushBack(a)
-	}
-	w.deferred = w.deferred[:0]
-	leaving := w.leaving
-	w.leaving = nil
-	for _, r := range leaving {
-		if r.status == cancelled {
-			c.withdraw(r)
-		}
-	}
-	p.updateReady(i)
-	c.loadChanged(pool, i)
-}
+// Left implements [fleet.Recorder].
+func (c recorder) Left(p *fleet.Pool, id engine.RequestID) { c.touch(place(p), id) }
 
-// endAggregated hands tokens to requests; then routers hear of first and last tokens.
-func (c *Cluster) endAggregated(pass *engine.Pass, w *poolWorker) {
-	c.emit(pass, w)
-	p := &c.pools[0]
-	for _, s := range pass.Signals {
-		switch {
-		case s.Final:
-			c.end(c.requests[s.ID], 0, w, "")
-		case p.observes:
-			c.dispatch(p.router.PrefillCompleted(int32(s.ID), c.nowMs))
-		}
-	}
-	c.reject(pass, 0, w)
-}
-
-func (c *Cluster) reject(pass *engine.Pass, pool int, w *poolWorker) {
-	for _, rejected := range pass.Rejected {
-		c.end(c.requests[rejected.ID], pool, w, "request rejected: "+rejected.Reason)
+// Step implements [fleet.Recorder].
+func (c recorder) Step(id engine.RequestID, s fleet.Step) {
+	switch s {
+	case fleet.Reserved, fleet.Activated:
+		c.touch(1, id)
+	case fleet.Released:
+		c.touch(0, id)
 	}
 }
 
-// emit hands the tokens of a pass to their requests.
-func (c *Cluster) emit(pass *engine.Pass, w *poolWorker) {
-	w.counts.Drafts += pass.CountDrafts(&w.counts.Accepted)
-	find := func(id engine.RequestID) *Request { return c.requests[id] }
-	for _, s := range w.emitting.Book(pass, find, w.Engine.States) {
-		if s.Request.state.Emitted == s.Tokens && w.destination == nil {
-			w.counts.Prompt += s.Request.PromptTokens
-		}
-		w.counts.Generated += s.Tokens
-		if s.Request.status == active {
-			s.Request.Sink.Emitted(s.Tokens, pass.EndMs)
-		}
-	}
+// Failed implements [fleet.Recorder]: a request cannot be served.
+func (c recorder) Failed(_ *fleet.Pool, id engine.RequestID, reason string) {
+	c.end(c.requests[id], "request rejected: "+reason)
 }
 
-// loadChanged reports the load of a worker.
-func (c *Cluster) loadChanged(pool, i int) {
-	if c.config.Loaded == nil {
-		return
+// Gone implements [fleet.Watcher]. Events of the next pass of its worker may still name the blocks of a request.
+func (c recorder) Gone(id engine.RequestID) {
+	r := c.requests[id]
+	r.status = over
+	if i := r.workers[c.last()]; i != unassigned {
+		w := c.worker(c.last(), int(i))
+		w.emitting.Drop(r)
+		w.named = append(w.named, r.blocks)
+	} else {
+		c.names.Release(r.blocks)
 	}
-	w := &c.pools[pool].workers[i]
-	l := Load{Counts: w.counts}
-	l.Waiting, l.Running, l.UsedBlocks = w.reporter.Load()
-	c.config.Loaded(pool, i, l)
+	r.blocks = nil
+	c.requests[id] = nil
+	c.unused = append(c.unused, id)
 }
 
-// unblock helps engines that have requests and can run no pass while nothing else is going to happen on any worker. It reports
-// whether there was something to do.
-func (c *Cluster) unblock() (changed bool) {
-	if c.events.Len() > 0 || len(c.requests) == 0 {
-		return false
-	}
-	for i := range c.pools {
-		for j := range c.pools[i].workers {
-			w := &c.pools[i].workers[j]
-			if w.destination != nil && c.tryReserve(j) {
-				changed = true
-			}
-			if w.Engine.Requests() > 0 && w.Engine.Unblock() {
-				changed = true
-			}
-		}
-	}
-	return changed || c.giveUp()
-}
-
-// giveUp fails the oldest request of the first worker that has one; if they wait elsewhere, the oldest of all.
-func (c *Cluster) giveUp() bool {
+// Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait elsewhere, the
+// oldest of all.
+func (c recorder) Stuck() (changed bool, err error) {
 	r := c.oldest()
 	if r == nil {
-		return false
+		return false, nil
 	}
-	r.Sink.Ended("the KV pool cannot hold this request beside the others", c.nowMs)
-	c.cancel(r)
-	return true
+	c.end(r, "the KV pool cannot hold this request beside the others")
+	return true, c.fleet.Withdraw(r.state.ID, int(r.workers[0]))
 }
 
-// oldest is the request to give up, nil if there is none.
+// oldest returns the request to give up, nil if there is none.
 func (c *Cluster) oldest() (found *Request) {
-	for i := range c.pools {
-		for j := range c.pools[i].workers {
-			for _, s := range c.pools[i].workers[j].Engine.States() {
-				if r := c.requests[s.ID]; r != nil && r.status == active {
+	for _, p := range c.fleet.Pools() {
+		for i := range p.Len() {
+			for _, s := range p.Worker(i).Engine.States() {
+				if r := c.requests[s.ID]; r.status == active {
 					return r
 				}
 			}
 		}
 	}
 	for _, r := range c.requests {
-		if r.status == active && (found == nil || r.state.ID < found.state.ID) {
+		if r != nil && r.status == active && (found == nil || r.arrived < found.arrived) {
 			found = r
 		}
 	}
 	return found
 }
+
+// Nothing of this is of interest to a cluster.
+
+// Routed implements [fleet.Recorder].
+func (recorder) Routed(*fleet.Pool, int, engine.RequestID, int) {}
+
+// Coasted implements [fleet.Recorder]. Nobody coasts.
+func (recorder) Coasted(*fleet.Pool, int, []float64) {}
+
+// Unsent implements [fleet.Recorder].
+func (recorder) Unsent(engine.RequestID) {}
+
+// Added and Removed implement [fleet.Recorder].
+func (recorder) Added(*fleet.Pool)        {}
+func (recorder) Removed(*fleet.Pool, int) {}

@@ -23,6 +23,7 @@ type deployment struct {
 	workers, decoders int
 	kv                bool
 	config            string // of the router
+	lagMs             float64
 }
 
 var deployments = []deployment{
@@ -43,6 +44,17 @@ var deployments = []deployment{
 	{
 		name: "two pools, sglang", prefill: `{"engine_type":"sglang","worker_type":"prefill","block_size":1,"num_gpu_blocks":9000}`,
 		decode: `{"engine_type":"sglang","worker_type":"decode","block_size":1,"num_gpu_blocks":9000}`, workers: 2, decoders: 2,
+	},
+	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`, lagMs: 40},
+	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 3, kv: true, config: `{}`},
+	{
+		name: "two pools, vllm", prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
+		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2, decoders: 2,
+	},
+	{
+		name:    "two pools, vllm, kv",
+		prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":300,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":2,"request_overhead_us":500}`,
+		decode:  `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":200}`, workers: 3, decoders: 2, kv: true, config: `{"router_queue_threshold":0.5}`, lagMs: 5,
 	},
 }
 
@@ -80,6 +92,7 @@ func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory 
 
 // pools describes the cluster.
 func (d *deployment) pools(t *testing.T) (c Config) {
+	c.KVEventLagMs = d.lagMs
 	add := func(text string, workers int) {
 		args := parsed(t, text)
 		c.Pools = append(c.Pools, Pool{
@@ -100,7 +113,7 @@ func (d *deployment) pools(t *testing.T) (c Config) {
 // replayed runs the workload offline, and returns the times of the first and the last token of each request.
 func (d *deployment) replayed(t *testing.T, w *workload.Workload) (first, last []float64) {
 	c := d.pools(t)
-	cfg := replay.Config{Args: c.Pools[0].Args, Workers: d.workers, Router: c.Pools[0].Router, Workload: w, MaxSimTimeMs: math.Inf(1)}
+	cfg := replay.Config{Args: c.Pools[0].Args, Workers: d.workers, Router: c.Pools[0].Router, Workload: w, MaxSimTimeMs: math.Inf(1), KVEventLagMs: d.lagMs}
 	if d.aggregated == "" {
 		cfg.Disagg = &replay.DisaggConfig{
 			Prefill: c.Pools[0].Args, Decode: c.Pools[1].Args, PrefillWorkers: d.workers, DecodeWorkers: d.decoders, Transfer: c.Transfer,
@@ -216,43 +229,27 @@ func drain(t *testing.T, c *Cluster) {
 // checkEmpty checks that nothing is held when all requests are over, and that only cached blocks have names.
 func checkEmpty(t *testing.T, c *Cluster) {
 	t.Helper()
-	cached := 0
-	for i := range c.pools {
-		for j := range c.pools[i].workers {
-			w := &c.pools[i].workers[j]
+	cached, holders := 0, c.names.Holders()
+	for k := range c.workers {
+		for i := range c.workers[k] {
+			w := &c.workers[k][i]
 			cached += len(w.cached)
-			waiting, running, used := w.reporter.Load()
-			if waiting != 0 || running != 0 || used != 0 && c.config.Pools[i].Args.EngineType != engineargs.SGLang {
-				t.Errorf("pool %d, worker %d: %d wait, %d run, %d blocks are in use", i, j, waiting, running, used)
+			for _, blocks := range w.named { // until the next events
+				holders -= len(blocks)
+				cached += len(blocks)
+			}
+			waiting, running, used := c.reporter(k, i).Load()
+			if waiting != 0 || running != 0 || used != 0 && c.config.Pools[k].Args.EngineType != engineargs.SGLang {
+				t.Errorf("pool %d, worker %d: %d wait, %d run, %d blocks are in use", k, i, waiting, running, used)
 			}
 			if w.emitting.Len() != 0 {
-				t.Errorf("pool %d, worker %d: %d requests emit", i, j, w.emitting.Len())
+				t.Errorf("pool %d, worker %d: %d requests emit", k, i, w.emitting.Len())
 			}
 		}
 	}
-	holders := c.names.Holders()
-	for i := range c.pools {
-		for j := range c.pools[i].workers {
-			for _, blocks := range c.pools[i].workers[j].named {
-				holders -= len(blocks)
-			}
-		}
-	}
-	if holders != 0 || c.names.Len() > cached+holdersOf(c) {
+	if holders != 0 || c.names.Len() > cached {
 		t.Errorf("%d blocks are held, %d have names, %d are cached", holders, c.names.Len(), cached)
 	}
-}
-
-// holdersOf is the number of blocks that keep their names until the next events of a worker.
-func holdersOf(c *Cluster) (n int) {
-	for i := range c.pools {
-		for j := range c.pools[i].workers {
-			for _, blocks := range c.pools[i].workers[j].named {
-				n += len(blocks)
-			}
-		}
-	}
-	return n
 }
 
 // TestCancel cancels random requests at random times: the others get all their tokens, and nothing is left behind.
