@@ -106,6 +106,28 @@ def test_kv_routing_follows_events(place: Meeting) -> None:
     until(lambda: cached(later) >= 36)
 
 
+@pytest.mark.parametrize("lag_ms", [1, 3_600_000])
+def test_kv_events_that_are_late(place: Meeting, lag_ms: int) -> None:
+    """Equal prompts find their blocks once the router has heard of them, and go anywhere until then."""
+    engine = ("--speedup-ratio", "100", "--block-size", "4")
+    place.workers("--num-workers", "4", *engine, "--kv-event-lag-ms", str(lag_ms))
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 4)
+    firsts = iter(WORDS)
+
+    def follows() -> bool:
+        """Whether 12 requests after the first find what it has stored: random choices do once in 16 million times."""
+        prompt = " ".join([next(firsts), *WORDS[10:50]])
+        answers = [front.complete(prompt, 1)[1] for _ in range(13)]
+        return all(answer["usage"]["prompt_tokens_details"]["cached_tokens"] >= 36 for answer in answers[1:])
+
+    if lag_ms == 1:
+        until(follows)
+    else:
+        assert not follows()
+
+
 def test_killed_worker_is_replaced(place: Meeting) -> None:
     """Every stream goes on at the other worker, and later requests notice nothing, though the record is still there."""
     doomed = place.workers(*STEADY)

@@ -297,8 +297,8 @@ func (f *Fleet) advance(toMs float64) {
 	f.elapse(toMs)
 	for _, p := range f.pools {
 		p.swept = 0
-		if len(p.late.queue) > 0 {
-			p.catchUpNews(toMs)
+		if p.late.Pending() {
+			p.late.CatchUp(p.router, toMs)
 		}
 	}
 	if f.tracksEnds {

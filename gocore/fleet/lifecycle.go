@@ -158,7 +158,7 @@ func (p *Pool) removeDrained() (changed bool, err error) {
 		p.elastic.Forget(id)
 		delete(p.cold, id)
 		p.workers[id] = Worker{}
-		p.forgetNews(id)
+		p.late.Forget(id)
 		p.fleet.Recorder.Removed(p, id)
 		gone = append(gone, id)
 		return true

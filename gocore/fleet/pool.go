@@ -38,7 +38,7 @@ type Pool struct {
 
 	lifecycle
 	tally tally
-	late  lateNews
+	late  router.LateNews
 }
 
 // Worker is a worker, of which source or destination, or puller, is set in a pool of prefill or of decode workers.
@@ -60,7 +60,7 @@ func newPool(f *Fleet, index int) *Pool {
 	p := &Pool{PoolConfig: f.Config.Pools[index], fleet: f, index: index}
 	p.router = p.Router.Make(p.Workers)
 	p.observes = p.router.Traits().Observes && p.Role != engine.Decode
-	p.late.lagMs = f.KVEventLagMs
+	p.late.LagMs = f.KVEventLagMs
 	p.workers = make([]Worker, p.Workers)
 	p.ready, p.coasting = newWorkerSet(p.Workers), newWorkerSet(p.Workers)
 	p.lifecycle = newLifecycle(p)
@@ -134,7 +134,7 @@ func (p *Pool) cacheChanged(i int, events []kvcache.Event) {
 		h.CacheChanged(i, events)
 		return
 	}
-	p.tell(i, events)
+	p.late.Tell(p.router, i, events, p.fleet.nowMs)
 }
 
 // Refresh updates whether a worker can start a pass.

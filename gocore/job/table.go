@@ -256,11 +256,10 @@ var options = slices.Concat([]option{
 		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
 	},
 	{
-		Field:   strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		offline: true,
-		group:   deploymentGroup,
-		help:    "how long after blocks are stored and removed the KV router hears of it (default: 0)",
-		doc:     "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"``.",
+		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		group: deploymentGroup,
+		help:  "how long after blocks are stored and removed the KV router hears of it (default: 0)",
+		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"``.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},

@@ -52,8 +52,10 @@ type Config struct {
 	EventHost string      // that ZeroMQ sockets are bound to, "" for all addresses
 	NATS      *bus.Config // the server for what follows and requests over NATS, nil if none of them is
 	Events    EventPlane
-	Durable   bool   // KV events go to a stream that keeps them
-	Device    string // "cuda" or "cpu", as records have it
+	// KVEventLag is how long after a change of a cache its events are sent.
+	KVEventLag time.Duration
+	Durable    bool   // KV events go to a stream that keeps them
+	Device     string // "cuda" or "cpu", as records have it
 
 	StandardOutput int                 // tokens of requests that ask for no number
 	Recorded       map[string][]uint32 // answers to repeat

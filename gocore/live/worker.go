@@ -158,7 +158,7 @@ func (w *Worker) publisherConfig() publish.Config {
 	c := &w.process.config
 	config := publish.Config{
 		WorkerID: w.id, Ranks: len(w.ranks), KVEvents: w.hasKVEvents(), BlockSize: w.args.BlockSize, Host: c.EventHost,
-		Endpoint: c.Endpoint, Stream: w.process.stream, Patience: unheardPatience, Log: w.log,
+		Endpoint: c.Endpoint, Stream: w.process.stream, KVEventLag: c.KVEventLag, Patience: unheardPatience, Log: w.log,
 	}
 	if c.Events == EventsOverNATS {
 		config.Bus = w.process.bus

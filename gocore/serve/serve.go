@@ -158,7 +158,7 @@ func (s *Spec) config(in *inputs, log *slog.Logger, registry *prometheus.Registr
 		ModelName: s.model.name, Card: in.card, Endpoint: w.endpoint, Args: in.args, Timing: in.timing, Predict: in.predict,
 		Workers: w.count, Pause: w.pause, EventsPorts: w.eventsPorts, ReplayPorts: w.replayPorts, BootstrapPorts: w.bootstrapPorts,
 		BootstrapHost: a.bootstrapHost, BootstrapListen: a.bootstrapListen, Listen: a.listen, Host: a.host, EventHost: a.events,
-		Requests: p.requests, NATS: p.nats, Events: p.events, Durable: p.durable, Device: w.device,
+		Requests: p.requests, NATS: p.nats, Events: p.events, KVEventLag: p.kvEventLag, Durable: p.durable, Device: w.device,
 		Plane: plane.Config{
 			Limits: p.limits, MaxMessageSize: p.maxMessageSize, Log: log, Metrics: plane.NewMetrics(registry, p.detail),
 		},

@@ -54,14 +54,15 @@ type workersSpec struct {
 type planesSpec struct {
 	requests       live.RequestPlane
 	events         live.EventPlane
-	durable        bool        // KV events go to a stream that keeps them
-	nats           *bus.Config // nil if nothing goes over NATS
+	kvEventLag     time.Duration // until events are sent
+	durable        bool          // KV events go to a stream that keeps them
+	nats           *bus.Config   // nil if nothing goes over NATS
 	limits         plane.Limits
 	maxMessageSize int // of requests, in bytes
 	detail         plane.Detail
 	addresses      addressSpec
 	discovery      backend
-	warnings       []string // of the discovery backend
+	warnings       []string // of the discovery backend, and of options without effect
 }
 
 // modelSpec says which model is served.
@@ -203,6 +204,7 @@ func parsePlanes(o *strictjson.Object, env environment, args engineargs.Args) (p
 	if err := p.parseNATS(o, env, args); err != nil {
 		return p, err
 	}
+	p.kvEventLag = time.Duration(o.Float("kv_event_lag_ms") * float64(time.Millisecond))
 	if o.Int("num_workers")*args.Live.Ranks > o.Int("max_worker_histograms") {
 		p.detail = plane.PerModel
 	}
@@ -213,6 +215,9 @@ func parsePlanes(o *strictjson.Object, env environment, args engineargs.Args) (p
 		return p, err
 	}
 	p.discovery, p.warnings, err = parseDiscovery(o.Text("discovery_backend"), env)
+	if p.kvEventLag > 0 && !(args.PrefixCaching && args.Role != engine.Decode) {
+		p.warnings = append(p.warnings, "kv_event_lag_ms has no effect: workers that decode only or do not cache prefixes tell routers nothing of their caches")
+	}
 	return p, err
 }
 

@@ -44,6 +44,28 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestKVEventLag: it is that of workers with KV events, and others say that they have none.
+func TestKVEventLag(t *testing.T) {
+	const common = `{"model_path": "m", "discovery_backend": "mem", "event_plane": "zmq", "kv_event_lag_ms": 1.5`
+	for _, c := range []struct {
+		members string
+		warns   bool
+	}{{`}`, false}, {`, "disaggregation_mode": "prefill"}`, false}, {`, "disaggregation_mode": "decode"}`, true}, {`, "enable_prefix_caching": false}`, true}} {
+		s, err := Parse(common + c.members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.planes.kvEventLag != 1500*time.Microsecond || strings.Contains(strings.Join(s.planes.warnings, "\n"), "kv_event_lag_ms has no effect") != c.warns {
+			t.Errorf("%s: got %v and warnings %q", c.members, s.planes.kvEventLag, s.planes.warnings)
+		}
+	}
+	for _, wrong := range []string{`-1}`, `1e10}`} {
+		if _, err := Parse(`{"model_path": "m", "kv_event_lag_ms": ` + wrong); err == nil || !strings.HasPrefix(err.Error(), "kv_event_lag_ms: got") {
+			t.Errorf("%s: got %v", wrong, err)
+		}
+	}
+}
+
 // TestParseRefuses what is wrong before files are read, sockets opened or the AIC SDK is asked.
 func TestParseRefuses(t *testing.T) {
 	const model = `"model_path": "m", `

@@ -160,6 +160,8 @@ var options = []option{
 		help(planesGroup, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
 	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").
 		help(planesGroup, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
+	own("kv_event_lag_ms", strictjson.Number{Max: 1e9}, 0.0).
+		help(planesGroup, "milliseconds after which a change of a cache is told to routers (default: 0)"),
 	own("dynamo_release", strictjson.Enum{Choices: []string{"1.6", "1.3"}}, "1.6").
 		help(planesGroup, "whose workers these are served beside: cards of 1.6 and of 1.3 differ (default: 1.6)"),
 	own("listen_host", strictjson.Text{NonEmpty: true}, nil).

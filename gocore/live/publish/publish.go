@@ -33,6 +33,7 @@ type Config struct {
 	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
 	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
 	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
+	KVEventLag             time.Duration      // how long after a change of the cache it is published; 0 for at once
 	Patience               time.Duration      // how long nobody may subscribe to KV events that are published before that is logged
 	Log                    *slog.Logger
 }
@@ -73,6 +74,7 @@ type rank struct {
 	counter  events.PassCounter
 
 	mu        sync.Mutex // of the following
+	late      []lateChanges
 	feed      *events.Feed
 	channel   *channel // nil without KVEvents, or with a stream
 	stream    *bus.Stream
@@ -178,14 +180,23 @@ func (w *Worker) Channels() []Channel {
 	return list
 }
 
-// Cache publishes what a rank has done to its cache.
+// Cache publishes what a rank has done to its cache, now or after the lag. It keeps the changes, which nobody may write to.
 func (w *Worker) Cache(dpRank int, changes []blocks.Change) {
 	r := w.ranks[dpRank]
 	if !w.config.KVEvents || len(changes) == 0 {
 		return
 	}
+	if w.config.KVEventLag > 0 {
+		w.postpone(r, changes)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	w.publishCache(r, changes)
+}
+
+// publishCache publishes changes of a rank, whose lock is held.
+func (w *Worker) publishCache(r *rank, changes []blocks.Change) {
 	w.noteUnheard()
 	for _, e := range r.feed.Apply(changes) {
 		if r.stream != nil {
@@ -239,10 +250,15 @@ func (w *Worker) Load(dpRank, usedBlocks int) {
 	_, after := g.DueMs()
 	w.mu.Unlock()
 	if after && !before {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		w.wakeUp()
+	}
+}
+
+// wakeUp has the goroutine that sends what is due look again.
+func (w *Worker) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 }
 

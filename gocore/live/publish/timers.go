@@ -17,7 +17,8 @@ func (w *Worker) keepTime() {
 		case <-w.wake:
 		case <-timer.C:
 		}
-		timer.Reset(time.Duration((w.sendDue() - w.nowMs()) * float64(time.Millisecond)))
+		next := min(w.sendDue(), w.publishLate())
+		timer.Reset(time.Duration((next - w.nowMs()) * float64(time.Millisecond)))
 	}
 }
 

@@ -28,6 +28,7 @@ func Run(cfg replay.Config) (*report.Collector, error) {
 		collector: report.NewCollector(len(cfg.Workload.Turns), cfg.Workers).Within(cfg.Args.MaxModelLen),
 		messages:  make(chan message, 4*cfg.Workers),
 		router:    cfg.Router.Make(cfg.Workers),
+		late:      router.LateNews{LagMs: cfg.KVEventLagMs},
 	}
 	d.observes = d.router.Traits().Observes
 	var models sync.Mutex // workers share their timing model
@@ -52,7 +53,8 @@ type dispatcher struct {
 	driver    *workload.Driver
 	collector *report.Collector
 	router    router.Router
-	observes  bool // whether the router does
+	observes  bool            // whether the router does
+	late      router.LateNews // what it has not heard of yet
 	workers   []*worker
 	messages  chan message
 	open      int // requests that have arrived and are not over
@@ -106,7 +108,9 @@ func (d *dispatcher) release() error {
 		d.open++
 		req := d.request(turn)
 		d.collector.Arrival(req, arrivalMs)
-		if err := d.admit(d.router.Submit(replay.RouterRequest(req, d.Workload), d.clock.NowMs())); err != nil {
+		now := d.clock.NowMs()
+		d.late.CatchUp(d.router, now)
+		if err := d.admit(d.router.Submit(replay.RouterRequest(req, d.Workload), now)); err != nil {
 			return err
 		}
 	}
@@ -138,12 +142,13 @@ func (d *dispatcher) record(m message) error {
 		return fmt.Errorf("worker %d: %s", m.worker, m.failure)
 	}
 	if d.observes {
-		d.router.Apply(m.worker, m.cache)
+		d.late.Tell(d.router, m.worker, m.cache, d.clock.NowMs())
 	}
 	if m.pass == nil {
 		return nil
 	}
 	now := d.clock.NowMs()
+	d.late.CatchUp(d.router, now) // requests that wait at the router may go on below
 	m.pass.EndMs = now
 	d.collector.Pass(m.worker, m.pass)
 	for _, s := range m.pass.Signals {

@@ -188,8 +188,8 @@ def run_trace_replay(
         router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
             ``router_mode`` (docs/reference/routing-modes.md).
         kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
-            simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For
-            ``router_mode="kv_router"``.
+            simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and
+            completed requests. For ``router_mode="kv_router"``.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
