@@ -108,9 +108,10 @@ var areas = []struct {
 		"server/deployment": {"guard", "server/cluster"},
 		"server/detokenize": {},
 		"server/tokens":     {"guard", "server/detokenize"},
-		"server/answers":    {"server/tokens"},
+		"server/conform":    {"server/tokens"},
+		"server/answers":    {"server/conform", "server/tokens"},
 		"server/backend":    {"server/deployment"},
-		"server/openai":     {"engineargs", "enginemetrics", "guard", "server/answers", "server/backend", "server/cluster", "server/deployment", "server/tokens", "strictjson"},
+		"server/openai":     {"engineargs", "enginemetrics", "guard", "server/answers", "server/backend", "server/cluster", "server/conform", "server/deployment", "server/tokens", "strictjson"},
 	}},
 	{"a frontend: workers of other processes behind that server", map[string][]string{
 		"frontend/routing": {"kvcache", "kvcache/naming", "router"},

@@ -413,7 +413,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url":
         ({"stream_options": {"include_usage": True}}, "stream_options"),
         ({"logprobs": True}, "logprobs"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"extra_body": {"min_tokens": 21}}, "min_tokens"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

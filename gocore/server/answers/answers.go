@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"dynosim/gocore/server/conform"
 	"dynosim/gocore/server/tokens"
 )
 
@@ -54,6 +55,8 @@ type Question struct {
 	// EndTokens are those with which the model of a backend ends its texts.
 	EndTokens []uint32
 	Reasoning bool // whether the answer may begin with reasoning
+	// Form is what an answer that is made up has to be like, nil for anything.
+	Form conform.Form
 }
 
 // Answer is what a model says to one request.
@@ -71,6 +74,9 @@ type Answer struct {
 
 // Decide returns the answer to a question.
 func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
+	if q.Form != nil && !s.recorded(q) {
+		return s.conforming(ctx, q)
+	}
 	spoken, whole, err := s.speak(ctx, q)
 	if err != nil {
 		return Answer{}, err
@@ -93,6 +99,9 @@ func (s *Source) AtMost(q *Question) int {
 		return q.Most
 	}
 	longest := max(s.Standard, q.Fewest)
+	if q.Form != nil {
+		longest += conform.Slack
+	}
 	switch s.Mode {
 	case Echo:
 		longest = max(longest, len(q.Said))
@@ -117,11 +126,7 @@ func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, 
 		}
 	}
 	if len(spoken.Tokens) == 0 {
-		n := q.Most
-		if !q.Limited {
-			n = min(n, max(s.Standard, q.Fewest))
-		}
-		return s.Tokenizer.Draw(n, s.draw(q)), !q.Limited && !q.IgnoreEnd, nil
+		return s.Tokenizer.Draw(s.length(q), s.draw(q)), !q.Limited && !q.IgnoreEnd, nil
 	}
 	if fewest := min(q.Fewest, q.Most); len(spoken.Tokens) < fewest {
 		spoken = spoken.Repeat(fewest)
@@ -130,6 +135,14 @@ func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, 
 		return spoken.Repeat(q.Most), false, nil
 	}
 	return spoken.Cut(q.Most), len(spoken.Tokens) <= q.Most, nil
+}
+
+// length is the number of tokens of an answer that is made up.
+func (s *Source) length(q *Question) int {
+	if q.Limited {
+		return q.Most
+	}
+	return min(q.Most, max(s.Standard, q.Fewest))
 }
 
 // draw is the seed of an answer that is made up: equal questions get equal answers.

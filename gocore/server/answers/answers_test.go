@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"dynosim/gocore/server/conform"
 	"dynosim/gocore/server/tokens"
 )
 
@@ -155,6 +156,38 @@ func TestRecording(t *testing.T) {
 		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`} {
 		if _, err := ReadRecording(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// TestForms: an answer in a form ends by itself, is cut off where it may not be longer, and comes after the reasoning.
+func TestForms(t *testing.T) {
+	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		source  Source
+		q       Question
+		tokens  int
+		thought int
+		finish  string
+	}{
+		{"asked for", Source{Standard: 16}, Question{Most: 50, Limited: true}, 50, 0, "stop"},
+		{"by itself", Source{Standard: 30}, Question{Most: 100}, 30, 0, "stop"},
+		{"at least", Source{Standard: 16}, Question{Most: 100, Fewest: 40}, 40, 0, "stop"},
+		{"cut off", Source{Standard: 16}, Question{Most: 5, Limited: true}, 5, 0, "length"},
+		{"reasoning", Source{Standard: 16, Thinking: 0.5}, Question{Most: 50, Limited: true, Reasoning: true}, 50, 25, "stop"},
+		{"echo", Source{Mode: Echo, Standard: 30}, Question{Said: "hello", Most: 100}, 30, 0, "stop"},
+	} {
+		c.q.Form = form
+		a := decide(t, c.source, c.q)
+		if len(a.Tokens) != c.tokens || a.Thought != c.thought || a.Finish != c.finish {
+			t.Errorf("%s: got %d tokens, %d of them reasoning, %s: %q", c.name, len(a.Tokens), a.Thought, a.Finish, a.Text)
+		}
+		if said := a.Text[a.End(a.Thought):]; !strings.HasPrefix(said, `{"a"`) || c.finish == "stop" && !strings.HasSuffix(said, `"}`) {
+			t.Errorf("%s: got %s", c.name, said)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/cluster"
+	"dynosim/gocore/server/conform"
 	"dynosim/gocore/server/deployment"
 )
 
@@ -80,7 +81,8 @@ type choice struct {
 type question struct {
 	tokens []uint32
 	said   string
-	lead   string // text in front of the answer
+	lead   string       // text in front of the answer
+	form   conform.Form // of the answer, nil for anything
 }
 
 // newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for,
@@ -94,8 +96,13 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 	if n := len(questions) * r.choices(); n > maxAnswers {
 		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(), len(questions), maxAnswers)
 	}
+	form, err := r.form.of(t.model)
+	if err != nil {
+		return nil, err
+	}
 	for i := range questions {
 		q := &questions[i]
+		q.form = form
 		g.prompt += len(q.tokens)
 		for range r.choices() {
 			c, err := g.newChoice(ctx, r, q, reasoning)
@@ -119,7 +126,7 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 	c := &choice{index: len(g.choices), prompt: len(q.tokens), lead: q.lead}
 	ask := answers.Question{
 		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
-		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning,
+		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning, Form: q.form,
 	}
 	if m.Backend != nil {
 		return c, g.ask(c, r, q, &ask)

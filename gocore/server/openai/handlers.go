@@ -16,7 +16,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
+	if err := body.check(); err != nil {
 		return err
 	}
 	g, err := s.newReply(r.Context(), t, &body, true)
@@ -44,7 +44,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := body.check(t.model.Answers.Mode == answers.Recorded); err != nil {
+	if err := body.check(); err != nil {
 		return err
 	}
 	questions, err := t.model.questions(r.Context(), &body)

@@ -33,10 +33,7 @@ type sampling struct {
 	RequestID     string         `json:"request_id"`
 	// SkipSpecialTokens is for answers of backends; nil for yes.
 	SkipSpecialTokens *bool `json:"skip_special_tokens"`
-	// ResponseFormat can be fulfilled by recorded answers only.
-	ResponseFormat *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
+	form              `json:",inline"`
 }
 
 type streamOptions struct {
@@ -213,14 +210,6 @@ func (s *sampling) check() error {
 	return nil
 }
 
-// checkFormat refuses formats that answers cannot be promised to have.
-func (s *sampling) checkFormat(recorded bool) error {
-	if f := s.ResponseFormat; f != nil && f.Type != "text" && f.Type != "" && !recorded {
-		return badRequest("response_format", "got %q, want text: answers are made up; with --standalone, --response-mode recorded answers what a file has", f.Type)
-	}
-	return nil
-}
-
 // choices is the number of answers to each prompt.
 func (s *sampling) choices() int {
 	if s.N == nil {
@@ -244,7 +233,7 @@ func checkMost(name string, n *int) error {
 	return nil
 }
 
-func (r *chatRequest) check(recorded bool) error {
+func (r *chatRequest) check() error {
 	if len(r.Messages) == 0 {
 		return badRequest("messages", "got none, want a list of at least one message")
 	}
@@ -270,9 +259,6 @@ func (r *chatRequest) check(recorded bool) error {
 	}
 	if kind := r.TemplateArguments.Kind(); len(r.TemplateArguments) > 0 && kind != '{' && kind != 'n' {
 		return badRequest("chat_template_kwargs", "got %s, want an object", shortened(r.TemplateArguments))
-	}
-	if err := r.checkFormat(recorded); err != nil {
-		return err
 	}
 	return r.sampling.check()
 }
@@ -352,7 +338,7 @@ func (r *chatRequest) said() string {
 	return string(r.Messages[len(r.Messages)-1].Content)
 }
 
-func (r *completionRequest) check(recorded bool) error {
+func (r *completionRequest) check() error {
 	switch {
 	case r.Prompt.count() == 0:
 		return badRequest("prompt", "missing, want a string, a list of tokens, or a list of either")
@@ -366,9 +352,6 @@ func (r *completionRequest) check(recorded bool) error {
 		return badRequest("suffix", "not supported")
 	}
 	if err := checkMost("max_tokens", r.MaxTokens); err != nil {
-		return err
-	}
-	if err := r.checkFormat(recorded); err != nil {
 		return err
 	}
 	return r.sampling.check()

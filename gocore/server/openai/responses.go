@@ -8,8 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"dynosim/gocore/server/answers"
 )
 
 // responsesRequest is the body of /v1/responses, as far as text goes.
@@ -23,9 +21,7 @@ type responsesRequest struct {
 	Previous     string           `json:"previous_response_id"`
 	Background   bool             `json:"background"`
 	Text         *struct {
-		Format *struct {
-			Type string `json:"type"`
-		} `json:"format"`
+		Format *responsesFormat `json:"format"`
 	} `json:"text"`
 }
 
@@ -69,7 +65,8 @@ func (r *responsesRequest) chat() (*chatRequest, error) {
 	}
 	c := &chatRequest{sampling: r.sampling, Tools: r.Tools, ToolChoice: r.ToolChoice, MaxTokens: r.MaxTokens}
 	if r.Text != nil && r.Text.Format != nil {
-		c.ResponseFormat = r.Text.Format
+		c.form.formatAt = "text.format"
+		c.form.ResponseFormat = r.Text.Format.same()
 	}
 	if r.Instructions != "" {
 		c.Messages = append(c.Messages, message{Role: "system", Content: content(r.Instructions)})
@@ -89,7 +86,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := chat.check(t.model.Answers.Mode == answers.Recorded); err != nil {
+	if err := chat.check(); err != nil {
 		return err
 	}
 	chat.N = nil

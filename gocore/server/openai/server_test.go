@@ -257,7 +257,7 @@ func TestRefused(t *testing.T) {
 		{chat, `{"tools":[{"type":"function"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400, "tools.1.function.name", "got a number, want a string"},
 		{chat, `{"tools":[{"function":"f"}],` + hello + `}`, 400, "tools.0.function", "want an object"},
 		{"/v1/responses", `{"input":"x","tools":[{"type":"function","name":5}]}`, 400, "tools.0.name", "got a number, want a string"},
-		{chat, `{"response_format":{"type":"json_object"},` + hello + `}`, 400, "response_format", "want text"},
+		{chat, `{"response_format":{"type":"yaml"},` + hello + `}`, 400, "response_format", "want text, json_object or json_schema"},
 		{chat, `{"stream_options":{},` + hello + `}`, 400, "stream_options", "stream true"},
 		{chat, `{"messages":[{"role":"user","content":"` + strings.Repeat("x", 5000) + `"}]}`, 400, "", "maximum context length"},
 		{chat, `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, 413, "", "larger than"},
