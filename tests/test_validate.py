@@ -79,6 +79,32 @@ def test_the_silicon_table(fake: Path, cli: Cli, folder: Path) -> None:
     assert float(rows[0]["error_ttft"]) == pytest.approx(found["measurements"][0]["error"]["ttft"])
 
 
+def test_splits(fake: Path, cli: Cli, folder: Path) -> None:
+    """Two prefill workers before one decode worker: a prompt of 100 tokens takes 1 ms, its hand-off is not free."""
+    sizes = {"prefill_num_workers": "2", "decode_num_workers": "1"}
+    name = silicon(folder, clients(3), {**clients(1), **sizes, "mode": "disagg"}, {**clients(2), "mode": "disagg"})
+    done = run(cli, name, "--splits")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads((folder / "accuracy.json").read_text())
+    (measured,) = found["measurements"]
+    assert found["settings"]["splits"] is True
+    assert (measured["split"]["prefill_workers"], measured["split"]["decode_workers"]) == (2, 1)
+    assert measured["split"]["prefill"]["worker_type"] == "prefill"
+    assert measured["static_ms"] is None
+    assert 1 < measured["simulated_ms"]["ttft"]["mean"] < 10
+    assert [row["reason"] for row in found["refused"]] == [
+        "not a split into prefill and decode workers",
+        "disaggregated: number of workers unknown",
+    ]
+    assert "splits" not in json.loads(run_settings(cli, folder, name))
+
+
+def run_settings(cli: Cli, folder: Path, name: str) -> str:
+    """The settings of a run without --splits, as JSON."""
+    run(cli, name, "-o", "plain")
+    return json.dumps(json.loads((folder / "plain" / "accuracy.json").read_text())["settings"])
+
+
 def test_equal_runs_are_equal(fake: Path, cli: Cli, folder: Path) -> None:
     name = silicon(folder, *(clients(number) for number in (1, 2, 4, 8)))
     for jobs in ("1", "2"):

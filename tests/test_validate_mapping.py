@@ -140,7 +140,7 @@ def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, 
         ({"mode": "disagg"}, "number of workers unknown"),
         (
             {"mode": "disagg", "facts": {"prefill_num_workers": "1", "decode_num_workers": "3"}},
-            "pools are not replayed",
+            "replayed with --splits",
         ),
         ({"concurrency": None}, "concurrency unknown"),
         ({"model": "openai/gpt-oss-120b", "system": "h100_sxm", "concurrency": 512}, "contradicts itself"),
@@ -151,6 +151,76 @@ def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, 
 def test_refusals(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(Refusal, match=reason):
         replay_of(row(**changes))
+
+
+SPLIT = {
+    **{"prefill_num_workers": "2", "prefill_tp_size": "4", "prefill_attention_dp_size": "1"},
+    **{"prefill_moe_tp_size": "1", "prefill_moe_ep_size": "4"},
+    **{"decode_num_workers": "1", "decode_tp_size": "1", "decode_attention_dp_size": "8"},
+    **{"decode_moe_tp_size": "1", "decode_moe_ep_size": "8"},
+}
+
+
+SPLITS = Rules(splits=True)
+
+
+def split_of(facts: dict[str, str], rules: Rules = SPLITS, **changes: Any) -> Any:
+    return replay_of(row(mode="disagg", facts={**SPLIT, **facts}, **changes), rules)
+
+
+def test_a_split() -> None:
+    """Each pool has its own parallelism; limits hold for each rank."""
+    replay = split_of({})
+    assert (replay.split.prefill_workers, replay.split.decode_workers) == (2, 1)
+    prefill, decode = replay.split.prefill, replay.engine
+    assert (prefill["worker_type"], decode["worker_type"]) == ("prefill", "decode")
+    assert (prefill["aic_tp_size"], prefill["aic_moe_ep_size"], prefill["aic_attention_dp_size"]) == (4, 4, 1)
+    assert (decode["aic_tp_size"], decode["aic_moe_ep_size"], decode["aic_attention_dp_size"]) == (1, 8, 8)
+    assert (prefill["max_num_batched_tokens"], decode["max_num_batched_tokens"]) == (8192, 8 * 8192)
+    assert prefill["scheduler"] == decode["scheduler"] == "vllm"
+    assert replay.workload == ClosedLoop(32, 320, "uniform(819,1024)", "uniform(6553,8192)")
+    assert replay.stand_ins == (
+        "limits of the workers and the link between them: defaults of the engine, and of hand-offs",
+    )
+
+
+def test_a_split_by_the_rules_of_the_mocker() -> None:
+    for replay in (split_of({}, Rules(False, splits=True)), split_of({}, **QWEN)):
+        assert "scheduler" not in {**replay.split.prefill, **replay.engine}
+    changed = split_of({}, Rules(engine={"max_num_seqs": 7}, splits=True))
+    assert changed.split.prefill["max_num_seqs"] == changed.engine["max_num_seqs"] == 7
+
+
+def test_deepseek_on_sglang_is_replayed_as_a_split() -> None:
+    replay = split_of({}, **{**QWEN, "model": "deepseek-ai/DeepSeek-V3"})
+    assert replay.stand_ins[1:] == ("DeepSeek on SGLang: attention in bf16 for FP8",)
+    assert replay.engine["aic_kv_cache_dtype"] == replay.split.prefill["aic_fmha_dtype"] == "bfloat16"
+
+
+def test_experts_of_many_ranks_are_not_cut() -> None:
+    replay = split_of({"decode_moe_tp_size": "8", "decode_moe_ep_size": "1"})
+    assert (replay.engine["aic_moe_tp_size"], replay.engine["aic_moe_ep_size"]) == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "reason"),
+    [
+        ({"decode_num_workers": ""}, {}, "number of workers unknown"),
+        ({"decode_num_workers": "none"}, {}, "decode_num_workers is 'none'"),
+        ({"prefill_tp_size": "0"}, {}, "prefill_tp_size is '0'"),
+        ({"prefill_moe_ep_size": "2"}, {}, "prefill workers of 4 x 1 GPUs with experts on 1 x 2"),
+        ({}, {"concurrency": None}, "concurrency unknown"),
+        ({}, {"source": "aiperf"}, "pools are not replayed"),
+    ],
+)
+def test_refused_splits(facts: dict[str, str], changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        split_of(facts, **changes)
+
+
+def test_splits_leave_single_pools_out() -> None:
+    with pytest.raises(Refusal, match="not a split into prefill and decode workers"):
+        replay_of(row(), SPLITS)
 
 
 def test_stand_ins_are_listed_and_keep_the_memory_of_the_gpu() -> None:

@@ -73,6 +73,7 @@ def tables(profiles: Path, keep: Path | None) -> Iterable[str]:
     yield from single_requests()
     yield from second_halves()
     yield from others()
+    yield from split_pools(table)
     yield from not_replayed(table, plain)
 
 
@@ -250,6 +251,23 @@ def others() -> Iterable[str]:
     yield "### AccelMark: medians at request rates, lengths of requests not recorded\n"
     yield from groups("model, GPU, precision", found.results)
     yield from refusals(found.refused)
+    yield ""
+
+
+def split_pools(table: Sequence[Measurement]) -> Iterable[str]:
+    """Prefill and decode workers, nothing fitted."""
+    found = validate([m for m in table if m.mode == "disagg"], Rules(splits=True), show=told("splits"))
+    yield "### Prefill and decode workers\n"
+    every = len(found.results) + len(found.refused)
+    yield f"{len(found.results)} of {every} measurements of splits were replayed, nothing fitted. vLLM's hand-offs"
+    yield "are by its own rules, SGLang's by those of Dynamo's mocker.\n"
+    for grouping in ("model, GPU, precision", "concurrency"):
+        yield from groups(grouping, found.results)
+        yield ""
+    yield from refusals(found.refused)
+    yield "\n| rows | what stands in |\n|---|---|"
+    for words, count in report.stand_ins(found):
+        yield f"| {count} | {words} |"
     yield ""
 
 

@@ -59,6 +59,7 @@ def validate(
         "scheduler": "engine" if rules.own_scheduler else "dynamo",
         "receive_interval": rules.receive_interval,
         "engine": dict(rules.engine),
+        **({"splits": True} if rules.splits else {}),
     }
     return report.Validation([r for r in results if not r.refusal], refused, settings)
 
@@ -70,7 +71,7 @@ def _rules(options: argparse.Namespace) -> mapping.Rules:
             raise FileNotFoundError(f"--calibration: {options.calibration!r} is missing; auto takes a shipped profile")
         engine["calibration"] = options.calibration
         overrides.check("--calibration", engine)
-    return mapping.Rules(options.scheduler == "engine", options.receive_interval, engine)
+    return mapping.Rules(options.scheduler == "engine", options.receive_interval, engine, options.splits)
 
 
 def _check_folder(folder: Path) -> None:
@@ -94,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_replay_options(parser, "the sources")
     parser.add_argument(
         "--calibration", metavar="FILE|auto", help="calibration profile; auto takes the one shipped for engine and GPU"
+    )
+    parser.add_argument(
+        "--splits", action="store_true", help="replay measurements of prefill and decode workers, and those only"
     )
     parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="where accuracy.json, .csv and .html go")
     command.add_jobs(parser)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynamo.validate import campaigns, stand_ins
+from dynamo.validate import campaigns, splits, stand_ins
 from dynamo.validate.checkpoints import checkpoint, is_dense
-from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay
+from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay, Split
 from dynamo.validate.sources import accelmark, llmservingsim
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
@@ -31,15 +31,20 @@ class Rules:
     receive_interval: With the ``scheduler_recv_interval`` that the scripts give SGLang.
     engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
         ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
+    splits: Measurements of prefill and decode workers, and those only. vLLM's hand-offs are by its own rules; SGLang's,
+        which nobody has compared, by those of Dynamo's mocker, and so are its workers.
     """
 
     own_scheduler: bool = True
     receive_interval: bool = False
     engine: Mapping[str, Any] = field(default_factory=dict)
+    splits: bool = False
 
 
 def replay_of(measurement: Measurement, rules: Rules = Rules()) -> Replay:  # immutable
     """The replay of a measurement. Raises Refusal where there is none."""
+    if rules.splits:
+        return _split_replay(measurement, rules)
     if measurement.source in CAMPAIGNS:
         replay = _campaign_replay(measurement, rules)
     else:
@@ -70,6 +75,35 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
         return Replay(row, engine, workload)
     pool = engine if "aic_system" in instead.engine else None
     return Replay(row, {**engine, **instead.engine}, workload, (instead.words,), pool)
+
+
+def _split_replay(row: Measurement, rules: Rules) -> Replay:
+    """A row of the silicon table: a closed loop of clients against prefill workers and decode workers."""
+    if row.mode != "disagg":
+        raise Refusal("not a split into prefill and decode workers")
+    if row.source not in CAMPAIGNS:
+        raise Refusal("disaggregated: pools are not replayed")
+    splits.refuse_what_is_not_replayed(row)
+    clients = row.concurrency
+    assert clients is not None, "refused above"
+    model, types = checkpoint(row.model, row.precision)
+    instead, words = splits.stand_ins(row)
+    own_rules = {"scheduler": "vllm"} if row.engine == "vllm" and rules.own_scheduler else {}
+    engines = {}
+    for pool in splits.POOLS:
+        spread = splits.parallelism(row, pool)
+        engine = {
+            **_aic(row, model, types, spread, dense=is_dense(row.model)),
+            **splits.limits(row, spread.attention_dp),
+            **own_rules,
+            **instead,
+            "worker_type": pool,
+        }
+        engines[pool] = _overridden(engine, rules.engine)
+    isl, osl = campaigns.lengths(row)
+    workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
+    split = Split(engines["prefill"], *(splits.workers(row, pool) for pool in splits.POOLS))
+    return Replay(row, engines["decode"], workload, words, split=split)
 
 
 def _recorded_replay(measurement: Measurement, rules: Rules) -> Replay:

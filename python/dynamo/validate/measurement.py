@@ -125,13 +125,24 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Split:
+    """Prefill workers before decode workers: the engine arguments of the former, and how many there are of both."""
+
+    prefill: Mapping[str, Any]
+    prefill_workers: int
+    decode_workers: int
+
+
+@dataclass(frozen=True)
 class Replay:
     """The run that simulates a measurement."""
 
     measurement: Measurement
+    # Of the one worker, or of decode workers.
     engine: Mapping[str, Any]
     workload: ClosedLoop | OpenLoop | Recorded
     # What stands in for what was measured, in words; empty if nothing does.
     stand_ins: tuple[str, ...] = ()
     # Engine arguments of which the KV pool is estimated, where those in `engine` describe another GPU.
     pool: Mapping[str, Any] | None = None
+    split: Split | None = None

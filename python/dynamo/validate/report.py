@@ -168,6 +168,7 @@ def _row(result: Result) -> dict[str, Any]:
         "ks_distance": scores.distances_of(result),
         "stand_ins": list(result.replay.stand_ins),
         "engine_args": dict(result.replay.engine),
+        **({} if (split := result.replay.split) is None else {"split": asdict(split)}),
     }
 
 

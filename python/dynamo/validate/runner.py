@@ -78,8 +78,16 @@ def _split(indices: Iterable[int], replays: Sequence[Replay], share: float) -> I
 
 
 def asked(replay: Replay) -> object:
-    """What a replay asks the SDK about: the engine arguments of one of its sessions."""
-    return tuple(sorted((name, str(value)) for name, value in replay.engine.items() if name.startswith("aic_")))
+    """What a replay asks the SDK about: the engine arguments of its sessions."""
+    pools = [replay.engine] if replay.split is None else [replay.split.prefill, replay.engine]
+    return tuple(
+        sorted(
+            (pool, name, str(value))
+            for pool, args in enumerate(pools)
+            for name, value in args.items()
+            if name.startswith("aic_")
+        )
+    )
 
 
 def _work(replay: Replay) -> float:

@@ -65,7 +65,16 @@ def _run(replay: Replay, engine: MockEngineArgs) -> Report:
     load = replay.workload
     if isinstance(load, Recorded):
         return _run_recorded(load, engine)
-    common: dict[str, Any] = {"extra_engine_args": engine, "num_workers": 1, "rows": False}
+    common: dict[str, Any] = {"rows": False}
+    if (split := replay.split) is None:
+        common |= {"extra_engine_args": engine, "num_workers": 1}
+    else:
+        common |= {
+            "prefill_engine_args": MockEngineArgs(**split.prefill),
+            "decode_engine_args": engine,
+            "num_prefill_workers": split.prefill_workers,
+            "num_decode_workers": split.decode_workers,
+        }
     if isinstance(load, ClosedLoop):
         common["replay_concurrency"] = load.clients
     elif isinstance(load, OpenLoop):

@@ -18,9 +18,9 @@ class Static(NamedTuple):
 
 
 def static_prediction(replay: Replay) -> Static | None:
-    """AIC's prediction for a closed loop that this process has replayed; None for other loads and timing models."""
+    """AIC's prediction for a closed loop that this process has replayed; None for others, splits and timing models."""
     load = replay.workload
-    if not isinstance(load, ClosedLoop):
+    if not isinstance(load, ClosedLoop) or replay.split is not None:
         return None
     session = session_of(replay.engine)
     if session is None:

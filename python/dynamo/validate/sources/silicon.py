@@ -83,7 +83,7 @@ def _measurement(row: Mapping[str, str], file: str, where: str) -> Measurement:
         ttft=_mean(row, "silicon_ttft_ms", where),
         tpot=_mean(row, "silicon_tpot_ms", where),
         configuration=configuration(row),
-        facts={name: row[name] for name in ("prefill_num_workers", "decode_num_workers")},
+        facts={name: row[name] for name in _POOLS},
     )
 
 
