@@ -146,6 +146,13 @@ def test_traces_are_converted() -> None:
     assert made.run["replay_concurrency"] == 10
     assert "trace_block_size" not in made.run
     assert made.notes == ["traffic.source.block_size: a trace of format weka says it itself"]
+    content["traffic"]["load"] = {"type": "trace_timestamps", "agentic_lanes": 4}
+    lanes = aisimulate.Conversion(content).run
+    assert lanes["agentic_lanes"] == 4
+    assert "replay_concurrency" not in lanes
+    content["traffic"]["load"] = {"type": "concurrency", "agentic_lanes": 4}
+    with pytest.raises(ValueError, match=r'load\.type: got "concurrency", want trace_timestamps'):
+        aisimulate.Conversion(content)
 
 
 def test_models_and_hardware_are_converted() -> None:
@@ -184,7 +191,7 @@ POOL = "engine.workers.prefill"
         ("traffic.source.cached_prefix_tokens", 64, "cached_prefix_tokens: got 64, want it left out: shared_prefix"),
         ("traffic.load.type", "kv_capacity_fraction", "want concurrency or constant_rate or poisson"),
         ("traffic.load.requests_per_second", {"choices": [1, 2]}, "want one value: dynamo.sweep searches several"),
-        ("traffic.load.agentic_lanes", 4, "traffic.load.agentic_lanes: got 4, want it left out: replay_concurrency"),
+        ("traffic.load.agentic_warmup", 4, "traffic.load.agentic_warmup: got 4, want it left out: a run begins"),
         ("traffic.stop.requests", 5, "requests_per_load_unit: want it left out beside traffic.stop.requests"),
         ("engine.mode", "afd", 'engine.mode: got "afd", want aggregated or disaggregated'),
         ("engine.afd", {}, "engine.afd: got {}, want it left out: attention and experts"),

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -177,7 +178,6 @@ def test_late_events_on_the_clock(tmp_path):
             "kv_event_lag_ms: got 5.0, want router_mode kv_router with it: a router of mode",
         ),
         ({"capture_per_request": True, "rows": False}, "rows: got false, want true, or no capture_per_request"),
-        ({"agentic_lanes": 2}, "agentic_lanes: got 2, want it left out: replay_concurrency"),
         ({"ais_perf_config": {}}, "ais_perf_config: got {}, want it left out: aic_perf_config"),
         ({"execution_model": "x"}, 'execution_model: got "x", want it left out'),
     ],
@@ -188,7 +188,60 @@ def test_refused_parameters(options, want):
 
 
 def test_defaults_of_newer_parameters():
-    run_synthetic_trace_replay(50, 5, 2, agentic_lanes=None, ais_perf_config=None, kv_event_lag_ms=0)
+    run_synthetic_trace_replay(50, 5, 2, execution_model=None, ais_perf_config=None, kv_event_lag_ms=0)
+
+
+def agents(folder, starts):
+    """Recordings of agents that begin at these times, each with a sub-agent 150 ms later."""
+    rows, blocks = [], iter(range(1000))
+
+    def record(session, name, begin, length, parent=None):
+        context = {"session_id": session} | ({"parent_session_id": parent} if parent else {})
+        known = {"trace_block_size": 4, "input_length": 4 * length}
+        known["input_sequence_hashes"] = [next(blocks) for _ in range(length)]
+        request = {"request_id": name, "output_tokens": 2, "request_received_ms": begin, "replay": known}
+        kind = {"schema": "dynamo.request.trace.v1", "event_type": "request_end", "event_time_unix_ms": begin + 100}
+        rows.append(json.dumps({**kind, "agent_context": context, "request": request}) + "\n")
+
+    for agent, start in starts.items():
+        record(agent, agent + "1", start, 2)
+        record(agent + "-sub", agent + "-sub1", start + 150, 2, agent)
+        record(agent, agent + "2", start + 400, 3)
+    path = folder / "agents.jsonl"
+    path.write_text("".join(rows))
+    return path
+
+
+def test_lanes_of_agents(tmp_path):
+    """As ai-dynamo 1.6.1 does it: the next agent begins when one and its sub-agents are over."""
+    trace = agents(tmp_path, {"P": 1000, "Q": 1500, "R": 9000, "S": 9100})
+
+    def spans(**more):
+        found = run_trace_replay(trace, trace_format="dynamo", capture_per_request=True, **more).per_request
+        spans = {}
+        for row in found:
+            span = spans.setdefault(row["session_id"][0], [math.inf, 0])
+            span[:] = min(span[0], row["arrival_time_ms"]), max(span[1], row["last_token_ms"])
+        return [spans[agent] for agent in "PQRS"]
+
+    assert [begin for begin, _ in spans()] == [0, 500, 8000, 8100]
+    p, q, r, s = spans(agentic_lanes=1)
+    assert (p[0], q[0], r[0], s[0]) == (0, p[1], q[1], r[1])
+    p, q, r, s = spans(agentic_lanes=3)
+    assert (p[0], q[0], r[0], s[0]) == (0, 0, 0, min(p[1], q[1], r[1]))
+    assert [begin for begin, _ in spans(agentic_lanes=9)] == [0] * 4
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"timestamp": 0, "input_length": 4, "output_length": 1, "hash_ids": [1]}\n')
+    for wrong, want in (
+        ({"agentic_lanes": 0}, "agentic_lanes: got 0, want an integer"),
+        (
+            {"agentic_lanes": 2, "replay_concurrency": 2},
+            "agentic_lanes: got 2, want it left out beside replay_concurrency",
+        ),
+        ({"agentic_lanes": 2}, "agentic_lanes: got 2, want it left out, or a trace of agents"),
+    ):
+        with pytest.raises(ValueError, match=want):
+            run_trace_replay(plain, **wrong)
 
 
 def test_requests_as_dicts(tmp_path):

@@ -153,7 +153,7 @@ func (f *Facts) describeWorkload(s *Spec, trace *Trace) {
 	case trace != nil:
 		f.Requests, longest = trace.requests, trace.longest
 		each /= 2 // the rest has been taken when the trace was loaded
-		if rate := trace.arrivalRPS; rate > 0 && s.concurrency == 0 {
+		if rate := trace.arrivalRPS; rate > 0 && s.concurrency == 0 && s.lanes == 0 {
 			f.ArrivalRPS = &rate
 		}
 	}

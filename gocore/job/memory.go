@@ -149,7 +149,7 @@ func (b budget) admitSeries(s journalSpec, runMs float64, workers int) error {
 // admitSeries refuses a run whose series over time would fill the memory, as far as can be told before it begins. Each worker
 // gets a request, if there are enough: no router leaves one idle for long.
 func (r *run) admitSeries() error {
-	if r.concurrency > 0 { // how long it lasts depends on the engines
+	if r.concurrency > 0 || r.lanes > 0 { // how long it lasts depends on the engines
 		return nil
 	}
 	workers := min(r.deployment.workers+r.deployment.prefillWorkers, r.workload.Len())

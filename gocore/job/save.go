@@ -2,6 +2,7 @@ package job
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"dynosim/gocore/workload"
@@ -35,6 +36,11 @@ func (r *run) schedule() (*savedTrace, error) {
 	prepare := func() error {
 		if err := r.workload.Schedule(r.concurrency > 0, r.speedup); err != nil {
 			return err
+		}
+		if r.lanes > 0 {
+			if err := r.workload.TakeLanes(r.lanes); err != nil {
+				return fmt.Errorf("agentic_lanes: got %d, %w", r.lanes, err)
+			}
 		}
 		return r.admitSeries()
 	}

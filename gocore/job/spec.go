@@ -21,6 +21,7 @@ type Spec struct {
 	seed        uint64                 // of what a trace leaves to chance
 	trace       traceSpec              // what to read, if the workload is not synthetic
 	generated   workload.SyntheticSpec // what to generate, if it is
+	lanes       int                    // graphs of requests in flight at the same time; 0 follows the arrival times
 	concurrency int                    // requests in flight at the same time; 0 follows the arrival times
 	speedup     float64                // divides the gaps between arrivals
 
@@ -76,6 +77,9 @@ func Parse(config string) (*Spec, error) {
 	if s.deployment, s.warnings, err = parseDeployment(o); err != nil {
 		return nil, err
 	}
+	if err := checkLanes(o); err != nil {
+		return nil, err
+	}
 	if err := checkOnline(o, s.deployment); err != nil {
 		return nil, err
 	}
@@ -109,12 +113,21 @@ func Parse(config string) (*Spec, error) {
 	return s, nil
 }
 
+// checkLanes refuses two bounds on what is in flight.
+func checkLanes(o *strictjson.Object) error {
+	if o.Given("agentic_lanes") && o.Given("replay_concurrency") {
+		return &strictjson.FieldError{Field: "agentic_lanes", Got: o.Shown("agentic_lanes"), Want: "it left out beside replay_concurrency: one of them bounds what is in flight"}
+	}
+	return nil
+}
+
 // specOf copies the options that need no further parsing.
 func specOf(o *strictjson.Object) *Spec {
 	s := &Spec{
 		synthetic:    o.Text("kind") == kindSynthetic,
 		online:       o.Text("replay_mode") == onlineMode,
 		concurrency:  o.Int("replay_concurrency"),
+		lanes:        o.Int("agentic_lanes"),
 		speedup:      o.Float("arrival_speedup_ratio"),
 		maxSimTimeMs: maxSimTimeMs(o),
 		rows:         keepsRows(o),

@@ -419,6 +419,13 @@ var options = slices.Concat([]option{
 		doc:   "Ignore arrival times and keep this many requests in flight instead.",
 	},
 	{
+		Field: strictjson.Field{Name: "agentic_lanes", Type: strictjson.Integer{Min: 1, Max: math.MaxInt32}},
+		kind:  kindTrace,
+		group: runGroup,
+		help:  "traces of agents: ignore when whole runs of agents began and keep this many of them in flight",
+		doc:   "For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each graph of requests that wait for each other began, and keep this many graphs in flight. The next one begins when all requests of one are over.",
+	},
+	{
 		Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0},
 		group: runGroup,
 		help:  "divide the gaps between arrivals by this (default: 1)",

@@ -27,6 +27,7 @@ type Driver struct {
 	unreleased  int
 
 	dependencies *dependencies   // agentic traces
+	lanes        *lanes          // if whole graphs wait for each other
 	blocks       *interner       // mooncake-delta traces, once a turn was rejected
 	silent       map[int32]bool  // those turns
 	replanned    map[int32]*Turn // and those that follow them
@@ -47,6 +48,13 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 	}
 	if w.WaitFor != nil {
 		d.dependencies = newDependencies(w.WaitFor)
+	}
+	if w.Lanes > 0 {
+		d.lanes = newLanes(w)
+		for range min(w.Lanes, len(d.lanes.graphs)) {
+			d.lanes.begin(0, w, d.makeReady)
+		}
+		return d
 	}
 	d.starts = make([]int32, 0, len(w.Sessions))
 	for i := range w.Sessions {
@@ -128,18 +136,26 @@ func (d *Driver) Turn(turn int32) *Turn {
 // Completed tells that a turn has been served at nowMs: the session's next turn follows after its delay, or the session's
 // place goes to the next one; and requests that wait for no other any longer follow after their delays.
 func (d *Driver) Completed(turn int32, nowMs float64) {
+	if d.lanes != nil && d.lanes.over(turn) {
+		d.lanes.begin(nowMs, d.w, d.makeReady)
+	}
 	if next := d.following(turn); next != 0 {
 		d.ready.Push(nowMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
 		return
 	}
 	if d.dependencies != nil {
 		d.dependencies.over(turn, nowMs, func(next int32, afterMs float64) {
-			d.ready.Push(afterMs+d.w.Turns[next].DelayMs, int64(d.w.Turns[next].Session), next)
+			d.makeReady(next, afterMs+d.w.Turns[next].DelayMs)
 		})
 	}
 	if d.concurrency && d.pending < d.w.sessions() {
 		d.activate(nowMs)
 	}
+}
+
+// makeReady has a turn of an agentic trace released at a time.
+func (d *Driver) makeReady(turn int32, atMs float64) {
+	d.ready.Push(atMs, int64(d.w.Turns[turn].Session), turn)
 }
 
 // Rejected tells that a turn is over at nowMs without having generated its tokens. Everything goes on as if it had been

@@ -24,6 +24,8 @@ type Workload struct {
 	// the trace and with its repetitions; nil for other workloads. Each turn is then a session of its own.
 	WaitFor    [][]int32
 	RequestIDs []string // the names under which turns of an agentic trace wait for each other
+	// Lanes is how many graphs of requests that wait for each other, or sessions, are in flight at most; 0 for all, at their times.
+	Lanes int
 
 	sources []string // the files of a trace that has several, and where in them each turn stands
 	places  []place
@@ -109,7 +111,9 @@ type Session struct {
 }
 
 // Flat reports whether no turn waits for another one.
-func (w *Workload) Flat() bool { return w.WaitFor == nil && len(w.Sessions) == len(w.Turns) }
+func (w *Workload) Flat() bool {
+	return w.WaitFor == nil && w.Lanes == 0 && len(w.Sessions) == len(w.Turns)
+}
 
 // SessionName is the name of a turn's session: the trace's own, or one made from the place where it first appears.
 func (w *Workload) SessionName(turn int32) string {

@@ -26,7 +26,7 @@ _BLOCK_SIZES = {"vllm": 64, "sglang": 1, "trtllm": 32}
 _FORMATS = ("mooncake", "mooncake-delta", "agentic_mooncake", "weka", "applied_compute_agentic", "dynamo")
 _EMBEDDED = ("weka", "dynamo")
 """Formats whose traces say themselves how long their blocks are."""
-_AGENTIC = ("agentic_lanes", "agentic_snapshot", "agentic_warmup", "agentic_profile")
+_AGENTIC = ("agentic_snapshot", "agentic_warmup", "agentic_profile")
 _MOST = 2**31
 """A run has fewer requests."""
 _SEARCH = ("optimization", "optimizer")
@@ -134,7 +134,7 @@ class Conversion:
     def _traffic(self, traffic: Section) -> None:
         source, load, stop = traffic.within("source", required=True), traffic.within("load"), traffic.within("stop")
         kind = source.word("type", ("synthetic", "synthetic-session", "trace"), "synthetic")
-        load.refuse(dict.fromkeys(_AGENTIC, "replay_concurrency bounds how many sessions are in flight"))
+        load.refuse(dict.fromkeys(_AGENTIC, "a run begins with empty caches and plays the whole trace"))
         if kind == "trace":
             self._trace(source, load, stop)
         else:
@@ -156,7 +156,10 @@ class Conversion:
         source.refuse(
             {"nested_timestamp_basis": "times within agents are read one way, see docs/workloads.md"}, ("auto",)
         )
-        if load.word("type", ("trace_timestamps", "concurrency"), "concurrency") == "concurrency":
+        if (lanes := load.count("agentic_lanes", None)) is not None:
+            load.word("type", ("trace_timestamps",), "trace_timestamps")
+            self.run["agentic_lanes"] = lanes
+        elif load.word("type", ("trace_timestamps", "concurrency"), "concurrency") == "concurrency":
             self.run["replay_concurrency"] = load.count("concurrency", 10)
         elif (speedup := load.number("speedup")) is not None:
             self.run["arrival_speedup_ratio"] = speedup

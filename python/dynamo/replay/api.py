@@ -138,6 +138,7 @@ def run_trace_replay(
     hedge_after_ms: float | None = None,
     replay_mode: ReplayMode | None = None,
     replay_concurrency: int | None = None,
+    agentic_lanes: int | None = None,
     arrival_speedup_ratio: float | None = None,
     seed: int | None = None,
     max_sim_time_ms: float | None = None,
@@ -235,6 +236,9 @@ def run_trace_replay(
             counts that has the first token; the other one is cancelled. Never if not given.
         replay_mode: ``"offline"`` (default) runs in virtual time, ``"online"`` in real time.
         replay_concurrency: Ignore arrival times and keep this many requests in flight instead.
+        agentic_lanes: For traces of agents (``agentic_mooncake``, ``weka``, ``dynamo`` with agents): ignore when each
+            graph of requests that wait for each other began, and keep this many graphs in flight. The next one begins
+            when all requests of one are over.
         arrival_speedup_ratio: Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.
         seed: Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds
             give equal runs; 0 if not given.

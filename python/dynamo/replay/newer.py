@@ -12,7 +12,6 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 INSTEAD = {
-    "agentic_lanes": "replay_concurrency bounds how many sessions are in flight, in every trace_format",
     "ais_perf_config": "aic_perf_config has the GPUs for which the router predicts prompts, as an AicPerfConfig",
     "capture_planner_details": "planner_log writes what a planner saw and decided",
     "execution_model": "agentic traces say themselves when each request starts",
