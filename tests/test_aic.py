@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import TINY, Cli, command, refused, row, script, write_trace
 from livetools import until
 from pagetools import embedded_in
@@ -267,6 +268,30 @@ def test_experts_of_ranks(
     # 964 blocks for each rank: a prompt has to fit into those of one, not of all.
     done = cli(*own, "--input-tokens", "110000", "--output-tokens", "1", "--request-count", "1")
     assert ("every request was rejected" in done.stderr) == ("dp_size" in changes)
+
+
+DEPLOYMENTS = sorted((Path(__file__).parent.parent / "examples" / "deployments").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", DEPLOYMENTS, ids=lambda path: str(path.stem))
+def test_example_deployments(fake: Path, cli: Cli, folder: Path, path: Path) -> None:
+    """Each says how it is run and what was measured, and runs; here for a model and a GPU of the made-up SDK."""
+    assert f"python -m dynamo.replay --config examples/deployments/{path.name}" in path.read_text()
+    assert "# Measured (" in path.read_text()
+    run = yaml.safe_load(path.read_text())
+    for pool in ("prefill_engine_args", "decode_engine_args"):
+        engine = run[pool]
+        gpus = engine["aic_tp_size"] * engine.get("aic_attention_dp_size", 1)
+        assert gpus == engine["aic_moe_tp_size"] * engine["aic_moe_ep_size"]
+        engine |= {"aic_system": "h200_sxm", "aic_model_path": "m"}
+        engine |= {"aic_backend_version": "0.5.10" if engine["aic_backend"] == "sglang" else "0.2"}
+        engine |= {"num_gpu_blocks": 10_000_000 // engine.get("block_size", 1)}
+        engine.pop("aic_fmha_dtype", None)
+        engine.pop("aic_kv_cache_dtype", None)
+    run |= {"request_count": 8, "output_tokens": 8}
+    (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    report, _ = report_of(cli, folder, "--config", "run.yaml")
+    assert (report["num_requests"], report["rejected_requests"]) == (8, 0)
 
 
 def test_the_operations_of_experts_are_added_up(
