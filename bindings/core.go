@@ -237,9 +237,13 @@ func RemoveDrafts() {
 	job.RemoveDrafts()
 }
 
-// Close forgets a run and its rows. A run that still goes on is not stopped by it; see Cancel.
+// Close forgets a run, its rows, and its files that are not in their places. A run that still goes on is not stopped by it; see
+// Cancel.
 func Close(id int64) {
 	defer border.Quiet()
+	if result, err := finished(id); err == nil {
+		result.Discard()
+	}
 	runs.Remove(id)
 }
 

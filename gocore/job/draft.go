@@ -137,5 +137,10 @@ func nameFile(err error, path string) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("cannot write %s: %w", spelling.Path(path), err)
+	return writeError{fmt.Errorf("cannot write %s: %w", spelling.Path(path), err)}
 }
+
+// writeError is that of a file that cannot be written.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }

@@ -49,7 +49,12 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.saved.finish(&err)
+	complete := false
+	defer func() {
+		if !complete { // also after a panic
+			r.abandon(err)
+		}
+	}()
 	warnings := r.check()
 	if r.workload.Len() >= thriftFrom && !r.rows {
 		defer beThrifty()()
@@ -58,7 +63,9 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.report(outcome, warnings)
+	result, err := r.report(outcome, warnings)
+	complete = err == nil
+	return result, err
 }
 
 // run is a Spec together with the inputs that were loaded for it.
@@ -73,6 +80,7 @@ type run struct {
 	models     models
 	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
+	files      *writtenFiles
 	unpinned   []string // warnings of the file with decisions to repeat
 	origin     provenance
 	saved      *savedTrace // nil if the workload is not saved
@@ -81,7 +89,7 @@ type run struct {
 // load opens the inputs of a run: predictions of the AIC SDK, measured durations, the workload, decisions to repeat,
 // and ai-dynamo's planner.
 func load(s *Spec, m *Monitor) (*run, error) {
-	r := &run{Spec: s, monitor: m, sdk: newSDK(m)}
+	r := &run{Spec: s, monitor: m, sdk: newSDK(m), files: new(writtenFiles)}
 	var err error
 	if r.deployment, r.calibrated, err = s.deployment.calibrate(); err != nil {
 		return nil, err
@@ -185,7 +193,7 @@ func (r *run) logged() (e ended, err error) {
 	if r.outputs.routerLog == "" {
 		return r.ticked()
 	}
-	err = writeWhole(r.outputs.routerLog, func(file io.Writer) error {
+	err = r.files.write(r.outputs.routerLog, func(file io.Writer) error {
 		log := newDecisionLog(file, r.workload)
 		for _, stage := range r.stages {
 			stage.Log = log.add
@@ -205,7 +213,7 @@ func (r *run) ticked() (e ended, err error) {
 	if r.scaling.log == "" {
 		return r.timed()
 	}
-	err = writeWhole(r.scaling.log, func(file io.Writer) error {
+	err = r.files.write(r.scaling.log, func(file io.Writer) error {
 		r.scaling.ticks = newTickLog(file)
 		var err error
 		e, err = r.timed()
@@ -228,11 +236,11 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	}
 	summary := e.Collector.Summarise(r.resources(e), r.sla)
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
-	result := &Result{summary: summary, warnings: warnings, saved: r.saved, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
+	result := &Result{summary: summary, warnings: warnings, saved: r.saved, files: r.files, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
 	result.explained = e.Collector.Explain()
 	var err error
 	var warning string
-	if result.series, warning, err = r.journal.close(e.journal, e.Outcome, r.monitor.poll); err != nil {
+	if result.series, warning, err = r.journal.close(e.journal, e.Outcome, r.files, r.monitor.poll); err != nil {
 		return nil, err
 	}
 	if warning != "" {
@@ -245,11 +253,15 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	if r.outputs.rows == "" {
 		return result, nil
 	}
-	result.writeErr = writeWhole(r.outputs.rows, func(file io.Writer) error {
+	result.writeErr = r.files.write(r.outputs.rows, func(file io.Writer) error {
 		return result.rows.WriteJSONL(pollingWriter{file, r.monitor.poll})
 	})
 	if errors.Is(result.writeErr, ErrCancelled) {
 		return nil, ErrCancelled
+	}
+	if result.writeErr != nil { // the result stays, but no file
+		r.files.discard()
+		result.saved = nil
 	}
 	return result, nil
 }

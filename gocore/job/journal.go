@@ -120,14 +120,14 @@ func (r *run) nameInTimeline(id engine.RequestID) string {
 }
 
 // close ends a journal and writes its timeline. The warning says how the series differs from what was asked for.
-func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, poll func() error) (table *journal.Table, warning string, err error) {
+func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, written *writtenFiles, poll func() error) (table *journal.Table, warning string, err error) {
 	j.Close()
 	if s.timeline != "" {
 		changes := make([]journal.Scale, len(e.Scaling))
 		for i, e := range e.Scaling {
 			changes[i] = journal.Scale{AtMs: e.AtMs, Pool: e.Pool, To: e.To}
 		}
-		err := writeProduced("timeline", s.timeline, poll, func(file io.Writer) error { return j.WriteTimeline(file, changes, inTimeline(e.Faults)) })
+		err := written.produce("timeline", s.timeline, poll, func(file io.Writer) error { return j.WriteTimeline(file, changes, inTimeline(e.Faults)) })
 		if err != nil {
 			return nil, "", err
 		}

@@ -15,7 +15,8 @@ import (
 type Result struct {
 	summary   []report.Value
 	warnings  []string
-	saved     *savedTrace         // nil if the workload was not saved
+	saved     *savedTrace // nil if the workload was not saved
+	files     *writtenFiles
 	rows      *report.Rows        // nil if the run keeps none
 	explained *report.Explanation // nil unless it was asked for
 	origin    provenance
@@ -30,6 +31,7 @@ type Result struct {
 //
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
+//	 "files": [{"draft": ".dynamo-01.tmp", "path": "rows.jsonl", "given": "rows.jsonl"}],
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
 //	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
 //	 "faults": {"failed_requests": 0, ..., "fault_events": [...]},
@@ -37,7 +39,8 @@ type Result struct {
 //	 "provenance": {...}}
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
-// write_error says why the per-request file could not be written, and is "" otherwise. attribution, which is only there if it was
+// write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet at the
+// paths where they belong; Discard removes those that nobody has moved there. attribution, which is only there if it was
 // asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
 // "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
@@ -48,6 +51,7 @@ func (r *Result) JSON() string {
 		Columns    map[string][]string `json:"columns"`
 		Saved      *savedTrace         `json:"saved_trace"`
 		WriteError string              `json:"write_error"`
+		Files      []waitingFile       `json:"files"`
 		Scaling    []planner.Event     `json:"scaling_events"`
 		Held       int                 `json:"held_requests"`
 		Cold       int                 `json:"cold_worker_requests"`
@@ -58,6 +62,7 @@ func (r *Result) JSON() string {
 		Warnings: append([]string{}, r.warnings...),
 		Rows:     r.rows.Len(),
 		Saved:    r.saved,
+		Files:    r.files.waiting(),
 		Columns:  map[string][]string{"float": orEmpty(floats), "int": orEmpty(ints), "text": orEmpty(texts)},
 
 		Scaling:    r.scaling,
@@ -81,6 +86,9 @@ func (r *Result) JSON() string {
 	text = append(text, ',')
 	return string(append(text, encoded[1:]...))
 }
+
+// Discard removes the files of the run that are not in their places.
+func (r *Result) Discard() { r.files.discard() }
 
 // seriesShape describes the series of a run.
 type seriesShape struct {

@@ -16,13 +16,64 @@ import (
 	"dynosim/gocore/engine"
 )
 
+// mustRun carries out a run and moves its files to their places, as Python does.
 func mustRun(t testing.TB, config string) *Result {
 	t.Helper()
 	result, err := Run(config, new(Monitor))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, d := range result.files.drafts {
+		if err := d.keep(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return result
+}
+
+// writeWhole writes a single file.
+func writeWhole(path string, write func(io.Writer) error) error {
+	d, err := writeDraft(path, write)
+	if err != nil {
+		return err
+	}
+	return d.keep()
+}
+
+// TestFilesAppearTogether: a run leaves all its files to whoever makes the others, and none if one cannot be written.
+func TestFilesAppearTogether(t *testing.T) {
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	config := synthetic(fmt.Sprintf(`"router_mode":"kv_router","num_workers":2,"router_log":%q,"save_trace":%q,"timeline":%q,"report_jsonl_path":%q,"rows":true`,
+		in("log"), in("trace"), in("run.pftrace"), "ROWS"))
+	result, err := Run(strings.Replace(config, "ROWS", in("rows"), 1), new(Monitor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, file := range result.files.waiting() {
+		got = append(got, filepath.Base(file.Path))
+	}
+	for _, name := range list(t, folder) {
+		if !strings.HasPrefix(name, ".dynamo-") {
+			t.Errorf("%s is in its place already", name)
+		}
+	}
+	if want := []string{"trace", "log", "run.pftrace", "rows"}; !slices.Equal(got, want) || len(list(t, folder)) != 4 {
+		t.Errorf("got %v and %v, want %v", got, list(t, folder), want)
+	}
+	result.Discard()
+	if left := list(t, folder); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	result = mustRun(t, strings.Replace(config, "ROWS", folder, 1))
+	if left := list(t, folder); result.writeErr == nil || result.saved != nil || len(left) != 0 {
+		t.Errorf("got %v, left behind: %v", result.writeErr, left)
+	}
+	timeline := strings.Replace(strings.Replace(config, "ROWS", in("rows"), 1), in("run.pftrace"), folder, 1)
+	if _, err := Run(timeline, new(Monitor)); Kind(err) != "failed" || len(list(t, folder)) != 0 {
+		t.Errorf("got %v, left behind: %v", err, list(t, folder))
+	}
 }
 
 func TestKinds(t *testing.T) {

@@ -16,22 +16,19 @@ type savedTrace struct {
 	draft          *draft
 }
 
-// finish ends a run that saves its workload: the file appears unless the run was cancelled.
-func (s *savedTrace) finish(outcome *error) {
-	switch {
-	case s == nil:
-	case errors.Is(*outcome, ErrCancelled):
-		s.draft.discard()
-	default:
-		if err := unwritten("save_trace", s.draft.keep()); *outcome == nil {
-			*outcome = err
-		}
+// abandon removes the files of a run that has failed. Its workload stays, with which it can be tried again, unless the run was
+// cancelled or has failed because of a file: then it leaves none.
+func (r *run) abandon(failure error) {
+	var unwritable writeError
+	if r.saved != nil && !errors.Is(failure, ErrCancelled) && !errors.As(failure, &unwritable) {
+		_ = r.saved.draft.keep() // the failure of the run is what the user has to know
 	}
+	r.files.discard()
 }
 
 // schedule prepares the times of the workload for the mode of the run, and refuses one that takes too long for its series. If
 // asked to, it first saves the workload with its own times, so that the options that change them can be given again; the file
-// stays a draft until finish.
+// stays a draft, see writtenFiles.
 func (r *run) schedule() (*savedTrace, error) {
 	prepare := func() error {
 		if err := r.workload.Schedule(r.concurrency > 0, r.speedup); err != nil {
@@ -55,7 +52,7 @@ func (r *run) schedule() (*savedTrace, error) {
 		}
 		return prepare()
 	})
-	if err != nil {
+	if err := r.files.add(d, err); err != nil {
 		return nil, err
 	}
 	return &savedTrace{Path: path, TraceFormat: saved.Format.String(), TraceBlockSize: saved.TraceBlockSize, draft: d}, nil

@@ -7,15 +7,6 @@ import (
 	"os"
 )
 
-// writeWhole writes a file so that it is there completely or not at all; see draft.
-func writeWhole(path string, write func(io.Writer) error) error {
-	d, err := writeDraft(path, write)
-	if err != nil {
-		return err
-	}
-	return d.keep()
-}
-
 // writeProduced writes whole what produce makes, for the option of this name. If produce fails by itself, its error is
 // passed on; if the file cannot be written, the run has failed.
 func writeProduced(option, path string, poll func() error, produce func(io.Writer) error) error {
@@ -49,6 +40,52 @@ func unwritten(option string, err error) error {
 		return nil
 	}
 	return runError{fmt.Errorf("%s: %w", option, err)}
+}
+
+// writtenFiles are what a run has written besides its report. They stay drafts until all outputs of the run are complete, also those
+// that are made of its result: whoever has that moves them to their places.
+type writtenFiles struct{ drafts []*draft }
+
+// write adds a file, see writeDraft.
+func (f *writtenFiles) write(path string, write func(io.Writer) error) error {
+	d, err := writeDraft(path, write)
+	return f.add(d, err)
+}
+
+// produce adds a file, see draftProduced.
+func (f *writtenFiles) produce(option, path string, poll func() error, produce func(io.Writer) error) error {
+	d, err := draftProduced(option, path, poll, produce)
+	return f.add(d, err)
+}
+
+func (f *writtenFiles) add(d *draft, err error) error {
+	if err == nil && d.name != "" {
+		f.drafts = append(f.drafts, d)
+	}
+	return err
+}
+
+// discard removes the files that have not been moved to their places.
+func (f *writtenFiles) discard() {
+	for _, d := range f.drafts {
+		d.discard()
+	}
+	f.drafts = nil
+}
+
+// waitingFile says where a file is, where it belongs, and how the user has named it.
+type waitingFile struct {
+	Draft string `json:"draft"`
+	Path  string `json:"path"`
+	Given string `json:"given"`
+}
+
+func (f *writtenFiles) waiting() []waitingFile {
+	waiting := make([]waitingFile, len(f.drafts))
+	for i, d := range f.drafts {
+		waiting[i] = waitingFile{d.name, d.path, d.given}
+	}
+	return waiting
 }
 
 // watchedWriter remembers the first error of writing.

@@ -80,6 +80,9 @@ class RunResult:
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.
         self.write_error: str = outcome["write_error"]
+        # Other files of the run, each as a draft, its path, and what the user calls it. They go with the run unless
+        # somebody moves them to their places.
+        self.files: list[tuple[str, str, str]] = [(f["draft"], f["path"], f["given"]) for f in outcome["files"]]
         columns: dict[str, list[str]] = outcome["columns"]
         self.float_columns: Sequence[str] = tuple(columns["float"])
         self.int_columns: Sequence[str] = tuple(columns["int"])

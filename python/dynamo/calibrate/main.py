@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dynamo._shell import console
 from dynamo.mocker import MockEngineArgs
+from dynamo.replay import files
 from dynamo.validate import command, mapping, overrides, sources
 from dynamo.validate.measurement import Refusal
 from dynamo.validate.processes import cores
@@ -57,11 +58,12 @@ def _run(given: argparse.Namespace) -> int:
     if given.fold_profiles:
         for place, without in enumerate(found.fold_profiles(made, kv_tokens)):
             profiles[os.path.join(given.fold_profiles, f"fold-{place}.json")] = without
-    for path, made_profile in profiles.items():
-        try:
-            profile.write(made_profile, path)
-        except OSError as error:
-            return console.fail(f"cannot write {path!r}: {error.strerror}", console.FAILED)
+    try:
+        with files.together():
+            for path, made_profile in profiles.items():
+                profile.write(made_profile, path)
+    except OSError as error:
+        return console.fail(f"cannot write {error.filename!r}: {error.strerror}", console.FAILED)
     console.print_text(f'\nSaved: {given.output}; use it as engine argument "calibration": {json.dumps(given.output)}')
     return 0
 
@@ -90,10 +92,10 @@ def _check_fold_profiles(given: argparse.Namespace) -> None:
 
 
 def _hashes(paths: Sequence[str]) -> list[dict[str, str]]:
-    files: list[Path] = []
+    found: list[Path] = []
     for path in map(Path, paths):
-        files += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    return [{"file": p.name, "sha256": hashlib.sha256(p.read_bytes()).hexdigest()} for p in files]
+        found += sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return [{"file": p.name, "sha256": hashlib.sha256(p.read_bytes()).hexdigest()} for p in found]
 
 
 def _said(given: argparse.Namespace) -> dict[str, object]:

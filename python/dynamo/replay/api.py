@@ -459,15 +459,17 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
         result.show_end(on_progress)
     for text in result.warnings:
         warnings.warn(text, UserWarning, stacklevel=4)
-    if saved := result.saved_trace:
-        how = f"trace_format={saved.trace_format!r} and trace_block_size={saved.trace_block_size}"
-        warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=4)
     if result.write_error:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     requests = Requests(result)
     per_request = requests.to_dicts() if given.get("capture_per_request") else None
     report = Report(result.report, requests, Timeseries(result.timeseries), per_request, samples)
-    artifacts.write(config, report)
+    with files.together() as written:
+        written.adopt(result.files)
+        artifacts.write(config, report)
+    if saved := result.saved_trace:
+        how = f"trace_format={saved.trace_format!r} and trace_block_size={saved.trace_block_size}"
+        warnings.warn(f"save_trace: {saved.path!r} replays with {how}", UserWarning, stacklevel=4)
     if (rejected := report["rejected_requests"]) and rejected == report["num_requests"]:
         raise RuntimeError(f"every request was rejected ({rejected} of {rejected})")
     return report

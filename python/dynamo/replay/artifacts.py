@@ -25,15 +25,18 @@ def write_of(config: Mapping[str, Any], result: RunResult, command: str = "") ->
 
 
 def write(config: Mapping[str, Any], report: Report, command: str = "") -> None:
-    """Writes the files that a configuration asks for, each whole or not at all. Raises OSError.
+    """Writes the files that a configuration asks for, all whole or none. Raises OSError.
 
     ``command`` is what the user typed, if it was a command.
     """
-    if path := config.get("timeseries"):
-        from dynamo.replay import seriesfile
+    from dynamo.replay import files
 
-        seriesfile.write(report.timeseries, path)
-    if path := config.get("html"):
-        from dynamo.replay import files, page
+    with files.together():
+        if path := config.get("timeseries"):
+            from dynamo.replay import seriesfile
 
-        files.write_whole(path, page.as_html(report, command))
+            seriesfile.write(report.timeseries, path)
+        if path := config.get("html"):
+            from dynamo.replay import page
+
+            files.write_whole(path, page.as_html(report, command))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import itertools
 import os
@@ -11,7 +12,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynamo._shell.options import run_options
 
@@ -127,6 +128,112 @@ def _identity(path: str | os.PathLike[str]) -> object:
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
+class Together:
+    """Files that are written beside their targets, and then appear all at once, or none of them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._made: list[Path] = []
+        self._undo: list[Callable[[], object]] = []
+        self._kept: list[Path] = []
+        self._found: dict[Path, Path] = {}
+
+    def add(self, path: str | os.PathLike[str], write: Callable[[Path], object], *, replaces: bool = True) -> None:
+        """Lets a function write a file. One that may not replace another gets a name that is free. Raises OSError."""
+        with _naming(path):
+            mode = _mode(path)
+            if replaces and mode is not None and not stat.S_ISREG(mode):
+                write(Path(path))  # a rename would replace a device or a pipe
+                return
+            target = Path(os.path.realpath(path)) if replaces else Path(path)
+            self._make(target.parent)
+            draft = target.with_name(_draft_name())
+            self._waiting.append(_Waiting(draft, target, path, replaces))
+            write(draft)
+
+    def adopt(self, written: Iterable[tuple[str, str, str]]) -> None:
+        """Takes files that a run has written: each as a draft, its path, and what the user calls it."""
+        self._waiting += [_Waiting(Path(draft), Path(path), given, True) for draft, path, given in written]
+
+    def place_of(self, path: Path) -> Path:
+        """Where a file has gone that may not replace another."""
+        return self._found.get(path, path)
+
+    def _make(self, folder: Path) -> None:
+        missing = list(itertools.takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
+        for above in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                above.mkdir()
+                self._made.append(above)
+
+    def _place(self) -> None:
+        """Moves all files to their targets. After an error everything is as it was."""
+        try:
+            for waiting in self._waiting:
+                with _naming(waiting.given):
+                    self._move(waiting)
+        except BaseException:
+            for undo in reversed(self._undo):
+                with contextlib.suppress(OSError):
+                    undo()
+            raise
+        self._made.clear()
+
+    def _move(self, waiting: _Waiting) -> None:
+        if not waiting.replaces:
+            found = _move_to_free_name(waiting.draft, waiting.target)
+            self._found[waiting.target] = found
+            self._undo.append(found.unlink)
+            return
+        mode = _mode(waiting.target)
+        if mode is None:
+            waiting.draft.replace(waiting.target)
+            self._undo.append(waiting.target.unlink)
+            return
+        waiting.draft.chmod(stat.S_IMODE(mode))
+        before = waiting.target.with_name(_draft_name())
+        with contextlib.suppress(OSError):  # a file system without hard links: what is replaced cannot come back
+            os.link(waiting.target, before)
+            self._kept.append(before)
+        waiting.draft.replace(waiting.target)
+        self._undo.append(lambda: before.replace(waiting.target))
+
+    def _clear(self) -> None:
+        """Removes what is in no place of its own: drafts, and folders that were made for nothing."""
+        for path in (*(waiting.draft for waiting in self._waiting), *self._kept):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        for folder in reversed(self._made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+class _Waiting(NamedTuple):
+    draft: Path
+    target: Path
+    given: str | os.PathLike[str]
+    replaces: bool
+
+
+_together: contextvars.ContextVar[Together | None] = contextvars.ContextVar("_together", default=None)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[Together]:
+    """Makes all files that are written inside appear at its end, or none. Inside another one it is part of that."""
+    if (outer := _together.get()) is not None:
+        yield outer
+        return
+    found = Together()
+    before = _together.set(found)
+    try:
+        yield found
+        found._place()
+    finally:
+        _together.reset(before)
+        found._clear()
+
+
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Writes a text as ``write_by`` does."""
     write_by(path, lambda target: target.write_text(text, encoding="utf-8"))
@@ -136,10 +243,21 @@ def write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> N
     """Lets a function write a file beside its target and renames it, so that the target is never half written.
 
     Missing folders are made, and a file that is replaced passes its permissions on. Devices and pipes, which a rename
-    would replace, are written directly.
+    would replace, are written directly. Inside ``together`` the file appears with the others.
     """
-    with _naming(path):
-        _write_by(path, write)
+    with together() as written:
+        written.add(path, write)
+
+
+def write_new(path: Path, text: str) -> Path:
+    """Writes a file whole under a name that nothing has yet: ``path``, else with ``_2``, ``_3``, ... before the suffix.
+
+    Returns the path that was free; inside ``together``, which knows it at its end, ``path``. Two writers at the same
+    moment get different ones.
+    """
+    with together() as written:
+        written.add(path, lambda target: target.write_text(text, encoding="utf-8"), replaces=False)
+    return written.place_of(path)
 
 
 @contextlib.contextmanager
@@ -153,44 +271,11 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
 
 
-def _write_by(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
-    mode = _mode(path)
-    if mode is not None and not stat.S_ISREG(mode):
-        write(Path(path))
-        return
-    target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(_draft_name())
-    try:
-        write(draft)
-        if mode is not None:
-            draft.chmod(stat.S_IMODE(mode))
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def write_new(path: Path, text: str) -> Path:
-    """Writes a file whole under a name that nothing has yet: ``path``, else with ``_2``, ``_3``, ... before the suffix.
-
-    Returns the path that was free. Two writers at the same moment get different ones.
-    """
-    with _naming(path):
-        return _write_new(path, text)
-
-
-def _write_new(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(_draft_name())
-    try:
-        draft.write_text(text, encoding="utf-8")
-        for candidate in _numbered(path):
-            with contextlib.suppress(FileExistsError):
-                _move_to_free_name(draft, candidate)
-                return candidate
-    finally:
-        draft.unlink(missing_ok=True)
+def _move_to_free_name(draft: Path, path: Path) -> Path:
+    for candidate in _numbered(path):
+        with contextlib.suppress(FileExistsError):
+            _move_unless_taken(draft, candidate)
+            return candidate
     raise AssertionError("there is always another number")
 
 
@@ -200,7 +285,7 @@ def _numbered(path: Path) -> Iterator[Path]:
         yield path.with_stem(f"{path.stem}_{number}")
 
 
-def _move_to_free_name(draft: Path, target: Path) -> None:
+def _move_unless_taken(draft: Path, target: Path) -> None:
     """Raises FileExistsError if something has the name. A plain rename would replace it."""
     try:
         os.link(draft, target)
@@ -211,9 +296,12 @@ def _move_to_free_name(draft: Path, target: Path) -> None:
         draft.replace(target)
 
 
+_drafts = itertools.count()
+
+
 def _draft_name() -> str:
     """A hidden name that no other writer uses."""
-    return f".dynamo-{os.getpid()}-{threading.get_ident()}.tmp"
+    return f".dynamo-{os.getpid()}-{threading.get_ident()}-{next(_drafts)}.tmp"
 
 
 def _mode(path: str | os.PathLike[str]) -> int | None:

@@ -99,21 +99,28 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command:
         return fail(error, FAILED)
     for warning in result.warnings:
         say(f"warning: {warning}")
-    if saved := result.saved_trace:
+    # Files come first, in case standard output is closed before the table ends.
+    failure = f"--report-jsonl: {result.write_error}" if result.write_error else ""
+    if not failure:
+        try:
+            with files.together() as written:
+                written.adopt(result.files)
+                intended = reportfile.save_report(result.report, report_path)
+                artifacts.write_of(config, result, command)
+        except OSError as error:
+            failure = f"cannot write {error.filename!r}: {error.strerror}"
+    if (saved := result.saved_trace) and not failure:
         say(
             f"workload saved: replay {saved.path!r} with --trace-format {saved.trace_format}"
             f" --trace-block-size {saved.trace_block_size}"
         )
-    status = _present(result.report, report_path)
-    try:
-        artifacts.write_of(config, result, command)
-    except OSError as error:
-        return fail(f"cannot write {error.filename!r}: {error.strerror}", FAILED)
-    if result.write_error:
-        return fail(f"--report-jsonl: {result.write_error}", FAILED)
+    _present(result.report)
+    if failure:
+        return fail(failure, FAILED)
+    _name_files(result.report, written.place_of(intended))
     if (rejected := result.report["rejected_requests"]) and rejected == result.report["num_requests"]:
         return fail(f"every request was rejected ({rejected} of {rejected})", FAILED)
-    return status
+    return 0
 
 
 def _progress() -> Any:
@@ -125,13 +132,8 @@ def _progress() -> Any:
     return contextlib.nullcontext()
 
 
-def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
-    """Saves and prints the report. The file comes first, in case standard output is closed before the table ends."""
-    path, failure = target.path, None
-    try:
-        path = reportfile.save_report(report, target)
-    except OSError as error:
-        failure = error
+def _present(report: Mapping[str, Any]) -> None:
+    """Prints the report."""
     if events := report.get("scaling_events"):
         print_text(summary.format_scaling_events(events))
     if "fault_events" in report:
@@ -144,14 +146,14 @@ def _present(report: Mapping[str, Any], target: reportfile.ReportPath) -> int:
         from dynamo.replay import explain
 
         print_text(explain.format_explanation(attribution, **drawn))
-    if failure is not None:
-        return fail(f"cannot write {str(path)!r}: {failure.strerror}", FAILED)
+
+
+def _name_files(report: Mapping[str, Any], path: Path) -> None:
     print_text(f"Saved full report to: {path}")
     if planner := report.get("planner"):
         print_text(f"Planner ticks: {planner['ticks']}")
         if planner["html"]:
             print_text(f"Planner diagnostics report: {planner['html']}")
-    return 0
 
 
 def _report_path(given: str | None) -> reportfile.ReportPath:

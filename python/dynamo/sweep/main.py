@@ -28,7 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(options: argparse.Namespace) -> int:
-    done: int = options.command(options)
+    try:
+        done: int = options.command(options)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.filename is None:  # standard output
+            raise
+        return console.fail(f"cannot write {str(error.filename)!r}: {error.strerror}", console.FAILED)
     return done
 
 

@@ -21,19 +21,20 @@ _MOST_ROWS, _MOST_REASONS = 20, 10
 
 
 def write(content: Mapping[str, Any], folder: Path, measured: Sequence[Measured] = ()) -> list[Path]:
-    """Writes all files of a report and returns their paths. The Parquet file needs pyarrow, and is left out without."""
+    """Writes all files of a report, or none. Returns their paths. The Parquet file is left out without pyarrow."""
     rows = table(content)
     written = [folder / name for name in (JSON_FILE, TEXT_FILE, CSV_FILE, PAGE_FILE)]
-    files.write_whole(written[0], json.dumps(content, indent=1) + "\n")
-    files.write_whole(written[1], text(content))
-    files.write_whole(written[2], _csv(rows))
-    files.write_whole(written[3], page.as_html(content, measured, _run_pages(content, folder)))
-    try:
-        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        return written
-    columns = arrow.table({name: _column(rows, name) for name in _names(rows)})
-    files.write_by(folder / PARQUET_FILE, lambda path: parquet.write_table(columns, str(path)))
+    with files.together():
+        files.write_whole(written[0], json.dumps(content, indent=1) + "\n")
+        files.write_whole(written[1], text(content))
+        files.write_whole(written[2], _csv(rows))
+        files.write_whole(written[3], page.as_html(content, measured, _run_pages(content, folder)))
+        try:
+            arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+        except ImportError:
+            return written
+        columns = arrow.table({name: _column(rows, name) for name in _names(rows)})
+        files.write_by(folder / PARQUET_FILE, lambda path: parquet.write_table(columns, str(path)))
     return [*written, folder / PARQUET_FILE]
 
 

@@ -210,7 +210,7 @@ def _csv_values(result: Result) -> list[Any]:
 
 
 def write(validation: Validation, folder: Path) -> list[Path]:
-    """Writes the three files into a folder. Raises OSError."""
+    """Writes the three files into a folder, all or none. Raises OSError."""
     from dynamo.validate.page import as_html
 
     found = as_json(validation)
@@ -219,6 +219,7 @@ def write(validation: Validation, folder: Path) -> list[Path]:
         "accuracy.csv": as_csv(validation),
         "accuracy.html": as_html(found),
     }
-    for name, text in texts.items():
-        files.write_whole(folder / name, text)
+    with files.together():
+        for name, text in texts.items():
+            files.write_whole(folder / name, text)
     return [folder / name for name in texts]
