@@ -39,7 +39,10 @@ type servedModel struct {
 	kvType      string
 	python      string // that runs tokenizers
 	helpers     int    // processes of it
-	warnings    []string
+	// toolCalls is the probability of calls where a request leaves them to the model, mostCalls how many there are at most.
+	toolCalls float64
+	mostCalls int
+	warnings  []string
 }
 
 // poolSpec is workers that are alike.
@@ -171,6 +174,7 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
+		toolCalls: o.Float("tool_call_probability"), mostCalls: o.Int("max_parallel_tool_calls"),
 	}
 	if m.path == "" {
 		m.path = tokens.BuiltinBytes

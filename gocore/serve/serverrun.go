@@ -186,6 +186,7 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters,
 		Answers: answers.Source{
 			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
+			ToolCalls: l.spec.toolCalls, MostCalls: l.spec.mostCalls,
 		},
 	}
 	if r := last.Live.Reasoning; r != nil {

@@ -234,7 +234,11 @@ var options = []option{
 	own("response_mode", strictjson.Enum{Choices: []string{"random", "echo", "recorded"}}, "random").serving().
 		help(serverGroup, "what answers say: random, echo or recorded (default: random)"),
 	own("response_file", strictjson.Text{NonEmpty: true}, nil).serving().
-		help(serverGroup, "JSONL file with prompt and response, for --response-mode recorded").told("none"),
+		help(serverGroup, "JSONL file with prompt and response or tool_calls, for --response-mode recorded").told("none"),
+	own("tool_call_probability", strictjson.Number{Max: 1}, 0.0).serving().
+		help(serverGroup, "how likely an answer calls tools where tool_choice leaves it to the model (default: 0)"),
+	own("max_parallel_tool_calls", strictjson.Integer{Min: 1, Max: 64}, 1).serving().
+		help(serverGroup, "calls in an answer, at most, unless parallel_tool_calls is false (default: 1)"),
 	own("tokenizer_processes", strictjson.Integer{Min: 1, Max: 64}, 2).serving().
 		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
 	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().

@@ -34,6 +34,9 @@ type Source struct {
 	Recorded  *Recording // for that mode
 	// Standard is the number of tokens of an answer that is made up for a request that names none.
 	Standard int
+	// ToolCalls is the probability of an answer that calls tools, where it need not, and MostCalls how many calls there are at most.
+	ToolCalls float64
+	MostCalls int
 	// Thinking is the fraction of each answer of a chat that is reasoning, with its two marks.
 	Thinking float64
 }
@@ -57,6 +60,11 @@ type Question struct {
 	Reasoning bool // whether the answer may begin with reasoning
 	// Form is what an answer that is made up has to be like, nil for anything.
 	Form conform.Form
+	// Tools are what an answer may call, nil for nothing.
+	Tools *Tools
+	// AfterResult tells that the client has sent the results of calls, the last of which is Result.
+	AfterResult bool
+	Result      string
 }
 
 // Answer is what a model says to one request.
@@ -70,12 +78,17 @@ type Answer struct {
 	// Thought is the number of leading tokens that are reasoning, with the two marks. Thinking tells that the second mark is missing.
 	Thought  int
 	Thinking bool
+	// Calls are those of which the answer consists after the reasoning, none for a text.
+	Calls []Call
 }
 
 // Decide returns the answer to a question.
 func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
-	if q.Form != nil && !s.recorded(q) {
-		return s.conforming(ctx, q)
+	if a, called, err := s.call(ctx, q); called || err != nil {
+		return a, err
+	}
+	if recorded, found := s.recorded(q); q.Form != nil && (!found || recorded.Text == "") {
+		return s.conforming(ctx, q, nil)
 	}
 	spoken, whole, err := s.speak(ctx, q)
 	if err != nil {
@@ -99,8 +112,8 @@ func (s *Source) AtMost(q *Question) int {
 		return q.Most
 	}
 	longest := max(s.Standard, q.Fewest)
-	if q.Form != nil {
-		longest += conform.Slack
+	if q.Form != nil || q.Tools != nil {
+		longest += max(s.MostCalls, 1) * 2 * conform.Slack
 	}
 	switch s.Mode {
 	case Echo:
@@ -118,7 +131,8 @@ func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, 
 	case Echo:
 		text, found = q.Said, true
 	case Recorded:
-		text, found = s.Recorded.find(q.Said)
+		recorded, _ := s.recorded(q)
+		text, found = recorded.Text, recorded.Text != ""
 	}
 	if found {
 		if spoken, err = s.Tokenizer.Answer(ctx, text); err != nil {

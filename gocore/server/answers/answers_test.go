@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"dynosim/gocore/server/conform"
 	"dynosim/gocore/server/tokens"
 )
@@ -145,15 +147,18 @@ func TestRecording(t *testing.T) {
 			}
 		}
 		got, found := r.find(said)
-		if found != (want != "") || found && got != "to "+want {
-			t.Errorf("%q: got %q, want the answer to %q", said, got, want)
+		if found != (want != "") || found && got.Text != "to "+want {
+			t.Errorf("%q: got %+v, want the answer to %q", said, got, want)
 		}
 	}
 	if !slices.IsSorted(r.prompts) {
 		t.Errorf("got %q", r.prompts)
 	}
 	for _, bad := range []string{"", "{", `{"prompt": "x"}`, `{"response": "x"}`, `{"prompt": "x", "response": ""}`, `{"prompt": 1, "response": "x"}`,
-		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`} {
+		`{"prompt": "x", "response": "y"}` + "\n" + `{"prompt": "x", "response": "z"}`,
+		`{"prompt": "x", "response": "y", "tool_calls": [{"name": "f", "arguments": {}}]}`, `{"prompt": "x", "tool_calls": []}`,
+		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": []}]}`, `{"prompt": "x", "tool_calls": [{"arguments": {}}]}`,
+		`{"prompt": "x", "tool_calls": [{"name": "f", "arguments": "{"}]}`} {
 		if _, err := ReadRecording(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
@@ -188,6 +193,62 @@ func TestForms(t *testing.T) {
 		}
 		if said := a.Text[a.End(a.Thought):]; !strings.HasPrefix(said, `{"a"`) || c.finish == "stop" && !strings.HasSuffix(said, `"}`) {
 			t.Errorf("%s: got %s", c.name, said)
+		}
+	}
+}
+
+// TestCalls: answers that consist of calls have their arguments where they say, whatever the model writes around them.
+func TestCalls(t *testing.T) {
+	form, err := conform.Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := []Function{{"one", form}, {"two", form}}
+	recording, err := ReadRecording(strings.NewReader(`{"prompt": "call", "tool_calls": [{"name": "f", "arguments": {"x": 1}}, {"name": "g", "arguments": "{}"}]}
+		{"prompt": "42", "response": "It is 42."}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := Source{Mode: Recorded, Standard: 16, Recorded: recording}
+	for _, c := range []struct {
+		name   string
+		source Source
+		q      Question
+		calls  int // at most
+		tokens int // 0 for any
+		begin  string
+		finish string
+	}{
+		{"required", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 90, `[{"name": "`, "tool_calls"},
+		{"named", Source{}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two[:1], Must: true, Named: true}}, 1, 90, `{"a": "`, "stop"},
+		{"several", Source{MostCalls: 4}, Question{Most: 300, Limited: true, Tools: &Tools{Functions: two, Must: true, Parallel: true}}, 4, 300, `[{"name": "`, "tool_calls"},
+		{"by itself", Source{ToolCalls: 1}, Question{Most: 90, Limited: true, Tools: &Tools{Functions: two}}, 1, 90, "<tool_call>\n", "tool_calls"},
+		{"not by itself", Source{Standard: 16}, Question{Most: 90, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
+		{"after a result", Source{ToolCalls: 1, Standard: 16}, Question{Most: 90, AfterResult: true, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
+		{"reasoning", Source{Thinking: 0.5}, Question{Most: 99, Limited: true, Reasoning: true, Tools: &Tools{Functions: two, Must: true}}, 1, 99, `[{"name": "`, "tool_calls"},
+		{"cut off", Source{}, Question{Most: 30, Limited: true, Tools: &Tools{Functions: two, Must: true}}, 1, 30, `[{"name": "`, "length"},
+		{"recorded", recorded, Question{Said: "call it", Most: 999, Tools: &Tools{Functions: two}}, 2, 0, "<tool_call>\n", "tool_calls"},
+		{"recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "42 degrees", Most: 999, Tools: &Tools{Functions: two}}, 0, 9, "It is 42.", "stop"},
+		{"no recorded result", recorded, Question{Said: "call it", AfterResult: true, Result: "43", Most: 999, Tools: &Tools{Functions: two}}, 0, 16, "", "stop"},
+	} {
+		most := 0
+		for seed := range uint64(20) {
+			c.q.Seed = seed
+			a := decide(t, c.source, c.q)
+			most = max(most, len(a.Calls))
+			said := a.Text[a.End(a.Thought):]
+			if c.tokens > 0 && len(a.Tokens) != c.tokens || !strings.HasPrefix(said, c.begin) || a.Finish != c.finish {
+				t.Errorf("%s: got %d tokens, %s: %s", c.name, len(a.Tokens), a.Finish, said)
+			}
+			for i, call := range a.Calls {
+				arguments := a.Text[min(call.Begin, len(a.Text)):min(call.End, len(a.Text))]
+				if !jsontext.Value(arguments).IsValid() && c.finish != "length" || i > 0 && call.Begin < a.Calls[i-1].End || call.Name == "" {
+					t.Errorf("%s: call %d is %+v: %s", c.name, i, call, arguments)
+				}
+			}
+		}
+		if most != c.calls {
+			t.Errorf("%s: got at most %d calls, want %d", c.name, most, c.calls)
 		}
 	}
 }

@@ -7,18 +7,26 @@ import (
 	"dynosim/gocore/server/tokens"
 )
 
-// recorded reports whether a question has a recorded answer.
-func (s *Source) recorded(q *Question) bool {
+// recorded returns the recorded answer to a question: to the last result of calls if there is one, else to what the client has said,
+// to which calls are no answer any more then.
+func (s *Source) recorded(q *Question) (answer recordedAnswer, found bool) {
 	if s.Mode != Recorded {
-		return false
+		return answer, false
 	}
-	_, found := s.Recorded.find(q.Said)
-	return found
+	if q.AfterResult {
+		if answer, found = s.Recorded.find(q.Result); found {
+			return answer, true
+		}
+	}
+	if answer, found = s.Recorded.find(q.Said); q.AfterResult && len(answer.Calls) > 0 {
+		return recordedAnswer{}, false
+	}
+	return answer, found
 }
 
 // conforming returns an answer in the form of the question, after reasoning in no form if there is any. It ends by itself; one that
-// would have to be longer than it may be is cut off.
-func (s *Source) conforming(ctx context.Context, q *Question) (Answer, error) {
+// would have to be longer than it may be is cut off. called is the form if it is that of calls, else nil.
+func (s *Source) conforming(ctx context.Context, q *Question, called *calls) (Answer, error) {
 	n, seed := s.length(q), s.draw(q)
 	a := Answer{Finish: "stop"}
 	if q.Reasoning {
@@ -28,8 +36,21 @@ func (s *Source) conforming(ctx context.Context, q *Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if called != nil {
+		if a.Calls, err = called.places(spoken.Text); err != nil {
+			return Answer{}, err
+		}
+		if !q.Tools.Named {
+			a.Finish = "tool_calls"
+		}
+	}
 	if a.Thought > 0 {
-		spoken = join(s.Tokenizer.Draw(a.Thought, seed), spoken)
+		thoughts := s.Tokenizer.Draw(a.Thought, seed)
+		spoken = join(thoughts, spoken)
+		for i := range a.Calls {
+			a.Calls[i].Begin += len(thoughts.Text)
+			a.Calls[i].End += len(thoughts.Text)
+		}
 	}
 	if !whole || len(spoken.Tokens) > q.Most {
 		a.Finish = "length"

@@ -8,22 +8,29 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Recording has answers by the beginning of what a client says.
 type Recording struct {
 	prompts []string // sorted
-	answers map[string]string
+	answers map[string]recordedAnswer
 	longest int // answer, in bytes
+}
+
+// recordedAnswer is a text, or calls of tools.
+type recordedAnswer struct {
+	Text  string
+	Calls []recordedCall
 }
 
 // maxLine is the longest line of a recording, in bytes.
 const maxLine = 64 << 20
 
-// ReadRecording reads a JSON object from each line, with the members "prompt" and "response". Other members are ignored. An answer is
-// given to everything that begins with its prompt; the longest prompt wins.
+// ReadRecording reads a JSON object from each line, with the members "prompt" and "response" or "tool_calls". Other members are ignored.
+// An answer is given to everything that begins with its prompt; the longest prompt wins.
 func ReadRecording(from io.Reader) (*Recording, error) {
-	r := &Recording{answers: map[string]string{}}
+	r := &Recording{answers: map[string]recordedAnswer{}}
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
@@ -33,6 +40,8 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 		var row struct {
 			Prompt   *string `json:"prompt"`
 			Response *string `json:"response"`
+
+			Calls []recordedCall `json:"tool_calls"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
@@ -40,14 +49,26 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 		switch {
 		case row.Prompt == nil:
 			return nil, fmt.Errorf("line %d: prompt: missing, want the beginning of what the client says", n)
-		case row.Response == nil || *row.Response == "":
+		case len(row.Calls) > 0 && row.Response != nil && *row.Response != "":
+			return nil, fmt.Errorf("line %d: response, tool_calls: got both, want one of them", n)
+		case len(row.Calls) == 0 && (row.Response == nil || *row.Response == ""):
 			return nil, fmt.Errorf("line %d: response: missing, want the text of the answer", n)
+		}
+		answer, size := recordedAnswer{Calls: row.Calls}, 0
+		for i, call := range row.Calls {
+			if call.Name == "" || !jsontext.Value(call.Arguments).IsValid() || jsontext.Value(call.Arguments).Kind() != '{' {
+				return nil, fmt.Errorf("line %d: tool_calls: call %d: want name, and arguments that are an object", n, i)
+			}
+			size += len(call.Name) + len(call.Arguments) + maxWording
+		}
+		if len(row.Calls) == 0 {
+			answer.Text, size = *row.Response, len(*row.Response)
 		}
 		if _, twice := r.answers[*row.Prompt]; twice {
 			return nil, fmt.Errorf("line %d: prompt: %.40q has an answer in an earlier line", n, *row.Prompt)
 		}
-		r.answers[*row.Prompt] = *row.Response
-		r.longest = max(r.longest, len(*row.Response))
+		r.answers[*row.Prompt] = answer
+		r.longest = max(r.longest, size)
 		r.prompts = append(r.prompts, *row.Prompt)
 	}
 	if err := lines.Err(); err != nil {
@@ -62,14 +83,14 @@ func ReadRecording(from io.Reader) (*Recording, error) {
 
 // find returns the answer of the longest prompt with which a text begins. Of the prompts that are not greater than the text, those that
 // it begins with share more with it the greater they are; the search goes down from the greatest to what the two have in common.
-func (r *Recording) find(said string) (answer string, found bool) {
+func (r *Recording) find(said string) (answer recordedAnswer, found bool) {
 	for text := said; ; {
 		i := sort.SearchStrings(r.prompts, text)
 		if i < len(r.prompts) && r.prompts[i] == text {
 			return r.answers[text], true
 		}
 		if i == 0 {
-			return "", false
+			return answer, false
 		}
 		candidate := r.prompts[i-1]
 		if strings.HasPrefix(said, candidate) {

@@ -280,8 +280,10 @@ func (m *instances) object(all []*jsonschema.Schema, depth int) *piece {
 		p.add(m.member(name, goal, depth))
 		count++
 	}
-	if open := slices.ContainsFunc(all, closed); len(names) == 0 && !open || count < fewest {
-		m.entries(p, all, fewest, most, depth, len(names) == 0)
+	// Names are made up for an object of which the schema knows none, unless it says so.
+	free := !slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return closed(s) || s.Properties != nil })
+	if free || count < fewest {
+		m.entries(p, all, fewest, most, depth, free)
 	}
 	return p
 }

@@ -75,6 +75,7 @@ type choice struct {
 	last     time.Time // and the last one
 	begun    bool      // the client has got a part
 	over     bool      // the client has got all
+	calls    []calling // of tools, in which the client has got a part
 }
 
 // question is what a client asks of one prompt.
@@ -83,6 +84,10 @@ type question struct {
 	said   string
 	lead   string       // text in front of the answer
 	form   conform.Form // of the answer, nil for anything
+	tools  *answers.Tools
+	// afterResult tells that the client has sent results of calls, the last of which is result.
+	afterResult bool
+	result      string
 }
 
 // newGeneration decides the answers to a request, or prepares to ask for them. most is the number of tokens that the client asks for,
@@ -127,6 +132,7 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 	ask := answers.Question{
 		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
 		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning, Form: q.form,
+		Tools: q.tools, AfterResult: q.afterResult, Result: q.result,
 	}
 	if m.Backend != nil {
 		return c, g.ask(c, r, q, &ask)

@@ -30,11 +30,17 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 
 // newReply decides the answers to a chat that has been checked. reasoning says whether they may begin with reasoning.
 func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reasoning bool) (*generation, error) {
+	tools, err := chat.callable(t.model)
+	if err != nil {
+		return nil, err
+	}
 	prompt, err := t.model.Tokenizer.Chat(ctx, chat.conversation())
 	if err != nil {
 		return nil, err
 	}
-	return s.newGeneration(ctx, t, &chat.sampling, []question{{tokens: prompt, said: chat.said()}}, chat.most(), reasoning)
+	q := question{tokens: prompt, said: chat.said(), tools: tools}
+	q.result, q.afterResult = chat.result()
+	return s.newGeneration(ctx, t, &chat.sampling, []question{q}, chat.most(), reasoning)
 }
 
 // completions answers /v1/completions.

@@ -51,6 +51,7 @@ type chatRequest struct {
 	TopLogprobs         *int             `json:"top_logprobs"`
 	Tools               []jsontext.Value `json:"tools"`
 	ToolChoice          jsontext.Value   `json:"tool_choice"`
+	Parallel            *bool            `json:"parallel_tool_calls"`
 	TemplateArguments   jsontext.Value   `json:"chat_template_kwargs"`
 }
 
@@ -248,7 +249,7 @@ func (r *chatRequest) check() error {
 			return err
 		}
 	}
-	if err := r.checkTools(); err != nil {
+	if _, err := parseToolChoice(r.ToolChoice); err != nil {
 		return err
 	}
 	if err := r.checkJSON(); err != nil {
@@ -295,16 +296,6 @@ func checkNames(list []jsontext.Value) error {
 	return nil
 }
 
-// checkTools accepts tools, which the model then never chooses to call, and refuses requests that demand a call.
-func (r *chatRequest) checkTools() error {
-	switch choice := string(r.ToolChoice); choice {
-	case "", "null", `"auto"`, `"none"`:
-		return nil
-	default:
-		return badRequest("tool_choice", "got %s, want auto or none: answers are text, no tool is ever called", shortened(r.ToolChoice))
-	}
-}
-
 // most is the number of tokens that the client asks for, nil if it names none.
 func (r *chatRequest) most() *int {
 	if r.MaxCompletionTokens != nil {
@@ -326,6 +317,12 @@ func (r *chatRequest) conversation() tokens.Chat {
 		})
 	}
 	return c
+}
+
+// result is the last message if it has the result of a call.
+func (r *chatRequest) result() (content string, found bool) {
+	last := &r.Messages[len(r.Messages)-1]
+	return string(last.Content), last.Role == "tool" || last.Role == "function"
 }
 
 // said is the last message of the client.

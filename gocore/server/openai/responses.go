@@ -18,6 +18,7 @@ type responsesRequest struct {
 	MaxTokens    *int             `json:"max_output_tokens"`
 	Tools        []jsontext.Value `json:"tools"`
 	ToolChoice   jsontext.Value   `json:"tool_choice"`
+	Parallel     *bool            `json:"parallel_tool_calls"`
 	Previous     string           `json:"previous_response_id"`
 	Background   bool             `json:"background"`
 	Text         *struct {
@@ -34,20 +35,48 @@ func (i *inputs) UnmarshalJSON(text []byte) error {
 		*i = inputs{{Role: "user"}}
 		return json.Unmarshal(text, (*string)(&(*i)[0].Content))
 	}
-	var items []struct {
-		Type string `json:"type"`
-		message
-	}
+	var items []inputItem
 	if err := json.Unmarshal(text, &items); err != nil {
 		return badRequest("", "got %s, want a text or a list of messages", shortened(text))
 	}
-	for n, item := range items {
-		if item.Type != "" && item.Type != "message" {
-			return badRequest("", "item %d has the type %q, want message: this server reads nothing else", n, item.Type)
+	for n := range items {
+		m, err := items[n].said(n)
+		if err != nil {
+			return err
 		}
-		*i = append(*i, item.message)
+		if m != nil {
+			*i = append(*i, *m)
+		}
 	}
 	return nil
+}
+
+// inputItem is a message, a call, or the result of a call.
+type inputItem struct {
+	Type      string `json:"type"`
+	message   `json:",inline"`
+	CallID    string  `json:"call_id"`
+	Arguments string  `json:"arguments"`
+	Output    content `json:"output"`
+}
+
+// said is the item as a message of a chat, nil for reasoning, which models are not shown again.
+func (i *inputItem) said(place int) (*message, error) {
+	switch i.Type {
+	case "", "message":
+		return &i.message, nil
+	case "reasoning":
+		return nil, nil
+	case "function_call":
+		call, err := json.Marshal(map[string]any{
+			"id": i.CallID, "type": "function", "function": map[string]string{"name": i.Name, "arguments": i.Arguments},
+		}, json.Deterministic(true))
+		return &message{Role: "assistant", ToolCalls: []jsontext.Value{call}}, err
+	case "function_call_output":
+		return &message{Role: "tool", ToolCallID: i.CallID, Content: i.Output}, nil
+	default:
+		return nil, badRequest("", "item %d has the type %q, want message, function_call or function_call_output: this server reads nothing else", place, i.Type)
+	}
 }
 
 // chat is the same as a request for a chat.
@@ -63,7 +92,7 @@ func (r *responsesRequest) chat() (*chatRequest, error) {
 	if err := checkMost("max_output_tokens", r.MaxTokens); err != nil {
 		return nil, err
 	}
-	c := &chatRequest{sampling: r.sampling, Tools: r.Tools, ToolChoice: r.ToolChoice, MaxTokens: r.MaxTokens}
+	c := &chatRequest{sampling: r.sampling, Tools: r.Tools, ToolChoice: r.ToolChoice, Parallel: r.Parallel, MaxTokens: r.MaxTokens}
 	if r.Text != nil && r.Text.Format != nil {
 		c.form.formatAt = "text.format"
 		c.form.ResponseFormat = r.Text.Format.same()
@@ -95,14 +124,28 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	g.id = newID("resp_", "")
-	g.shape = &responseShape{item: newID("msg_", "")}
+	g.shape = &responseShape{item: newID("msg_", ""), tools: body.tooling()}
 	return g.answer(r.Context(), w)
+}
+
+// tooling is what the response repeats about tools.
+func (r *responsesRequest) tooling() string {
+	choice, list, parallel := []byte(`"auto"`), []byte("[]"), r.Parallel == nil || *r.Parallel
+	if given(r.ToolChoice) {
+		choice = r.ToolChoice
+	}
+	if len(r.Tools) > 0 {
+		list, _ = json.Marshal(r.Tools)
+	}
+	return fmt.Sprintf(`"parallel_tool_calls":%t,"temperature":null,"top_p":null,"tool_choice":%s,"tools":%s`, parallel, choice, list)
 }
 
 // responseShape is the form of /v1/responses: each part of a stream is an event with a type and a number.
 type responseShape struct {
-	item string // the id of the message
-	sent int    // events
+	item  string   // the id of the message
+	sent  int      // events
+	tools string   // members about them
+	items []string // of calls: their ids
 }
 
 func (*responseShape) endpoint() string { return "responses" }
@@ -127,8 +170,13 @@ func (s *responseShape) appendPart(b []byte, g *generation, c *choice, to int) [
 		begun := `"response":` + string(s.response(g, "in_progress"))
 		b = s.event(b, "response.created", begun)
 		b = s.event(b, "response.in_progress", begun)
-		b = s.event(b, "response.output_item.added", `"output_index":0,"item":`+string(s.message("in_progress")))
-		b = s.event(b, "response.content_part.added", s.place()+`,"part":`+s.part(""))
+		if len(c.answer.Calls) == 0 {
+			b = s.event(b, "response.output_item.added", `"output_index":0,"item":`+string(s.message("in_progress")))
+			b = s.event(b, "response.content_part.added", s.place()+`,"part":`+s.part(""))
+		}
+	}
+	if len(c.answer.Calls) > 0 {
+		return s.appendCalls(b, g, c, to)
 	}
 	if text := c.text(to); text != "" {
 		b = s.event(b, "response.output_text.delta", s.place()+`,"delta":`+string(quote(text))+`,"logprobs":[]`)
@@ -139,6 +187,61 @@ func (s *responseShape) appendPart(b []byte, g *generation, c *choice, to int) [
 		b = s.event(b, "response.output_item.done", `"output_index":0,"item":`+string(s.message(s.ended(g), s.part(c.shown()))))
 	}
 	return b
+}
+
+// appendCalls appends the events of calls that a choice has more.
+func (s *responseShape) appendCalls(b []byte, g *generation, c *choice, to int) []byte {
+	from := c.seen
+	c.text(to)
+	open := -1
+	if n := len(s.items); n > 0 {
+		open = n - 1
+	}
+	done := func() {
+		if open >= 0 {
+			b = s.event(b, "response.function_call_arguments.done", s.callPlace(open)+fmt.Sprintf(`,"name":%s,"arguments":%s`, quote(c.answer.Calls[open].Name), quote(c.arguments(open))))
+			b = s.event(b, "response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, open, s.call(c, open, "completed")))
+		}
+	}
+	c.eachCall(from, c.seen, func(i int, _ string) {
+		done()
+		open, s.items = i, append(s.items, newID("fc_", ""))
+		b = s.event(b, "response.output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i, s.call(c, i, "in_progress")))
+	}, func(i int, arguments string) {
+		b = s.event(b, "response.function_call_arguments.delta", s.callPlace(i)+`,"delta":`+string(quote(arguments)))
+	})
+	if c.answer.Complete(to) {
+		done()
+	}
+	return b
+}
+
+// callPlace is the members that say where in the response a call is.
+func (s *responseShape) callPlace(i int) string {
+	return fmt.Sprintf(`"item_id":%s,"output_index":%d`, quote(s.items[i]), i)
+}
+
+// call is a call as an item of the response.
+func (s *responseShape) call(c *choice, i int, status string) string {
+	arguments := ""
+	if status != "in_progress" {
+		arguments = c.arguments(i)
+	}
+	return fmt.Sprintf(`{"id":%s,"type":"function_call","status":%q,"call_id":%s,"name":%s,"arguments":%s}`,
+		quote(s.items[i]), status, quote(c.calls[i].id), quote(c.answer.Calls[i].Name), quote(arguments))
+}
+
+// output is all items of a response that is over.
+func (s *responseShape) output(c *choice, status string) string {
+	if len(c.answer.Calls) == 0 {
+		return string(s.message(status, s.part(c.shown())))
+	}
+	c.eachCall(c.seen, c.seen, func(int, string) { s.items = append(s.items, newID("fc_", "")) }, func(int, string) {})
+	var list []string
+	for i := range s.items {
+		list = append(list, s.call(c, i, status))
+	}
+	return strings.Join(list, ",")
 }
 
 func (s *responseShape) part(text string) string {
@@ -177,7 +280,7 @@ func (s *responseShape) response(g *generation, status string) []byte {
 	output, counts, incomplete := "[]", "null", "null"
 	if status != "in_progress" {
 		u := g.usageOf()
-		output = "[" + string(s.message(status, s.part(g.choices[0].shown()))) + "]"
+		output = "[" + s.output(g.choices[0], status) + "]"
 		counts = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}`,
 			u.PromptTokens, u.PromptTokensDetails.CachedTokens, u.CompletionTokens, u.TotalTokens)
 	}
@@ -185,6 +288,6 @@ func (s *responseShape) response(g *generation, status string) []byte {
 		incomplete = `{"reason":"max_output_tokens"}`
 	}
 	return fmt.Appendf(nil, `{"id":%s,"object":"response","created_at":%d,"status":%q,"model":%s,"output":%s,"usage":%s,"error":null,"incomplete_details":%s,`+
-		`"instructions":null,"metadata":{},"parallel_tool_calls":true,"temperature":null,"top_p":null,"tool_choice":"auto","tools":[]}`,
-		quote(g.id), g.created, status, quote(g.modelName()), output, counts, incomplete)
+		`"instructions":null,"metadata":{},%s}`,
+		quote(g.id), g.created, status, quote(g.modelName()), output, counts, incomplete, s.tools)
 }

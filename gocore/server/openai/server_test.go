@@ -252,7 +252,7 @@ func TestRefused(t *testing.T) {
 		{chat, `{"stop":5,` + hello + `}`, 400, "stop", "list of strings"},
 		{chat, `{"temperature":-1,` + hello + `}`, 400, "temperature", ">= 0"},
 		{chat, `{"logprobs":true,` + hello + `}`, 400, "logprobs", "leave it out"},
-		{chat, `{"tools":[{}],"tool_choice":"required",` + hello + `}`, 400, "tool_choice", "auto or none"},
+		{chat, `{"tools":[{}],"tool_choice":"required",` + hello + `}`, 400, "tools", "none of them is a function"},
 		{chat, `{"tools":[7],` + hello + `}`, 400, "tools.0", "got a number, want an object"},
 		{chat, `{"tools":[{"type":"function"},{"type":"function","function":{"name":5}}],` + hello + `}`, 400, "tools.1.function.name", "got a number, want a string"},
 		{chat, `{"tools":[{"function":"f"}],` + hello + `}`, 400, "tools.0.function", "want an object"},

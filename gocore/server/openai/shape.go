@@ -93,13 +93,21 @@ func newChatShape(g *generation) *chatShape { return &chatShape{newFrame("chat.c
 func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
 	if !c.begun {
 		c.begun = true
-		b = s.appendDelta(b, g, c, `"role":"assistant","content":""`, "")
+		member := `"role":"assistant","content":""`
+		if len(c.answer.Calls) > 0 {
+			member = `"role":"assistant","content":null`
+		}
+		b = s.appendDelta(b, g, c, member, "")
 	}
+	from := c.seen
 	reasoning, text := c.spans(to)
 	if reasoning != "" {
 		b = s.appendDelta(b, g, c, `"reasoning_content":`, reasoning)
 	}
-	if text != "" {
+	switch {
+	case len(c.answer.Calls) > 0:
+		b = s.appendCalls(b, g, c, from)
+	case text != "":
 		b = s.appendDelta(b, g, c, `"content":`, text)
 	}
 	if c.answer.Complete(to) {
@@ -137,10 +145,11 @@ func (s *chatShape) appendEnd(b []byte, g *generation) []byte { return s.appendD
 
 func (s *chatShape) whole(g *generation) []byte {
 	type reply struct {
-		Role      string  `json:"role"`
-		Content   string  `json:"content"`
-		Refusal   *string `json:"refusal"`
-		Reasoning string  `json:"reasoning_content,omitempty"`
+		Role      string     `json:"role"`
+		Content   *string    `json:"content"`
+		Refusal   *string    `json:"refusal"`
+		Reasoning string     `json:"reasoning_content,omitempty"`
+		Calls     []toolCall `json:"tool_calls,omitempty"`
 	}
 	type item struct {
 		Index      int            `json:"index"`
@@ -152,9 +161,11 @@ func (s *chatShape) whole(g *generation) []byte {
 	var items []item
 	for _, c := range g.choices {
 		reasoning, text := c.spans(len(c.answer.Tokens))
-		items = append(items, item{
-			Index: c.index, Message: reply{Role: "assistant", Content: text, Reasoning: reasoning}, Finish: c.answer.Finish, StopReason: c.stopReason(),
-		})
+		said := reply{Role: "assistant", Content: &text, Reasoning: reasoning}
+		if len(c.answer.Calls) > 0 {
+			said.Content, said.Calls = nil, c.toolCalls()
+		}
+		items = append(items, item{Index: c.index, Message: said, Finish: c.answer.Finish, StopReason: c.stopReason()})
 	}
 	return g.envelope("chat.completion", items)
 }
