@@ -43,7 +43,8 @@ type frontendSpec struct {
 var forFrontend = []string{
 	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "router_rules", "inject_errors", "api_key",
 	"api_key_file", "tls_cert", "tls_key", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
-	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning",
+	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning", "allowed_origins", "allowed_methods",
+	"allowed_headers", "allow_credentials",
 }
 
 // routingModes are the choices of router_mode.

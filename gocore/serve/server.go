@@ -29,6 +29,7 @@ type serverSpec struct {
 	maxBody  int64
 	timeout  time.Duration
 	faults   *openai.Faults
+	cors     openai.CORS
 	drain    time.Duration // how long requests may take after the process was asked to end
 	log      logSpec
 	warnings []string
@@ -114,6 +115,9 @@ func (s *serverSpec) parseHTTP(o *strictjson.Object, env environment) (err error
 	if s.keys, err = parseKeys(o); err != nil {
 		return err
 	}
+	if s.cors, err = parseCORS(o); err != nil {
+		return err
+	}
 	if given := o.Text("inject_errors"); o.Given("inject_errors") {
 		if s.faults, err = openai.ParseFaults(given, o.Uint("seed")); err != nil {
 			return fmt.Errorf("inject_errors: %w", err)
@@ -166,6 +170,27 @@ func parseKeys(o *strictjson.Object) ([]string, error) {
 		return nil, fmt.Errorf("api_key, api_key_file: got no key, want at least one")
 	}
 	return keys, nil
+}
+
+// parseCORS reads what pages of other origins may do.
+func parseCORS(o *strictjson.Object) (c openai.CORS, err error) {
+	c.Credentials = o.Bool("allow_credentials")
+	for _, list := range []struct {
+		name string
+		into *[]string
+	}{{"allowed_origins", &c.Origins}, {"allowed_methods", &c.Methods}, {"allowed_headers", &c.Headers}} {
+		name, into := list.name, list.into
+		text := strings.TrimSpace(o.Text(name))
+		*into = words(text)
+		if strings.HasPrefix(text, "[") {
+			*into = nil
+			err = errors.Join(err, json.Unmarshal([]byte(text), into))
+		}
+		if err != nil || len(*into) == 0 || slices.Contains(*into, "") {
+			return c, fmt.Errorf("%s: got %q, want words with commas or a JSON list of strings, such as *", name, text)
+		}
+	}
+	return c, nil
 }
 
 // words are the items of a list with commas.

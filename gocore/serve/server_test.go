@@ -98,6 +98,8 @@ func TestServerIsRefused(t *testing.T) {
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "7"`:                   "decode_engine_args",
 		`, "response_mode": "recorded"`:                           "response_file",
 		`, "inject_errors": "{\"share\": 3}"`:                     "inject_errors: share",
+		`, "allowed_origins": "[3]"`:                              `allowed_origins: got "[3]", want words with commas or a JSON list of strings`,
+		`, "allowed_headers": ","`:                                `allowed_headers: got ","`,
 		`, "router_config": "{\"x\": 3}"`:                         "router_config",
 		`, "request_timeout": -1`:                                 "request_timeout",
 		`, "aic_perf_model": true`:                                "model_path",

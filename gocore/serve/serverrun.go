@@ -131,7 +131,8 @@ func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error 
 // http is what a server is told of HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
-		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, Log: log, Registry: registry,
+		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors,
+		Log: log, Registry: registry,
 	}
 }
 

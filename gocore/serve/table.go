@@ -253,6 +253,14 @@ var options = []option{
 		help(serverGroup, "file with the certificate chain, for HTTPS").told("none"),
 	own("tls_key", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "file with its private key").told("none"),
+	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").serving().
+		help(serverGroup, "origins of pages that browsers let call the server, with commas or as a JSON list (default: *)"),
+	own("allowed_methods", strictjson.Text{NonEmpty: true}, "*").serving().
+		help(serverGroup, "methods that they may use, likewise (default: *)"),
+	own("allowed_headers", strictjson.Text{NonEmpty: true}, "*").serving().
+		help(serverGroup, "headers that they may send, likewise (default: *)"),
+	own("allow_credentials", strictjson.Bool{}, false).serving().
+		help(serverGroup, "they may send cookies and the like"),
 	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).serving().
 		help(serverGroup, "requests of a model that may wait; more get 429, 0 for no limit (default: 0)"),
 	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).serving().

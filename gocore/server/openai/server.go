@@ -44,6 +44,7 @@ type Config struct {
 	// Startup is how long engines take to start: requests are turned away until then.
 	Startup  time.Duration
 	Faults   *Faults // nil for none
+	CORS     *CORS   // nil for no pages of other origins
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -120,6 +121,9 @@ func (s *Server) routes() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.config.CORS.answer(w, r) {
+		return
+	}
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r)
