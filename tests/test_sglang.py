@@ -10,6 +10,7 @@ from conftest import Cli, refused, row, write_trace
 
 from dynamo.mocker import HostCacheArgs, MockEngineArgs, SglangArgs
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
+from dynamo.replay.reporting import format_report_table
 
 
 def test_one_request() -> None:
@@ -37,6 +38,12 @@ def test_host_tier(folder: Path, cli: Cli) -> None:
     assert report.requests["reused_input_tokens"].tolist() == [0, 0, 64]
     assert report.requests["first_token_ms"].tolist()[2] == pytest.approx(380)
     assert (report["host_stored_blocks"], report["host_loaded_blocks"], report["host_load_ms"]) == (10, 4, 80)
+    assert (report["host_missed_blocks"], "host_loaded_bytes" in report) == (0, False)
+    bytes_of = {"kv_bytes_per_token": 1000, "num_host_blocks": 32, "host_offload_h2d_bandwidth_gbps": 0.0008}
+    sized = run_trace_replay(trace, extra_engine_args={**own, **bytes_of}, trace_block_size=16)
+    assert (sized["host_loaded_bytes"], sized["host_load_ms"], sized["host_store_ms"]) == (64_000, pytest.approx(80), 0)
+    assert sized["host_load_busy_ratio"] == pytest.approx(80 / sized["duration_ms"])
+    assert "0.00 GB copied back (link busy" in format_report_table(sized)
     without = run_trace_replay(trace, extra_engine_args=own, trace_block_size=16)
     assert without.requests["reused_input_tokens"].tolist() == [0, 0, 0]
     assert not [name for name in without if name.startswith("host_")]

@@ -209,6 +209,7 @@ type Signal struct {
 // Copied counts blocks that move between the device and a tier of host memory.
 type Copied struct {
 	Stored, Loaded, Evicted int     // copied to the host; copied back; gone from there
+	Missed                  int     // computed although the host had them
 	StoreMs, LoadMs         float64 // how long these copies take, one after the other
 	HeldMs                  float64 // how long the scheduler stood still for copies
 }
@@ -218,6 +219,7 @@ func (c *Copied) Add(more Copied) {
 	c.Stored += more.Stored
 	c.Loaded += more.Loaded
 	c.Evicted += more.Evicted
+	c.Missed += more.Missed
 	c.StoreMs += more.StoreMs
 	c.LoadMs += more.LoadMs
 	c.HeldMs += more.HeldMs

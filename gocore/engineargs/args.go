@@ -40,7 +40,7 @@ type Args struct {
 	VLLM VLLMArgs
 	// SGLang is used by that engine only.
 	SGLang SGLangArgs
-	// HostCache is used by SGLang's own scheduler only.
+	// HostCache is used by the engines' own schedulers only.
 	HostCache HostCacheArgs
 	Role      engine.Role
 	// Transfer is how prefill workers send the KV of a prompt.
@@ -223,6 +223,11 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 		return Args{}, nil, err
 	}
 	args = build(o)
+	if bytes := o.Int("kv_bytes_per_token"); args.HostCache.Asked() && bytes > 0 {
+		if err := args.SizeHost(bytes); err != nil {
+			return Args{}, nil, err
+		}
+	}
 	if in != offline {
 		args.StartupSeconds = o.Float("startup_time")
 	}
@@ -283,6 +288,10 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "without a planner"
 	case f.use == plannedOnly && o.Float("startup_time") == 0:
 		return "without startup_time"
+	case f.Name == "kv_bytes_per_token" && hostTier(o):
+		return ""
+	case slices.Contains(ofG2, f.Name) && hostTier(o):
+		return map[bool]string{true: "without num_g2_blocks"}[o.Int("num_g2_blocks") == 0]
 	case f.use == liveOnly && in != live || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):

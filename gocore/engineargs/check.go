@@ -3,6 +3,7 @@ package engineargs
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"dynosim/gocore/aic"
@@ -105,7 +106,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkFixed,
 	checkTransfer,
 	checkScheduler,
-	checkGroups, checkHostCache,
+	checkGroups, checkHostWords, checkHostCache,
 	checkZeros,
 }
 
@@ -271,8 +272,17 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}
 	for _, f := range table {
-		if (f.use == hostBlocks || f.use == offload && in != offline) && isSet(o, f) {
-			refuse(f.Name, "KV offload tiers")
+		if !isSet(o, f) {
+			continue
+		}
+		own := named(o).rules != Dynamo && in != live
+		switch {
+		case f.use == hostBlocks && !own:
+			refuse(f.Name, map[bool]string{true: "KV offload tiers of live workers", false: "KV offload tiers with scheduler dynamo"}[in == live])
+		case f.use == offload && in == live:
+			refuse(f.Name, "KV offload tiers of live workers")
+		case f.use == offload && own && !slices.Contains(ofG2, f.Name):
+			refuse(f.Name, "tiers below host memory, and copies in batches")
 		}
 	}
 	return errs

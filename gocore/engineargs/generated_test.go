@@ -79,10 +79,13 @@ func worksWith(f field) string {
 		only = append(only, "runs with a planner")
 	}
 	if f.use == hostBlocks {
-		only = append(only, "nothing yet (it is refused)")
+		only = append(only, "replays with `scheduler` sglang or vllm (others refuse it)")
 	}
-	if f.use == offload {
-		only = append(only, "nothing yet (live workers refuse it)")
+	if f.use == offload && len(f.rules) > 0 {
+		only = append(only, "replays (live workers refuse it)")
+	}
+	if f.use == offload && len(f.rules) == 0 {
+		only = append(only, "nothing yet (refused by live workers and `scheduler` sglang or vllm)")
 	}
 	if f.aic {
 		backend := strings.TrimSpace("`aic_backend` " + f.backend)

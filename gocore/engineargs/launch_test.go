@@ -65,8 +65,8 @@ func TestNestedErrors(t *testing.T) {
 		{`{"timing_model": {"type": "fixed", "prefil_ms": 1}}`, `unknown field "timing_model.prefil_ms", `},
 		{`{"fixed_decode_ms": 1}`, `fixed_decode_ms: got 1, want fixed_prefill_ms with it`},
 		{`{"engine": {"max_model_len": 0}}`, `max_model_len: got 0, want an integer from 1 to `},
-		{`{"num_host_blocks": 5, "host_offload_d2h_bandwidth_gbps": 0}`, `num_host_blocks: 5 is not built yet (KV offload tiers); ` +
-			`host_offload_d2h_bandwidth_gbps: 0 is not built yet (KV offload tiers)`},
+		{`{"num_host_blocks": 5, "host_offload_d2h_bandwidth_gbps": 0}`, `num_host_blocks: 5 is not built yet (KV offload tiers with scheduler dynamo); ` +
+			`host_offload_d2h_bandwidth_gbps: 0 is not built yet (KV offload tiers with scheduler dynamo)`},
 		{`{"engine": {}`, `line 1 column 14: unexpected end of text`},
 	}
 	for _, test := range tests {

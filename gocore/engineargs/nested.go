@@ -45,7 +45,7 @@ var sglangTable = []field{
 
 // hostCacheTable holds the members of "host_cache".
 var hostCacheTable = []field{
-	row("num_blocks", between(1, maxBlocks), nil, "KV blocks of the host.").needed(),
+	row("num_blocks", between(1, maxBlocks), nil, "KV blocks of the host, unless an argument beside host_cache says how large it is."),
 	row("write_policy", word(writePolicyNames...), nil,
 		"When SGLang copies blocks to the host: ``\"write_through\"``, once they are in the cache; ``\"write_through_selective\"``, once a second "+
 			"request has them; or ``\"write_back\"``, when they are evicted.").implied(writePolicyNames[0]),

@@ -57,73 +57,6 @@ func schedulerNames() []string {
 	return names
 }
 
-// writePolicyNames say when a host tier gets copies.
-var writePolicyNames = []string{"write_through", "write_through_selective", "write_back"}
-
-// hostEvictionNames say which chunk of a host tier goes first.
-var hostEvictionNames = []string{"lru", "arc"}
-
-// The members of "host_cache" that only one of the engines has.
-var (
-	hostOfSGLang = []string{"write_policy", "load_back_threshold"}
-	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only"}
-)
-
-// defaultLoadBack is SGLang's threshold for loading tokens back.
-const defaultLoadBack = 10
-
-// HostCacheArgs describe the memory of the host below the pool.
-type HostCacheArgs struct {
-	Blocks      int // 0 for none
-	WritePolicy int // in the order of their names
-	// LoadBackThreshold is the fewest tokens that are loaded back.
-	LoadBackThreshold int
-	// ARC evicts by adaptive replacement instead of least recent use.
-	ARC bool
-	// ChunkBlocks is the number of blocks that are stored, looked up and evicted as one.
-	ChunkBlocks int
-	// StoreThreshold is how often a chunk is offered before it is stored.
-	StoreThreshold int
-	// PromptOnly stores no generated tokens.
-	PromptOnly bool
-	// A copy takes latency and a time for each block.
-	LoadMsPerBlock, StoreMsPerBlock, LatencyMs float64
-}
-
-func hostCache(o *strictjson.Object) HostCacheArgs {
-	nested := o.Object("host_cache")
-	if nested == nil || named(o).rules == Dynamo {
-		return HostCacheArgs{}
-	}
-	a := HostCacheArgs{
-		Blocks: nested.Int("num_blocks"), LoadBackThreshold: defaultLoadBack,
-		ARC: nested.Text("eviction_policy") == "arc", ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true,
-	}
-	if nested.Given("blocks_per_chunk") {
-		a.ChunkBlocks = nested.Int("blocks_per_chunk")
-	}
-	if nested.Given("store_threshold") {
-		a.StoreThreshold = max(1, nested.Int("store_threshold"))
-	}
-	if nested.Given("offload_prompt_only") {
-		a.PromptOnly = nested.Bool("offload_prompt_only")
-	}
-	if nested.Given("write_policy") {
-		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
-	}
-	if nested.Given("load_back_threshold") {
-		a.LoadBackThreshold = nested.Int("load_back_threshold")
-	}
-	for name, to := range map[string]*float64{
-		"load_ms_per_block": &a.LoadMsPerBlock, "store_ms_per_block": &a.StoreMsPerBlock, "latency_ms": &a.LatencyMs,
-	} {
-		if nested.Given(name) {
-			*to = nested.Float(name)
-		}
-	}
-	return a
-}
-
 // VLLMArgs are the settings that only vLLM's own scheduler has.
 type VLLMArgs struct {
 	// Async composes a pass while the one before it runs.
@@ -169,7 +102,7 @@ func vllmArgs(o *strictjson.Object) VLLMArgs {
 // async tells whether passes overlap: by default as on a stock server, but not on prefill and decode workers.
 func async(o *strictjson.Object) bool {
 	handsOff := named(o).rules == VLLMOwn && workerType(o) != engine.Aggregated
-	copies := named(o).rules == VLLMOwn && o.Object("host_cache") != nil
+	copies := named(o).rules == VLLMOwn && hostTier(o)
 	return o.Bool("async_scheduling") && (!handsOff && !copies || o.Given("async_scheduling"))
 }
 
@@ -257,55 +190,6 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 		}
 	case o.Given("kv_transfer_ms_per_block") && o.Float("kv_transfer_bandwidth") > 0:
 		return mismatch(o, "kv_transfer_ms_per_block", "it left out with kv_transfer_bandwidth, which says the same")
-	}
-	return nil
-}
-
-// checkHostCache refuses what the rules of a host tier are not known for.
-func checkHostCache(o *strictjson.Object) error {
-	const name = "host_cache"
-	nested, s := o.Object(name), named(o)
-	if nested == nil || s.rules == Dynamo {
-		return nil
-	}
-	others := hostOfVLLM
-	if s.rules == VLLMOwn {
-		others = hostOfSGLang
-	}
-	for _, member := range others {
-		if nested.Given(member) {
-			return &strictjson.FieldError{Field: name + "." + member, Got: nested.Shown(member), Want: "it left out with scheduler " + s.name}
-		}
-	}
-	if s.rules != VLLMOwn {
-		return nil
-	}
-	if t := workerType(o); t != engine.Aggregated {
-		return &strictjson.FieldError{Field: name, Got: "a tier", Want: fmt.Sprintf("it left out on %s workers with scheduler %s", t, s.name)}
-	}
-	if s.release < VLLM033 {
-		return mismatch(o, "scheduler", "vllm or vllm-0.33 with host_cache")
-	}
-	if o.Given("async_scheduling") && o.Bool("async_scheduling") {
-		return mismatch(o, "async_scheduling", "false with host_cache: vLLM's own was compared without it")
-	}
-	if list := o.Objects("kv_cache_groups"); len(list) > 1 {
-		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)), Want: "one with host_cache"}
-	}
-	if o.Int("dp_size") > 1 {
-		return mismatch(o, "dp_size", "1 with host_cache")
-	}
-	for _, other := range []string{
-		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl", "long_prefill_token_threshold",
-		"prefill_schedule_interval",
-	} {
-		if !o.AtDefault(other) {
-			return mismatch(o, other, "it left out with host_cache: vLLM's rules for both are not known")
-		}
-	}
-	if chunk := nested.Int("blocks_per_chunk"); nested.Given("blocks_per_chunk") && chunk > nested.Int("num_blocks") {
-		want := fmt.Sprintf("at most num_blocks, %d", nested.Int("num_blocks"))
-		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: fmt.Sprint(chunk), Want: want}
 	}
 	return nil
 }

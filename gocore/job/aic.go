@@ -6,6 +6,7 @@ import (
 	"dynosim/gocore/aic"
 	"dynosim/gocore/aic/session"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
 )
 
@@ -45,6 +46,31 @@ func (s *sdk) sizePools(d deployment) (deployment, error) {
 		return d, err
 	}
 	d.args, err = s.withPool("decode_engine_args", d.args)
+	return d, err
+}
+
+// sizeHost makes a tier of host memory whole that the user has described in bytes: the SDK knows those of a token. Where they only say
+// how many bytes have moved, nothing fails without them.
+func (s *sdk) sizeHost(d deployment) (deployment, error) {
+	a := &d.args
+	if !a.HostCache.Asked() || a.HostCache.TokenBytes > 0 || a.AIC.Backend == "" {
+		return d, nil
+	}
+	opened, err := s.sessions.Open("extra_engine_args", a.AIC)
+	if err != nil {
+		return d, err
+	}
+	bytes, err := opened.KVBytes()
+	switch {
+	case err == nil && bytes > 0:
+		return d, a.SizeHost(bytes)
+	case !a.HostCache.Unsized():
+		return d, nil
+	case err == nil:
+		err = &strictjson.FieldError{
+			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, which the AIC SDK does not know of this model",
+		}
+	}
 	return d, err
 }
 

@@ -97,6 +97,9 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.deployment, err = r.sdk.sizePools(r.deployment); err != nil {
 		return nil, err
 	}
+	if r.deployment, err = r.sdk.sizeHost(r.deployment); err != nil {
+		return nil, err
+	}
 	if r.deployment, r.link, r.freeLink, err = r.sdk.withLink(r.deployment); err != nil {
 		return nil, err
 	}
@@ -275,6 +278,7 @@ func (r *run) resources(e ended) report.Resources {
 		TimingModel:          r.models.name,
 		Scheduler:            r.deployment.ownScheduler(),
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
+		HostBlockBytes:       r.deployment.args.HostCache.TokenBytes * r.deployment.args.BlockSize,
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
 		GPUHourPrice:         r.gpuHourPrice,
 	}

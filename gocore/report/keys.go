@@ -24,6 +24,7 @@ type key struct {
 	priced          bool   // only there if a price was given
 	ruled           bool   // only there if engines follow other rules than Dynamo's
 	hosted          bool   // only there if engines have a tier of host memory
+	sized           bool   // only there if so, and the size of its blocks is known
 	int             func(*sums) int
 	float           func(*sums) float64
 	text            func(*sums) string
@@ -99,6 +100,16 @@ var keys = []key{
 		float: func(s *sums) float64 { return s.copied.LoadMs }},
 	{name: "host_held_ms", unit: "ms", doc: "How long schedulers stood still for a copy to the host.", hosted: true,
 		float: func(s *sums) float64 { return s.copied.HeldMs }},
+	{name: "host_missed_blocks", unit: "blocks", doc: "KV blocks that were computed although the host had them: too few to be loaded, or without room for them on the GPU.", hosted: true,
+		int: func(s *sums) int { return s.copied.Missed }},
+	{name: "host_store_busy_ratio", unit: "0 to 1", doc: "Part of the time of the workers in which copies to the host ran; null in real time.", hosted: true,
+		float: func(s *sums) float64 { return s.used.busy(s.copied.StoreMs) }},
+	{name: "host_load_busy_ratio", unit: "0 to 1", doc: "The same of copies from the host.", hosted: true,
+		float: func(s *sums) float64 { return s.used.busy(s.copied.LoadMs) }},
+	{name: "host_stored_bytes", unit: "bytes", doc: "Bytes copied to the host; only if those of a token are known (`kv_bytes_per_token`, or AIC), like the next one.", sized: true,
+		int: func(s *sums) int { return s.copied.Stored * s.used.HostBlockBytes }},
+	{name: "host_loaded_bytes", unit: "bytes", doc: "Bytes copied back from the host.", sized: true,
+		int: func(s *sums) int { return s.copied.Loaded * s.used.HostBlockBytes }},
 }
 
 // group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,

@@ -41,6 +41,7 @@ type Resources struct {
 	TimingModel                               string // name of the model that said how long passes take
 	Scheduler                                 string // whose rules engines follow, with the release; "" for Dynamo's
 	HostTier                                  bool   // engines have a tier of host memory
+	HostBlockBytes                            int    // size of a block there, 0 if it is not known
 	WallMs                                    float64
 	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
@@ -49,6 +50,14 @@ func (u Resources) gpuHours() float64 {
 	prefill := float64(u.PrefillWorkerSeconds * float64(u.PrefillGPUsPerWorker))
 	decode := float64(u.DecodeWorkerSeconds * float64(u.DecodeGPUsPerWorker))
 	return (prefill + decode) / 3600
+}
+
+// busy is the share that so many milliseconds of all workers are of their time, NaN if that is not known.
+func (u Resources) busy(ms float64) float64 {
+	if u.DecodeWorkerSeconds <= 0 {
+		return math.NaN()
+	}
+	return ms / 1000 / u.DecodeWorkerSeconds
 }
 
 // Value is one entry of a report: a Text if that is not empty, else an Int if IsInt, else a Float, of which NaN stands for
@@ -75,7 +84,8 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 	s := &summary{}
 	for _, k := range keys {
 		switch {
-		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier:
+		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier ||
+			k.sized && (!used.HostTier || used.HostBlockBytes == 0):
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

@@ -152,6 +152,9 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 		}
 		s.chunked = r
 	}
+	if s.pool.Tiered() {
+		s.missed += s.pool.Waiting(&r.lease) / s.pageSize
+	}
 	s.waiting.PopFront()
 	s.rows++
 	r.status, r.computed, r.scheduled = running, cached, r.generated

@@ -55,6 +55,7 @@ type Scheduler struct {
 	observed bool
 
 	copied    radix.HostUse // as of the last pass
+	missed    int           // pages of the host that requests of this pass compute
 	reporting bool
 	work      engine.Phases // of the last pass, if reporting
 
@@ -192,8 +193,9 @@ func (s *Scheduler) countCopies() {
 	s.out.Copied = engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
+		Missed: s.missed,
 	}
-	s.copied = now
+	s.copied, s.missed = now, 0
 }
 
 // begin starts a pass. If there was nothing to do for a while, the new-token ratio starts anew.

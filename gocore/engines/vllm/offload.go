@@ -51,6 +51,7 @@ type offload struct {
 	use   engine.Copied
 	told  engine.Copied // of use
 	keys  []kvcache.BlockID
+	left  int // blocks that the last look-up found and that are not loaded, as they are less than a chunk
 }
 
 // transferring is a copy between the pool and the host.
@@ -107,6 +108,7 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	size := o.chunkTokens()
 	from, to := hit/size, hit/size
 	busy := false
+	o.left = 0
 	for ; to < r.tokens()/size; to++ {
 		present, storing, loading := o.host.Find(r.key.Block((to+1)*o.chunkBlocks - 1))
 		if !present {
@@ -119,6 +121,7 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 		return 0, false
 	}
 	if more = to*size - hit; more < size {
+		o.left = more / o.s.blockSize
 		more, busy = 0, false
 	}
 	return more, skip || busy
@@ -187,6 +190,7 @@ func (o *offload) admit(b *batch, budget int) {
 		s.hold(r, hit)
 		r.computed = cached
 		o.touched = append(o.touched, r.registered...)
+		o.use.Missed += o.left
 		budget -= o.start(b, r, tokens)
 	}
 }
@@ -520,6 +524,7 @@ func (o *offload) tell(out *engine.Pass) {
 	out.Copied = engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
+		Missed: now.Missed - was.Missed,
 	}
 	o.told = now
 }

@@ -79,8 +79,8 @@ class MockEngineArgs(FieldSet):
         bootstrap_port: Port at which a live prefill worker hands requests over. Works with live prefill workers.
         handoff_session_timeout_ms: Milliseconds after which a live hand-off that makes no progress is given up. Works
             with live prefill or decode workers.
-        kv_bytes_per_token: Bytes of a token's KV, for transfers from prefill to decode workers; with AIC, None takes
-            those of the model. Works with prefill workers.
+        kv_bytes_per_token: Bytes of a token's KV, for transfers from prefill to decode workers, and for host memory in
+            GB; with AIC, None takes those of the model. Works with prefill workers.
         kv_transfer_bandwidth: GB/s between prefill and decode workers; 0 makes transfers take no time, and so does
             None, but for 64 with AIC or a scheduler of the engine's own. Works with prefill workers.
         kv_transfer_timing_mode: ``"full_prompt"``, or ``"destination_missing"`` to move only what the decode worker has
@@ -100,25 +100,36 @@ class MockEngineArgs(FieldSet):
             ``"lcfs"`` or ``"wspt"``.
         sglang: Settings of SGLang: an SglangArgs or a dict of its fields. Works with ``engine_type`` sglang.
         trtllm: Settings of TensorRT-LLM: a TrtllmArgs or a dict of its fields. Works with ``engine_type`` trtllm.
-        num_g2_blocks: KV blocks in host memory, for live workers like all offload tiers. Works with nothing yet (live
-            workers refuse it).
-        num_g3_blocks: KV blocks on disk; they need num_g2_blocks. Works with nothing yet (live workers refuse it).
-        offload_batch_size: Blocks that are moved together. Default: 32. Works with nothing yet (live workers refuse
-            it).
-        bandwidth_g1_to_g2_gbps: GB/s from GPU to host. Default: 14. Works with nothing yet (live workers refuse it).
-        bandwidth_g2_to_g1_gbps: GB/s from host to GPU. Default: 14. Works with nothing yet (live workers refuse it).
-        bandwidth_g2_to_g3_gbps: GB/s from host to disk. Default: 7. Works with nothing yet (live workers refuse it).
-        bandwidth_g3_to_g2_gbps: GB/s from disk to host. Default: 7. Works with nothing yet (live workers refuse it).
-        enable_g4_storage: Whether there is object storage; it needs num_g2_blocks. Works with nothing yet (live workers
-            refuse it).
-        bandwidth_g2_to_g4_gbps: GB/s from host to object storage. Default: 4. Works with nothing yet (live workers
-            refuse it).
-        bandwidth_g4_to_g2_gbps: GB/s from object storage to host. Default: 4. Works with nothing yet (live workers
-            refuse it).
-        num_host_blocks: KV blocks in host memory, as Dynamo 1.6 names them. Works with nothing yet (it is refused).
-        host_offload_d2h_bandwidth_gbps: GB/s from GPU to host, as Dynamo 1.6 names it. Works with nothing yet (it is
-            refused).
-        host_offload_h2d_bandwidth_gbps: GB/s from host to GPU, likewise. Works with nothing yet (it is refused).
+        num_g2_blocks: KV blocks in host memory, as Dynamo 1.3 names those of host_cache. Works with ``scheduler``
+            sglang or vllm, replays (live workers refuse it).
+        num_g3_blocks: KV blocks on disk; they need num_g2_blocks. Works with nothing yet (refused by live workers and
+            ``scheduler`` sglang or vllm).
+        offload_batch_size: Blocks that are moved together. Default: 32. Works with nothing yet (refused by live workers
+            and ``scheduler`` sglang or vllm).
+        bandwidth_g1_to_g2_gbps: GB/s from GPU to host. Default: 14. Works with ``scheduler`` sglang or vllm, replays
+            (live workers refuse it).
+        bandwidth_g2_to_g1_gbps: GB/s from host to GPU. Default: 14. Works with ``scheduler`` sglang or vllm, replays
+            (live workers refuse it).
+        bandwidth_g2_to_g3_gbps: GB/s from host to disk. Default: 7. Works with nothing yet (refused by live workers and
+            ``scheduler`` sglang or vllm).
+        bandwidth_g3_to_g2_gbps: GB/s from disk to host. Default: 7. Works with nothing yet (refused by live workers and
+            ``scheduler`` sglang or vllm).
+        enable_g4_storage: Whether there is object storage; it needs num_g2_blocks. Works with nothing yet (refused by
+            live workers and ``scheduler`` sglang or vllm).
+        bandwidth_g2_to_g4_gbps: GB/s from host to object storage. Default: 4. Works with nothing yet (refused by live
+            workers and ``scheduler`` sglang or vllm).
+        bandwidth_g4_to_g2_gbps: GB/s from object storage to host. Default: 4. Works with nothing yet (refused by live
+            workers and ``scheduler`` sglang or vllm).
+        num_host_blocks: KV blocks in host memory, as Dynamo 1.6 names those of host_cache. Works with replays with
+            ``scheduler`` sglang or vllm (others refuse it).
+        host_cache_gb: GB (10^9 bytes) of host memory for KV blocks of a worker, instead of num_host_blocks. Works with
+            replays with ``scheduler`` sglang or vllm (others refuse it).
+        host_offload_d2h_bandwidth_gbps: GB/s from GPU to host, of the whole worker; 0 and None make copies take no
+            time. Works with replays with ``scheduler`` sglang or vllm (others refuse it).
+        host_offload_h2d_bandwidth_gbps: GB/s from host to GPU, likewise. Works with replays with ``scheduler`` sglang
+            or vllm (others refuse it).
+        host_link: Link of each GPU of the worker to the host, instead of both bandwidths: ``"pcie5"`` for 63 GB/s, say.
+            Works with replays with ``scheduler`` sglang or vllm (others refuse it).
         watermark: Fraction of the pool that admission must leave free, 0 to less than 1. Works with ``engine_type``
             vllm.
         eviction_backend: Which cached block is evicted: ``"lineage"`` (leaves first), ``"lru"`` or ``"multi_lru"``.

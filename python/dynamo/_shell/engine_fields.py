@@ -17,6 +17,7 @@ KvTransferTimingMode: TypeAlias = Literal["full_prompt", "destination_missing"]
 KvTransferLanes: TypeAlias = Literal["pair", "unlimited"]
 PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
 RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
+HostLink: TypeAlias = Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink-c2c"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
 Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.33", "vllm-0.28", "sglang", "sglang-0.5"]
 DpRouting: TypeAlias = Literal["vllm", "round_robin"]
@@ -141,7 +142,7 @@ class SglangArgs(FieldSet):
 class HostCacheFields(TypedDict, total=False):
     """The fields of HostCacheArgs, for a dict in its place."""
 
-    num_blocks: int
+    num_blocks: int | None
     write_policy: WritePolicy | None
     load_back_threshold: int | None
     eviction_policy: EvictionPolicy | None
@@ -157,7 +158,7 @@ class HostCacheArgs(FieldSet):
     """A tier of host memory below the KV blocks; None means its default.
 
     Args:
-        num_blocks: KV blocks of the host.
+        num_blocks: KV blocks of the host, unless an argument beside host_cache says how large it is.
         write_policy: When SGLang copies blocks to the host: ``"write_through"``, once they are in the cache;
             ``"write_through_selective"``, once a second request has them; or ``"write_back"``, when they are evicted.
             Default: ``"write_through"``.
@@ -179,7 +180,7 @@ class HostCacheArgs(FieldSet):
 
     def __init__(
         self,
-        num_blocks: int,
+        num_blocks: int | None = None,
         write_policy: WritePolicy | None = None,
         load_back_threshold: int | None = None,
         *,
@@ -300,8 +301,10 @@ class EngineFields(TypedDict, total=False):
     bandwidth_g2_to_g4_gbps: float | None
     bandwidth_g4_to_g2_gbps: float | None
     num_host_blocks: int | None
+    host_cache_gb: float | None
     host_offload_d2h_bandwidth_gbps: float | None
     host_offload_h2d_bandwidth_gbps: float | None
+    host_link: HostLink | None
     watermark: float
     eviction_backend: EvictionBackend
     scheduler: Scheduler

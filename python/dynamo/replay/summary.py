@@ -81,7 +81,27 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
         for label, key in _FOOTER.items()
         if key in report and (report[key] is None or _is_number(report[key]))
     ]
-    return [*figures, *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report)))]
+    return [
+        *figures,
+        *_host_lines(report),
+        *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report))),
+    ]
+
+
+def _host_lines(report: Mapping[str, Any]) -> list[str]:
+    """The line on a tier of host memory, if there is one: what moved each way, and how busy that kept the links."""
+    if "host_stored_blocks" not in report:
+        return []
+    moved = [_moved(report, *way) for way in (("store", "stored", "to the host"), ("load", "loaded", "back"))]
+    missed = report.get("host_missed_blocks") or 0
+    return [f"Host Memory: {', '.join(moved)}, {missed:,} blocks computed although the host had them"]
+
+
+def _moved(report: Mapping[str, Any], verb: str, done: str, where: str) -> str:
+    blocks, size = report[f"host_{done}_blocks"], report.get(f"host_{done}_bytes")
+    amount = f"{blocks:,} blocks" if size is None else f"{size / 1e9:,.2f} GB"
+    busy = report.get(f"host_{verb}_busy_ratio")
+    return f"{amount} copied {where}" + ("" if busy is None else f" (link busy {busy:.1%})")
 
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:

@@ -1,0 +1,296 @@
+package engineargs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/strictjson"
+)
+
+// writePolicyNames say when a host tier gets copies.
+var writePolicyNames = []string{"write_through", "write_through_selective", "write_back"}
+
+// hostEvictionNames say which chunk of a host tier goes first.
+var hostEvictionNames = []string{"lru", "arc"}
+
+// The members of "host_cache" that only one of the engines has.
+var (
+	hostOfSGLang = []string{"write_policy", "load_back_threshold"}
+	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only"}
+)
+
+// defaultLoadBack is SGLang's threshold for loading tokens back.
+const defaultLoadBack = 10
+
+// HostCacheArgs describe the memory of the host below the pool.
+type HostCacheArgs struct {
+	Blocks      int // 0 for none
+	WritePolicy int // in the order of their names
+	// LoadBackThreshold is the fewest tokens that are loaded back.
+	LoadBackThreshold int
+	// ARC evicts by adaptive replacement instead of least recent use.
+	ARC bool
+	// ChunkBlocks is the number of blocks that are stored, looked up and evicted as one.
+	ChunkBlocks int
+	// StoreThreshold is how often a chunk is offered before it is stored.
+	StoreThreshold int
+	// PromptOnly stores no generated tokens.
+	PromptOnly bool
+	// A copy takes latency and a time for each block.
+	LoadMsPerBlock, StoreMsPerBlock, LatencyMs float64
+	// TokenBytes is the size of a token's KV, 0 if it is not known. A tier that is unsized becomes whole by Size.
+	TokenBytes int
+	unsized    unsized
+}
+
+// unsized is what is known of a tier before the size of a token is: its own, in GB, and the speed of its copies, in GB/s.
+type unsized struct{ gb, load, store float64 }
+
+// linkSpeeds are the presets of host_link: GB/s of one GPU in each direction, as the link transports them. PCI Express: transfers per
+// second times 16 lanes, less the encoding (128 of 130 bits for generations 3 to 5; 236 of 256 bytes of a flit for generation 6), by
+// PCI-SIG's base specifications. NVLink-C2C: half of the 900 GB/s that NVIDIA's Grace Hopper white paper has for both directions.
+var linkSpeeds = []struct {
+	name string
+	gbs  float64
+}{
+	{"pcie3", 8.0 * 16 / 8 * 128 / 130}, {"pcie4", 16.0 * 16 / 8 * 128 / 130}, {"pcie5", 32.0 * 16 / 8 * 128 / 130},
+	{"pcie6", 64.0 * 16 / 8 * 236 / 256}, {"nvlink-c2c", 450},
+}
+
+func linkNames() []string {
+	names := make([]string, len(linkSpeeds))
+	for i, l := range linkSpeeds {
+		names[i] = l.name
+	}
+	return names
+}
+
+// The arguments that size a tier, of which there is one, and those that say how fast its copies are.
+var (
+	hostSizes  = []string{"num_host_blocks", "host_cache_gb", "num_g2_blocks"}
+	hostSpeeds = []string{"host_offload_d2h_bandwidth_gbps", "host_offload_h2d_bandwidth_gbps", "host_link"}
+	// ofG2 are Dynamo 1.3's for host memory. Without a bandwidth it has this one.
+	ofG2 = []string{"num_g2_blocks", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps"}
+)
+
+const g2BandwidthGBs = 14
+
+// sizes reports whether an argument of hostSizes has a value that says something.
+func sizes(o *strictjson.Object, name string) bool {
+	return o.Given(name) && (name == "host_cache_gb" || o.Int(name) > 0)
+}
+
+// hostTier reports whether the arguments ask for a tier that the scheduler has.
+func hostTier(o *strictjson.Object) bool {
+	return named(o).rules != Dynamo && (o.Object("host_cache") != nil || hostSized(o) != "")
+}
+
+// hostSized names the argument beside host_cache that sizes the tier, "" for none.
+func hostSized(o *strictjson.Object) string {
+	for _, name := range hostSizes {
+		if sizes(o, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+func hostCache(o *strictjson.Object) HostCacheArgs {
+	if !hostTier(o) {
+		return HostCacheArgs{}
+	}
+	a := HostCacheArgs{LoadBackThreshold: defaultLoadBack, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true}
+	a.Blocks = max(o.Int("num_host_blocks"), o.Int("num_g2_blocks"))
+	a.unsized.gb = o.Float("host_cache_gb")
+	a.unsized.load, a.unsized.store = hostBandwidths(o)
+	nested := o.Object("host_cache")
+	if nested == nil {
+		return a
+	}
+	if nested.Given("num_blocks") {
+		a.Blocks = nested.Int("num_blocks")
+	}
+	a.ARC = nested.Text("eviction_policy") == "arc"
+	if nested.Given("blocks_per_chunk") {
+		a.ChunkBlocks = nested.Int("blocks_per_chunk")
+	}
+	if nested.Given("store_threshold") {
+		a.StoreThreshold = max(1, nested.Int("store_threshold"))
+	}
+	if nested.Given("offload_prompt_only") {
+		a.PromptOnly = nested.Bool("offload_prompt_only")
+	}
+	if nested.Given("write_policy") {
+		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
+	}
+	if nested.Given("load_back_threshold") {
+		a.LoadBackThreshold = nested.Int("load_back_threshold")
+	}
+	for name, to := range map[string]*float64{
+		"load_ms_per_block": &a.LoadMsPerBlock, "store_ms_per_block": &a.StoreMsPerBlock, "latency_ms": &a.LatencyMs,
+	} {
+		if nested.Given(name) {
+			*to = nested.Float(name)
+		}
+	}
+	return a
+}
+
+// hostBandwidths are the GB/s of copies from and to the host, 0 where it is not said.
+func hostBandwidths(o *strictjson.Object) (load, store float64) {
+	if o.Int("num_g2_blocks") > 0 {
+		load, store = g2BandwidthGBs, g2BandwidthGBs
+	}
+	for _, l := range linkSpeeds {
+		if l.name == o.Text("host_link") {
+			load = l.gbs * float64(intOrOne(o, "aic_tp_size")*intOrOne(o, "aic_attention_dp_size"))
+			store = load
+		}
+	}
+	for name, to := range map[string]*float64{
+		"bandwidth_g2_to_g1_gbps": &load, "bandwidth_g1_to_g2_gbps": &store,
+		"host_offload_h2d_bandwidth_gbps": &load, "host_offload_d2h_bandwidth_gbps": &store,
+	} {
+		if o.Given(name) {
+			*to = o.Float(name)
+		}
+	}
+	return load, store
+}
+
+// Unsized reports whether the tier becomes whole by SizeHost only.
+func (a HostCacheArgs) Unsized() bool { return a.unsized != unsized{} }
+
+// Asked reports whether there is a tier, sized or not.
+func (a HostCacheArgs) Asked() bool { return a.Blocks > 0 || a.Unsized() }
+
+// SizeHost makes a tier whole whose arguments speak of bytes.
+func (a *Args) SizeHost(bytesPerToken int) error {
+	h, block := &a.HostCache, float64(bytesPerToken*a.BlockSize)
+	h.TokenBytes = bytesPerToken
+	if !h.Unsized() {
+		return nil
+	}
+	if h.unsized.gb > 0 {
+		blocks := math.Floor(h.unsized.gb * 1e9 / block)
+		if blocks < 1 || blocks > maxBlocks {
+			want := fmt.Sprintf("%v to %v: blocks of %d tokens take %.0f bytes", block/1e9, block/1e9*maxBlocks, a.BlockSize, block)
+			return &strictjson.FieldError{Field: "host_cache_gb", Got: fmt.Sprint(h.unsized.gb), Want: want}
+		}
+		h.Blocks = int(blocks)
+	}
+	for _, way := range []struct {
+		name string
+		gbs  float64
+		to   *float64
+	}{
+		{"host_offload_h2d_bandwidth_gbps", h.unsized.load, &h.LoadMsPerBlock},
+		{"host_offload_d2h_bandwidth_gbps", h.unsized.store, &h.StoreMsPerBlock},
+	} {
+		if way.gbs == 0 {
+			continue
+		}
+		if *way.to = block / (way.gbs * 1e6); *way.to > copyMs.Max {
+			want := fmt.Sprintf("at least %v, so that a block moves in a million milliseconds at most", block/1e12)
+			return &strictjson.FieldError{Field: way.name, Got: fmt.Sprint(way.gbs), Want: want}
+		}
+	}
+	h.unsized = unsized{}
+	if h.ChunkBlocks > h.Blocks {
+		want := fmt.Sprintf("at most the blocks of the host, %d", h.Blocks)
+		return &strictjson.FieldError{Field: "host_cache.blocks_per_chunk", Got: fmt.Sprint(h.ChunkBlocks), Want: want}
+	}
+	return nil
+}
+
+// checkHostWords refuses sizes and speeds of a tier that say the same twice, or nothing.
+func checkHostWords(o *strictjson.Object) error {
+	nested, sized, s := o.Object("host_cache"), hostSized(o), named(o)
+	if s.rules == Dynamo {
+		return nil
+	}
+	if !hostTier(o) {
+		for _, name := range hostSpeeds {
+			if o.Given(name) {
+				return mismatch(o, name, "num_host_blocks or host_cache_gb with it")
+			}
+		}
+		return nil
+	}
+	switch {
+	case nested == nil:
+	case sized == "" && !nested.Given("num_blocks"):
+		want := fmt.Sprintf("an integer from 1 to %d, or num_host_blocks or host_cache_gb beside host_cache", maxBlocks)
+		return &strictjson.FieldError{Field: "host_cache.num_blocks", Got: "nothing", Want: want}
+	case sized != "" && nested.Given("num_blocks"):
+		return mismatch(o, sized, "it left out, as host_cache.num_blocks is given")
+	}
+	for _, name := range hostSizes {
+		if name != sized && sizes(o, name) {
+			return mismatch(o, name, "it left out, as "+sized+" is given")
+		}
+	}
+	load, store := hostBandwidths(o)
+	for name, gbs := range map[string]float64{"load_ms_per_block": load, "store_ms_per_block": store} {
+		if nested != nil && gbs > 0 && nested.Given(name) {
+			return &strictjson.FieldError{Field: "host_cache." + name, Got: nested.Shown(name), Want: "it left out, as a bandwidth is given"}
+		}
+	}
+	if (load > 0 || store > 0 || o.Float("host_cache_gb") > 0) && o.Int("kv_bytes_per_token") == 0 && !o.Given("aic_backend") {
+		return &strictjson.FieldError{
+			Field: "kv_bytes_per_token", Got: "nothing", Want: "the bytes of a token's KV, or aic_backend that knows them, for a host tier in GB or GB/s",
+		}
+	}
+	return nil
+}
+
+// checkHostCache refuses what the rules of a host tier are not known for.
+func checkHostCache(o *strictjson.Object) error {
+	const name = "host_cache"
+	nested, s := o.Object(name), named(o)
+	if !hostTier(o) {
+		return nil
+	}
+	others := hostOfVLLM
+	if s.rules == VLLMOwn {
+		others = hostOfSGLang
+	}
+	for _, member := range others {
+		if nested != nil && nested.Given(member) {
+			return &strictjson.FieldError{Field: name + "." + member, Got: nested.Shown(member), Want: "it left out with scheduler " + s.name}
+		}
+	}
+	if s.rules != VLLMOwn {
+		return nil
+	}
+	if t := workerType(o); t != engine.Aggregated {
+		return &strictjson.FieldError{Field: name, Got: "a tier", Want: fmt.Sprintf("it left out on %s workers with scheduler %s", t, s.name)}
+	}
+	if s.release < VLLM033 {
+		return mismatch(o, "scheduler", "vllm or vllm-0.33 with host_cache")
+	}
+	if o.Given("async_scheduling") && o.Bool("async_scheduling") {
+		return mismatch(o, "async_scheduling", "false with host_cache: vLLM's own was compared without it")
+	}
+	if list := o.Objects("kv_cache_groups"); len(list) > 1 {
+		return &strictjson.FieldError{Field: "kv_cache_groups", Got: fmt.Sprintf("%d groups", len(list)), Want: "one with host_cache"}
+	}
+	if o.Int("dp_size") > 1 {
+		return mismatch(o, "dp_size", "1 with host_cache")
+	}
+	for _, other := range []string{
+		"enable_prefix_caching", "enable_chunked_prefill", "watermark", "scheduler_reserve_full_isl", "long_prefill_token_threshold",
+		"prefill_schedule_interval",
+	} {
+		if !o.AtDefault(other) {
+			return mismatch(o, other, "it left out with host_cache: vLLM's rules for both are not known")
+		}
+	}
+	if blocks := hostCache(o).Blocks; blocks > 0 && hostCache(o).ChunkBlocks > blocks {
+		want := fmt.Sprintf("at most num_blocks, %d", blocks)
+		return &strictjson.FieldError{Field: name + ".blocks_per_chunk", Got: nested.Shown("blocks_per_chunk"), Want: want}
+	}
+	return nil
+}
