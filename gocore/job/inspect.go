@@ -3,16 +3,22 @@ package job
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/job/tracestats"
 	"dynosim/gocore/strictjson"
+	"dynosim/gocore/workload"
 )
 
 // inspection has the options of a run that say how to read a trace, and the block size of the engine.
 func inspection() strictjson.Schema {
 	fields := []strictjson.Field{{
 		Name: "block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: engineargs.Default().BlockSize,
+	}, {
+		Name: "reuse_points", Type: strictjson.Integer{Max: 10000}, Default: 0,
+	}, {
+		Name: "reuse_sizes", Type: strictjson.List{},
 	}}
 	for _, known := range options {
 		if slices.Contains([]string{"trace_files", "trace_format", "trace_block_size"}, known.Name) {
@@ -24,7 +30,7 @@ func inspection() strictjson.Schema {
 
 // Inspect computes statistics of a trace. config is a JSON object with trace_files, trace_format and trace_block_size as a
 // run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text describes them
-// in sentences. Errors have a Kind, as those of Run.
+// in sentences. With reuse_points, reuse holds what caches of so many sizes find, and those of reuse_sizes, in blocks. Errors have a Kind, as those of Run.
 func Inspect(config string, m *Monitor) (result string, err error) {
 	o, err := strictjson.Decode(config, inspection())
 	if err != nil {
@@ -42,6 +48,39 @@ func Inspect(config string, m *Monitor) (result string, err error) {
 		return "", err
 	}
 	stats := tracestats.Inspect(w, o.Int("block_size"))
-	text, err := json.Marshal(map[string]any{"stats": stats, "text": stats.Text()})
+	found := map[string]any{"stats": stats, "text": stats.Text()}
+	if points := o.Int("reuse_points"); points > 0 {
+		if found["reuse"], err = reuseOf(w, o, points); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(found)
 	return string(text), err
+}
+
+// reuse is what caches of some sizes find of a trace. A size is a pair: blocks, and the prompt tokens that so many find.
+type reuse struct {
+	InputTokens int64      `json:"input_tokens"`
+	Blocks      int        `json:"blocks"`
+	Knee        [2]int64   `json:"knee"`
+	Enough      [2]int64   `json:"enough"`
+	Asked       [][2]int64 `json:"asked"`
+	Points      [][2]int64 `json:"points"`
+}
+
+func reuseOf(w *workload.Workload, o *strictjson.Object, points int) (*reuse, error) {
+	r := tracestats.NewReuse(w, o.Int("block_size"))
+	at := func(blocks int) [2]int64 { return [2]int64{int64(blocks), r.Found(blocks)} }
+	found := &reuse{InputTokens: r.InputTokens, Blocks: r.Blocks, Knee: at(r.Knee()), Enough: at(r.Enough()), Asked: [][2]int64{}}
+	for _, size := range o.List("reuse_sizes") {
+		blocks, err := strconv.Atoi(size)
+		if err != nil || blocks < 0 {
+			return nil, &strictjson.FieldError{Field: "reuse_sizes", Got: strconv.Quote(size), Want: "integers of at least 0"}
+		}
+		found.Asked = append(found.Asked, at(blocks))
+	}
+	for i := range points + 1 {
+		found.Points = append(found.Points, at(r.Enough()*i/points))
+	}
+	return found, nil
 }

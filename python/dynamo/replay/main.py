@@ -35,6 +35,8 @@ _ANY_DTYPE = ("", "auto", "none", "null")
 _CONVERT = "convert-config"
 # The command that lists models instead of replaying a trace.
 _MODELS = "models"
+# The command that says how much host memory a trace is worth.
+_TIERS = "tiers"
 _AIC_REQUIRED = ("aic_backend", "aic_system", "aic_model_path")
 
 
@@ -54,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from dynamo.replay import models
 
         return models.main(words[1:])
+    if words and words[0] == _TIERS:
+        from dynamo.replay.tiers import main as tiers
+
+        return tiers.main(words[1:])
     try:
         typed = vars(_parser().parse_args(argv))
         options, sources = _completed(typed)
@@ -269,7 +275,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
         "the last two also with min= and max=, and empirical(FILE) for a file with one number per line. "
         "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config. "
-        "%(prog)s convert-config FILE makes a run for --config of a prediction file of AISimulate.",
+        "%(prog)s convert-config FILE makes a run for --config of a prediction file of AISimulate. "
+        "%(prog)s tiers TRACE says how much host memory a trace is worth.",
         argument_default=argparse.SUPPRESS,
     )
     shown = [option for option in run_options().values() if option.help]

@@ -1,0 +1,90 @@
+"""The curve as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo.replay import table
+
+_BARS = 24
+
+
+def of(found: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """What the trace is, a table of sizes, and what is to be read there."""
+    border = table.ASCII if ascii_only else table.BOXES
+    parts = [headline(found), table.draw(_rows(found, "#" if ascii_only else "█"), border), *_said(found)]
+    if found.get("simulated"):
+        parts += ["", "Replays with that much host memory:", table.draw(simulated(found), border)]
+    return "\n".join(parts)
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """The trace in a sentence."""
+    return (
+        f"{found['requests']:,} requests, {found['input_tokens']:,} prompt tokens,"
+        f" {found['different_blocks']:,} different blocks of {found['block_size']} tokens"
+    )
+
+
+def size(point: Mapping[str, Any]) -> str:
+    """How large a cache is."""
+    gb = f" ({point['gb']:,.1f} GB)" if "gb" in point else ""
+    return f"{point['blocks']:,} blocks{gb}"
+
+
+def shown(found: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
+    """The sizes of the table with what they are: steps of the curve, those asked for, knee and enough."""
+    enough = found["enough"]["blocks"]
+    steps = [point for point in found["points"][:: max(1, len(found["points"]) // 10)] if point["blocks"] < enough]
+    marks = [
+        (found["knee"], "knee"),
+        (found["enough"], "more finds nothing more"),
+        *((at, "asked for") for at in found["asked"]),
+    ]
+    rows: dict[int, tuple[Mapping[str, Any], str]] = {point["blocks"]: (point, "") for point in steps}
+    for point, mark in marks:
+        before = rows.get(point["blocks"], (point, ""))[1]
+        rows[point["blocks"]] = (point, ", ".join(filter(None, (before, mark))))
+    return [rows[blocks] for blocks in sorted(rows)]
+
+
+def _rows(found: Mapping[str, Any], bar: str) -> table.Rows:
+    in_gb = "gb" in found["knee"]
+    head = ["Cache", *(["GB"] if in_gb else []), "Prompt tokens found", "", ""]
+    body = [
+        [
+            f"{point['blocks']:,}",
+            *([f"{point['gb']:,.1f}"] if in_gb else []),
+            f"{point['hit_ratio']:.1%}",
+            (bar * round(point["hit_ratio"] * _BARS)).ljust(_BARS),
+            mark,
+        ]
+        for point, mark in shown(found)
+    ]
+    return [head, *body]
+
+
+def simulated(found: Mapping[str, Any]) -> list[list[str]]:
+    """The cells of the table of replays, the heading first."""
+    head = ["Host memory", "Found by the curve", "Found in the replay", "Mean TTFT (ms)", "p99 TTFT (ms)"]
+    body = [
+        [
+            size(point) if point["blocks"] else "none",
+            f"{point['hit_ratio']:.1%}",
+            "N/A" if point["simulated_hit_ratio"] is None else f"{point['simulated_hit_ratio']:.1%}",
+            *("N/A" if point[key] is None else f"{point[key]:,.1f}" for key in ("mean_ttft_ms", "p99_ttft_ms")),
+        ]
+        for point in found["simulated"]
+    ]
+    return [head, *body]
+
+
+def _said(found: Mapping[str, Any]) -> list[str]:
+    if not found["enough"]["blocks"]:
+        return ["No request begins as an earlier one does: a cache finds nothing."]
+    return [
+        f"Knee: {size(found['knee'])} find {found['knee']['hit_ratio']:.1%} of the prompt tokens;"
+        f" {size(found['enough'])} find {found['enough']['hit_ratio']:.1%}, and more find no more.",
+        "One worker, requests one after another, blocks evicted by least recent use.",
+    ]

@@ -1,0 +1,100 @@
+"""Sizes of host memory: ``python -m dynamo.replay tiers``."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Cli, refused, row, write_trace
+
+from dynamo.replay import run_trace_replay
+
+BLOCK = 16
+
+
+@pytest.fixture
+def trace(folder: Path) -> Path:
+    """Conversations that go on in turn, each turn with a block or two more."""
+    rnd = random.Random(36)
+    grown: list[list[int]] = [[] for _ in range(25)]
+    rows, fresh = [], 0
+    for at in range(250):
+        prompt = rnd.choice(grown)
+        for _ in range(rnd.randint(1, 2)):
+            fresh += 1
+            prompt.append(fresh)
+        rows.append(row(at, len(prompt) * BLOCK + 5, 2, [*prompt, 100_000 + at]))
+    return write_trace(folder / "trace.jsonl", rows)
+
+
+def found_by(cli: Cli, trace: Path, *more: str) -> Any:
+    done = cli("tiers", trace, "--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_curve_is_what_replays_find(trace: Path, cli: Cli) -> None:
+    """At five sizes, twice the pool and more, vLLM finds on its host what the curve says."""
+    found = found_by(cli, trace)
+    enough, pool = found["enough"]["blocks"], found["largest_request_blocks"] + 2
+    sizes = [pool * 2 + (enough - pool * 2) * step // 4 for step in range(5)]
+    assert sizes[0] < sizes[1]
+    asked = found_by(cli, trace, "--sizes", ",".join(map(str, sizes)))["asked"]
+    assert [point["blocks"] for point in asked] == sizes
+    engine = {"scheduler": "vllm", "block_size": BLOCK, "num_gpu_blocks": pool, "max_model_len": pool * BLOCK}
+    for point in asked:
+        report = run_trace_replay(
+            trace,
+            extra_engine_args={**engine, "num_host_blocks": point["blocks"]},
+            trace_block_size=BLOCK,
+            replay_concurrency=1,
+        )
+        assert report["prefix_cache_reused_ratio"] == pytest.approx(point["hit_ratio"], abs=0.01)
+    assert asked[-1]["hit_ratio"] > asked[0]["hit_ratio"] + 0.1
+    assert 0 < found["knee"]["blocks"] < enough
+    assert [point["hit_ratio"] for point in found["points"]] == sorted(point["hit_ratio"] for point in found["points"])
+
+
+def test_text_page_and_replays(trace: Path, cli: Cli, folder: Path) -> None:
+    page = folder / "tiers.html"
+    engine = {"scheduler": "vllm", "num_gpu_blocks": 40, "kv_bytes_per_token": 1_000_000, "host_link": "pcie5"}
+    done = cli(
+        "tiers", trace, "--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--html", page,
+        "--extra-engine-args", json.dumps({**engine, "host_cache_gb": 9, "host_cache": {"num_blocks": 5}}),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Knee: " in done.stdout
+    assert "Found in the replay" in done.stdout
+    assert "GB" in done.stdout
+    text = page.read_text()
+    assert 'class="knee"' in text
+    assert text.count('class="replayed"') == 5
+    assert "Mean TTFT (ms)" in text
+
+
+def test_a_trace_that_shares_nothing(folder: Path, cli: Cli) -> None:
+    trace = write_trace(folder / "trace.jsonl", [row(0, 40, 2, [1, 2, 3]), row(1, 40, 2, [4, 5, 6])])
+    done = cli("tiers", trace, "--trace-block-size", "16", "--block-size", "16", "--html", folder / "page.html")
+    assert done.returncode == 0, done.stderr
+    assert "a cache finds nothing" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "want"),
+    [
+        (["--sizes", "5,x"], '--sizes: got "5,x", want numbers of blocks'),
+        (["--extra-engine-args", "{}"], "want scheduler vllm or sglang"),
+        (["--extra-engine-args", "[]"], "want a JSON object"),
+        (["--kv-bytes-per-token", "0"], "--kv-bytes-per-token: got '0', want an integer of at least 1"),
+    ],
+)
+def test_refused(trace: Path, cli: Cli, more: list[str], want: str) -> None:
+    assert want in refused(cli("tiers", trace, "--trace-block-size", "16", *more))
+
+
+def test_page_that_cannot_be_written(trace: Path, cli: Cli) -> None:
+    done = cli("tiers", trace, "--trace-block-size", "16", "--html", f"{trace}/page.html")
+    assert "--html: cannot write" in refused(done)
