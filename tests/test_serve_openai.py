@@ -411,7 +411,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url":
         ({"top_p": 2}, "top_p"),
         ({"stop": [""]}, "stop"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"extra_body": {"min_tokens": 21}}, "min_tokens"),
@@ -431,7 +431,7 @@ def test_bad_chats(client: OpenAI, options: dict[str, Any], param: str) -> None:
     [
         ({"prompt": [[1, -1]]}, "prompt"),
         ({"prompt": [999999]}, "prompt"),
-        ({"logprobs": 3}, "logprobs"),
+        ({"logprobs": 21}, "logprobs"),
         ({"best_of": 4}, "best_of"),
         ({"suffix": "the end"}, "suffix"),
         ({"max_tokens": 0}, "max_tokens"),

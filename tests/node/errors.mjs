@@ -21,7 +21,7 @@ export default {
   "a negative temperature is refused": refused("temperature", { temperature: -1 }),
   "top_p: 2 is refused": refused("top_p", { top_p: 2 }),
   "an empty stop sequence is refused": refused("stop", { stop: [""] }),
-  "logprobs are refused": refused("logprobs", { logprobs: true }),
+  "too many logprobs are refused": refused("top_logprobs", { logprobs: true, top_logprobs: 21 }),
   "a tool that must be called is refused": refused("tool_choice", { tool_choice: "required" }),
   "stream_options without a stream are refused": refused("stream_options", { stream_options: { include_usage: true } }),
   "a bad stream is refused before it begins": refused("n", { n: 0, stream: true }),

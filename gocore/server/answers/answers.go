@@ -52,6 +52,8 @@ type Question struct {
 	Limited bool
 	Fewest  int // tokens that are generated even if a stop sequence comes earlier
 	Stop    []string
+	// IncludeStop shows the stop sequence that ends the answer.
+	IncludeStop bool
 	// StopTokens end an answer, unless they come too early; so does the end of a text unless IgnoreEnd.
 	StopTokens []uint32
 	IgnoreEnd  bool
@@ -202,6 +204,9 @@ func (a *Answer) stop(q *Question) {
 		}
 	}
 	a.Spoken = a.Cut(end)
+	if sequence, is := a.StopReason.(string); is && q.IncludeStop {
+		visible += len(sequence)
+	}
 	a.Visible = min(visible, len(a.Text))
 	if end < a.Thought {
 		a.Thought, a.Thinking = end, true

@@ -108,6 +108,8 @@ func (a *Arriving) say(text string) {
 	}
 	if a.Finish == "" {
 		a.Visible -= held
+	} else if sequence, is := a.StopReason.(string); is && a.question.IncludeStop {
+		a.Visible += len(sequence)
 	}
 }
 

@@ -32,6 +32,10 @@ type generation struct {
 	running  bool // and has them in each part
 	most     *int // tokens that the client asks for, nil for no number
 
+	details      details
+	promptTokens [][]uint32 // of each question, if the client may want to hear of them
+	promptIDs    []uint32   // that the next part of the answer has, nil for none
+
 	answering bool // there is a token
 	held      int64
 }
@@ -76,6 +80,10 @@ type choice struct {
 	begun    bool      // the client has got a part
 	over     bool      // the client has got all
 	calls    []calling // of tools, in which the client has got a part
+	told     int       // tokens of which the client has got details
+	offset   int       // characters before the next of these tokens
+	echoed   []uint32  // the prompt, if it is a part of the text
+	silent   bool      // the prompt is all of the text
 }
 
 // question is what a client asks of one prompt.
@@ -108,6 +116,7 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 	for i := range questions {
 		q := &questions[i]
 		q.form = form
+		g.promptTokens = append(g.promptTokens, q.tokens)
 		g.prompt += len(q.tokens)
 		for range r.choices() {
 			c, err := g.newChoice(ctx, r, q, reasoning)
@@ -131,7 +140,7 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 	c := &choice{index: len(g.choices), prompt: len(q.tokens), lead: q.lead}
 	ask := answers.Question{
 		Said: q.said, Prompt: q.tokens, Seed: r.seed(), Choice: c.index, Most: room, Limited: g.most != nil, Fewest: r.MinTokens, Stop: r.Stop,
-		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning, Form: q.form,
+		StopTokens: r.StopTokenIDs, IncludeStop: r.IncludeStop, IgnoreEnd: r.IgnoreEOS, Reasoning: reasoning, Form: q.form,
 		Tools: q.tools, AfterResult: q.afterResult, Result: q.result,
 	}
 	if m.Backend != nil {
@@ -218,6 +227,9 @@ func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
 	defer g.release(0)
 	if err := g.submit(); err != nil {
 		return err
+	}
+	if !g.details.ids {
+		g.promptTokens = nil
 	}
 	holdOf(ctx).release() // the engines know the prompt by its blocks
 	defer func() { g.abandon(g.choices) }()

@@ -23,6 +23,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := g.tell(body.details()); err != nil {
+		return err
+	}
+	if g.details.ids {
+		g.promptIDs = g.promptTokens[0]
+	}
 	g.id = newID("chatcmpl-", body.RequestID)
 	g.shape = newChatShape(g)
 	return g.answer(r.Context(), w)
@@ -36,6 +42,9 @@ func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reas
 	}
 	prompt, err := t.model.Tokenizer.Chat(ctx, chat.conversation())
 	if err != nil {
+		return nil, err
+	}
+	if prompt, err = chat.truncate(t.model, prompt); err != nil {
 		return nil, err
 	}
 	q := question{tokens: prompt, said: chat.said(), tools: tools}
@@ -57,9 +66,28 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := s.newGeneration(r.Context(), t, &body.sampling, questions, body.MaxTokens, false)
+	most := body.MaxTokens
+	if body.silent() && t.model.elsewhere() {
+		return badRequest("max_tokens", "got 0, want at least 1: workers elsewhere make an answer")
+	}
+	if body.silent() { // the engine makes a token all the same, as vLLM's does
+		one := 1
+		most = &one
+	}
+	g, err := s.newGeneration(r.Context(), t, &body.sampling, questions, most, false)
 	if err != nil {
 		return err
+	}
+	if err := g.tell(body.details()); err != nil {
+		return err
+	}
+	for _, c := range g.choices {
+		if c.silent = body.silent(); c.silent {
+			c.answer.Visible, c.answer.Finish = 0, "length"
+		}
+		if body.Echo {
+			c.echoed = g.promptTokens[c.index/body.choices()]
+		}
 	}
 	g.id = newID("cmpl-", body.RequestID)
 	g.shape = newCompletionShape(g)
@@ -110,6 +138,16 @@ func (m *Model) questions(ctx context.Context, body *completionRequest) ([]quest
 		all = append(all, q)
 	}
 	for i := range all {
+		whole := len(all[i].tokens)
+		var err error
+		if all[i].tokens, err = body.truncate(m, all[i].tokens); err != nil {
+			return nil, err
+		}
+		if body.Echo && len(all[i].tokens) < whole {
+			if all[i].said, err = m.Tokenizer.Text(all[i].tokens); err != nil {
+				return nil, err
+			}
+		}
 		if body.Echo {
 			all[i].lead = all[i].said
 		}

@@ -22,6 +22,7 @@ type sampling struct {
 	N             *int           `json:"n"`
 	Stop          texts          `json:"stop"`
 	StopTokenIDs  []uint32       `json:"stop_token_ids"`
+	IncludeStop   bool           `json:"include_stop_str_in_output"`
 	IgnoreEOS     bool           `json:"ignore_eos"`
 	Stream        bool           `json:"stream"`
 	StreamOptions *streamOptions `json:"stream_options"`
@@ -33,7 +34,16 @@ type sampling struct {
 	RequestID     string         `json:"request_id"`
 	// SkipSpecialTokens is for answers of backends; nil for yes.
 	SkipSpecialTokens *bool `json:"skip_special_tokens"`
-	form              `json:",inline"`
+	// Truncate is how many tokens of the prompt are kept at most, the last ones.
+	Truncate *int `json:"truncate_prompt_tokens"`
+	TokenIDs bool `json:"return_token_ids"`
+	// What follows is refused: nothing here could fulfil it.
+	PromptLogprobs *int           `json:"prompt_logprobs"`
+	BeamSearch     bool           `json:"use_beam_search"`
+	AllowedTokens  []uint32       `json:"allowed_token_ids"`
+	BadWords       []string       `json:"bad_words"`
+	KVTransfer     jsontext.Value `json:"kv_transfer_params"`
+	form           `json:",inline"`
 }
 
 type streamOptions struct {
@@ -53,6 +63,11 @@ type chatRequest struct {
 	ToolChoice          jsontext.Value   `json:"tool_choice"`
 	Parallel            *bool            `json:"parallel_tool_calls"`
 	TemplateArguments   jsontext.Value   `json:"chat_template_kwargs"`
+	Generate            *bool            `json:"add_generation_prompt"`
+	Modalities          []string         `json:"modalities"`
+	Audio               jsontext.Value   `json:"audio"`
+	Template            *string          `json:"chat_template"`
+	Continue            bool             `json:"continue_final_message"`
 }
 
 // completionRequest is the body of /v1/completions.
@@ -190,6 +205,15 @@ const (
 
 // check finds values that no server accepts.
 func (s *sampling) check() error {
+	if err := refused([]refusal{
+		{"prompt_logprobs", s.PromptLogprobs != nil, "not supported; /v1/completions with echo and logprobs has those of the prompt"},
+		{"use_beam_search", s.BeamSearch, "not supported: no answer is better than another one"},
+		{"allowed_token_ids", len(s.AllowedTokens) > 0, "not supported; want structured_outputs"},
+		{"bad_words", len(s.BadWords) > 0, "not supported: any word may be made up; leave it out"},
+		{"kv_transfer_params", given(s.KVTransfer), "not supported: KV moves between the workers of this server only; want --num-prefill-workers"},
+	}); err != nil {
+		return err
+	}
 	switch {
 	case s.N != nil && (*s.N < 1 || *s.N > maxChoices):
 		return badRequest("n", "got %d, want an integer from 1 to %d", *s.N, maxChoices)
@@ -241,8 +265,21 @@ func (r *chatRequest) check() error {
 	if err := r.checkRoles(); err != nil {
 		return err
 	}
-	if r.Logprobs || r.TopLogprobs != nil && *r.TopLogprobs > 0 {
-		return badRequest("logprobs", "this server has no model that could give probabilities; leave it out")
+	if n := r.TopLogprobs; n != nil && (*n < 0 || *n > maxTop) {
+		return badRequest("top_logprobs", "got %d, want an integer from 0 to %d", *n, maxTop)
+	}
+	if r.TopLogprobs != nil && *r.TopLogprobs > 0 && !r.Logprobs {
+		return badRequest("top_logprobs", "allowed only with logprobs true")
+	}
+	if err := refused([]refusal{
+		{"audio", given(r.Audio), "not supported: answers are text"},
+		{"chat_template", r.Template != nil, "not supported: the model has its own"},
+		{"continue_final_message", r.Continue, "not supported: an answer is a message of its own"},
+	}); err != nil {
+		return err
+	}
+	if err := onlyText(r.Modalities); err != nil {
+		return err
 	}
 	for name, n := range map[string]*int{"max_tokens": r.MaxTokens, "max_completion_tokens": r.MaxCompletionTokens} {
 		if err := checkMost(name, n); err != nil {
@@ -306,7 +343,7 @@ func (r *chatRequest) most() *int {
 
 // conversation is what the tokenizer makes a prompt of.
 func (r *chatRequest) conversation() tokens.Chat {
-	c := tokens.Chat{Tools: r.Tools, Generate: true, Extra: r.TemplateArguments}
+	c := tokens.Chat{Tools: r.Tools, Generate: r.Generate == nil || *r.Generate, Extra: r.TemplateArguments}
 	if string(r.ToolChoice) == `"none"` {
 		c.Tools = nil
 	}
@@ -341,15 +378,38 @@ func (r *completionRequest) check() error {
 		return badRequest("prompt", "missing, want a string, a list of tokens, or a list of either")
 	case r.Prompt.count() > maxPrompts:
 		return badRequest("prompt", "got %d prompts, want at most %d", r.Prompt.count(), maxPrompts)
-	case r.Logprobs != nil:
-		return badRequest("logprobs", "this server has no model that could give probabilities; leave it out")
+	case r.Logprobs != nil && (*r.Logprobs < 0 || *r.Logprobs > maxTop):
+		return badRequest("logprobs", "got %d, want an integer from 0 to %d", *r.Logprobs, maxTop)
 	case r.BestOf != nil && *r.BestOf != r.choices():
 		return badRequest("best_of", "got %d, want n (%d) or nothing: no answer is better than another one", *r.BestOf, r.choices())
 	case r.Suffix != "":
 		return badRequest("suffix", "not supported")
 	}
-	if err := checkMost("max_tokens", r.MaxTokens); err != nil {
-		return err
+	if !r.silent() {
+		if err := checkMost("max_tokens", r.MaxTokens); err != nil {
+			return err
+		}
 	}
 	return r.sampling.check()
+}
+
+// silent tells that the client wants the prompt back, and no answer.
+func (r *completionRequest) silent() bool { return r.Echo && r.MaxTokens != nil && *r.MaxTokens == 0 }
+
+// details are what the client wants to hear of tokens.
+func (r *completionRequest) details() details {
+	d := details{ids: r.TokenIDs, logprobs: r.Logprobs != nil}
+	if d.logprobs {
+		d.top = *r.Logprobs
+	}
+	return d
+}
+
+// details are what the client wants to hear of tokens.
+func (r *chatRequest) details() details {
+	d := details{ids: r.TokenIDs, logprobs: r.Logprobs}
+	if r.TopLogprobs != nil {
+		d.top = *r.TopLogprobs
+	}
+	return d
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ type responsesRequest struct {
 	Parallel     *bool            `json:"parallel_tool_calls"`
 	Previous     string           `json:"previous_response_id"`
 	Background   bool             `json:"background"`
+	Include      []string         `json:"include"`
+	TopLogprobs  *int             `json:"top_logprobs"`
 	Text         *struct {
 		Format *responsesFormat `json:"format"`
 	} `json:"text"`
@@ -86,6 +89,8 @@ func (r *responsesRequest) chat() (*chatRequest, error) {
 		return nil, badRequest("previous_response_id", "this server keeps no responses; send the whole conversation as input")
 	case r.Background:
 		return nil, badRequest("background", "this server keeps no responses; leave it out")
+	case slices.Contains(r.Include, "message.output_text.logprobs") || r.TopLogprobs != nil && *r.TopLogprobs > 0:
+		return nil, badRequest("top_logprobs", "not supported by /v1/responses; /v1/chat/completions has logprobs")
 	case len(r.Input) == 0:
 		return nil, badRequest("input", "missing, want a text or a list of messages")
 	}

@@ -17,6 +17,8 @@ type shape interface {
 	appendEnd(b []byte, g *generation) []byte
 	// appendFailure appends the end of a stream that fails after it has begun.
 	appendFailure(b []byte, p *problem) []byte
+	// logprobs is JSON for how likely tokens of a choice were.
+	logprobs(g *generation, c *choice, from, to int) []byte
 	// whole is the answer to a request without a stream.
 	whole(g *generation) []byte
 }
@@ -41,6 +43,15 @@ func newFrame(object string, g *generation) frame {
 
 // close ends a part.
 func (f *frame) close(b []byte, g *generation) []byte {
+	if g.promptIDs != nil {
+		tail := f.tail
+		if g.running {
+			tail = string(appendUsage([]byte("]"), g))
+		}
+		b = appendIDs(append(b, `],"prompt_token_ids":`...), g.promptIDs)
+		g.promptIDs = nil
+		return append(b, tail[1:]...)
+	}
 	if !g.running {
 		return append(b, f.tail...)
 	}
@@ -97,36 +108,38 @@ func (s *chatShape) appendPart(b []byte, g *generation, c *choice, to int) []byt
 		if len(c.answer.Calls) > 0 {
 			member = `"role":"assistant","content":null`
 		}
-		b = s.appendDelta(b, g, c, member, "")
+		b = s.appendDelta(b, g, c, member, "", 0)
 	}
 	from := c.seen
 	reasoning, text := c.spans(to)
 	if reasoning != "" {
-		b = s.appendDelta(b, g, c, `"reasoning_content":`, reasoning)
+		b = s.appendDelta(b, g, c, `"reasoning_content":`, reasoning, to)
 	}
 	switch {
 	case len(c.answer.Calls) > 0:
-		b = s.appendCalls(b, g, c, from)
+		b = s.appendCalls(b, g, c, from, to)
 	case text != "":
-		b = s.appendDelta(b, g, c, `"content":`, text)
+		b = s.appendDelta(b, g, c, `"content":`, text, to)
 	}
 	if c.answer.Complete(to) {
 		b = append(b, s.head...)
-		b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{},"logprobs":null,`...)
+		b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{},`...)
+		b = c.appendDetails(b, g, to)
 		b = s.close(c.appendFinish(b), g)
 	}
 	return b
 }
 
-// appendDelta appends an event. text is the value of the member, unless it is "".
-func (s *chatShape) appendDelta(b []byte, g *generation, c *choice, member, text string) []byte {
+// appendDelta appends an event. text is the value of the member, unless it is "". It has details of tokens up to number to.
+func (s *chatShape) appendDelta(b []byte, g *generation, c *choice, member, text string, to int) []byte {
 	b = append(b, s.head...)
 	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{`...)
 	b = append(b, member...)
 	if text != "" {
 		b = appendQuoted(b, text)
 	}
-	return s.close(append(b, `},"logprobs":null,"finish_reason":null}`...), g)
+	b = c.appendDetails(append(b, "},"...), g, to)
+	return s.close(append(b, `"finish_reason":null}`...), g)
 }
 
 // appendFinish appends why an answer has ended, and closes the choice.
@@ -154,9 +167,10 @@ func (s *chatShape) whole(g *generation) []byte {
 	type item struct {
 		Index      int            `json:"index"`
 		Message    reply          `json:"message"`
-		Logprobs   *string        `json:"logprobs"`
+		Logprobs   jsontext.Value `json:"logprobs"`
 		Finish     string         `json:"finish_reason"`
 		StopReason jsontext.Value `json:"stop_reason"`
+		TokenIDs   []uint32       `json:"token_ids,omitempty"`
 	}
 	var items []item
 	for _, c := range g.choices {
@@ -165,7 +179,9 @@ func (s *chatShape) whole(g *generation) []byte {
 		if len(c.answer.Calls) > 0 {
 			said.Content, said.Calls = nil, c.toolCalls()
 		}
-		items = append(items, item{Index: c.index, Message: said, Finish: c.answer.Finish, StopReason: c.stopReason()})
+		items = append(items, item{
+			Index: c.index, Message: said, Logprobs: c.allLogprobs(g), Finish: c.answer.Finish, StopReason: c.stopReason(), TokenIDs: c.ids(g),
+		})
 	}
 	return g.envelope("chat.completion", items)
 }
@@ -179,7 +195,9 @@ func (g *generation) envelope(object string, choices any) []byte {
 		Model   string `json:"model"`
 		Choices any    `json:"choices"`
 		Usage   usage  `json:"usage"`
-	}{g.id, object, g.created, g.modelName(), choices, g.usageOf()})
+
+		PromptIDs []uint32 `json:"prompt_token_ids,omitempty"`
+	}{g.id, object, g.created, g.modelName(), choices, g.usageOf(), g.promptIDs})
 	return text
 }
 
@@ -193,6 +211,7 @@ func newCompletionShape(g *generation) *completionShape {
 }
 
 func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int) []byte {
+	first := !c.begun
 	text := c.text(to)
 	finished := c.answer.Complete(to)
 	if text == "" && !finished && c.begun {
@@ -201,7 +220,10 @@ func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int)
 	c.begun = true
 	b = append(b, s.head...)
 	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"text":`...)
-	b = append(appendQuoted(b, text), `,"logprobs":null,`...)
+	b = c.appendDetails(append(appendQuoted(b, text), ','), g, to)
+	if first && g.details.ids {
+		b = append(appendIDs(append(b, `"prompt_token_ids":`...), g.prompts(c)), ',')
+	}
 	if finished {
 		b = c.appendFinish(b)
 	} else {
@@ -230,13 +252,18 @@ func (s *completionShape) whole(g *generation) []byte {
 	type item struct {
 		Index      int            `json:"index"`
 		Text       string         `json:"text"`
-		Logprobs   *string        `json:"logprobs"`
+		Logprobs   jsontext.Value `json:"logprobs"`
 		Finish     string         `json:"finish_reason"`
 		StopReason jsontext.Value `json:"stop_reason"`
+		TokenIDs   []uint32       `json:"token_ids,omitempty"`
+		PromptIDs  []uint32       `json:"prompt_token_ids,omitempty"`
 	}
 	var items []item
 	for _, c := range g.choices {
-		items = append(items, item{Index: c.index, Text: c.text(len(c.answer.Tokens)), Finish: c.answer.Finish, StopReason: c.stopReason()})
+		items = append(items, item{
+			Index: c.index, Text: c.text(len(c.answer.Tokens)), Logprobs: c.allLogprobs(g), Finish: c.answer.Finish, StopReason: c.stopReason(),
+			TokenIDs: c.ids(g), PromptIDs: g.prompts(c),
+		})
 	}
 	return g.envelope("text_completion", items)
 }

@@ -204,12 +204,13 @@ func (c *choice) arguments(i int) string {
 	return between(c.answer.Text, call.Begin, min(call.End, c.seen))
 }
 
-// appendCalls appends the events of calls that a choice has more.
-func (s *chatShape) appendCalls(b []byte, g *generation, c *choice, from int) []byte {
+// appendCalls appends the events of calls that a choice has more with its first to tokens.
+func (s *chatShape) appendCalls(b []byte, g *generation, c *choice, from, to int) []byte {
 	event := func(members string) {
 		b = append(b, s.head...)
 		b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"delta":{"tool_calls":[{`...)
-		b = s.close(append(append(b, members...), `}]},"logprobs":null,"finish_reason":null}`...), g)
+		b = c.appendDetails(append(append(b, members...), `}]},`...), g, to)
+		b = s.close(append(b, `"finish_reason":null}`...), g)
 	}
 	c.eachCall(from, c.seen, func(i int, id string) {
 		event(fmt.Sprintf(`"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}`, i, quote(id), quote(c.answer.Calls[i].Name)))
