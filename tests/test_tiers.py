@@ -98,3 +98,19 @@ def test_refused(trace: Path, cli: Cli, more: list[str], want: str) -> None:
 def test_page_that_cannot_be_written(trace: Path, cli: Cli) -> None:
     done = cli("tiers", trace, "--trace-block-size", "16", "--html", f"{trace}/page.html")
     assert "--html: cannot write" in refused(done)
+
+
+def test_explain_says_what_the_tier_saved(trace: Path, cli: Cli, folder: Path) -> None:
+    engine = {"scheduler": "vllm", "block_size": BLOCK, "num_gpu_blocks": 40, "kv_bytes_per_token": 1000}
+    common = ["--trace-block-size", str(BLOCK), "--report-json", folder / "report.json", "--explain"]
+    tiered = {**engine, "num_host_blocks": 400, "host_link": "pcie5"}
+    done = cli(trace, "--extra-engine-args", json.dumps(tiered), *common)
+    assert done.returncode == 0, done.stderr
+    assert "Host Memory Against None: prompt tokens found " in done.stdout
+    report = json.loads((folder / "report.json").read_text())
+    alone = {name: value for name, value in engine.items() if name != "kv_bytes_per_token"}
+    plain = run_trace_replay(trace, extra_engine_args={**alone, "async_scheduling": False}, trace_block_size=BLOCK)
+    assert report["without_host_memory"]["mean_ttft_ms"] == plain["mean_ttft_ms"]
+    assert report["prefix_cache_reused_ratio"] > plain["prefix_cache_reused_ratio"]
+    done = cli(trace, "--extra-engine-args", json.dumps(engine), *common)
+    assert "Against None" not in done.stdout

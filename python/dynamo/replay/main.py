@@ -99,6 +99,10 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command:
         with _progress() as show:
             # Rows are only written to a file.
             result = planned.run({"rows": ("report_jsonl_path" in config or "html" in config), **config}, show)
+        if config.get("attribution"):
+            from dynamo.replay import hostsaved
+
+            hostsaved.add(config, result.report)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -152,6 +156,10 @@ def _present(report: Mapping[str, Any]) -> None:
         from dynamo.replay import explain
 
         print_text(explain.format_explanation(attribution, **drawn))
+    if "without_host_memory" in report:
+        from dynamo.replay import hostsaved
+
+        print_text(hostsaved.line(report))
 
 
 def _name_files(report: Mapping[str, Any], path: Path) -> None:
