@@ -22,13 +22,17 @@ type problem struct {
 	code       string // "" for null
 	param      string // the member of the request that is wrong, "" for null
 	message    string
-	retryAfter int // seconds, 0 for no such header
+	retryAfter int  // seconds, 0 for no such header
+	messages   bool // in the schema of Anthropic instead
 }
 
 func (p *problem) Error() string { return p.message }
 
 // body is the JSON text of the problem.
 func (p *problem) body() []byte {
+	if p.messages {
+		return p.messagesBody()
+	}
 	type inner struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`

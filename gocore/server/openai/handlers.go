@@ -99,17 +99,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *
 	if err := s.body(w, r, into); err != nil {
 		return target{}, r, err
 	}
-	t, err := s.resolve(common.Model)
-	if err != nil {
-		return t, r, err
-	}
-	if i := s.config.Faults.draw(r.URL.Path, common.Model); i != nil {
-		r = r.WithContext(context.WithValue(r.Context(), injectedKey{}, i))
-		if err := i.meet(r.Context()); err != nil {
-			return t, r, err
-		}
-	}
-	return t, r, nil
+	return s.meet(r, common.Model)
 }
 
 // questions are the prompts of a request for completions.

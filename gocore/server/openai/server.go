@@ -92,14 +92,18 @@ const (
 	chatPath        = "/v1/chat/completions"
 	completionsPath = "/v1/completions"
 	responsesPath   = "/v1/responses"
+	messagesPath    = "/v1/messages"
+	embeddingsPath  = "/v1/embeddings"
 )
 
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
-	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
+	s.mux.Handle("POST "+messagesPath, s.open(asMessages(s.keyed(s.generating(s.messages)))))
+	s.mux.Handle("POST "+messagesPath+"/count_tokens", s.open(asMessages(s.keyed(s.countTokens))))
 	for path, h := range map[string]handler{
 		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize, "POST /detokenize": s.detokenize,
 		"POST /v1/load_lora_adapter": s.loadAdapter, "POST /v1/unload_lora_adapter": s.unloadAdapter,
