@@ -44,9 +44,10 @@ var areas = []struct {
 		"leaktest":       {},
 	}},
 	{"one engine", map[string][]string{
+		"models":                    {"spelling", "strictjson"},
 		"aic":                       {"speculation", "strictjson", "timing"},
 		"engine":                    {"handoff", "kvcache", "speculation", "timing"},
-		"engineargs":                {"aic", "engine", "speculation", "spelling", "strictjson", "timing"},
+		"engineargs":                {"aic", "engine", "models", "speculation", "spelling", "strictjson", "timing"},
 		"aic/session":               {"aic", "engineargs", "timing"},
 		"engines/internal/calendar": {},
 		"engines/enginetest":        {"engine", "engineargs", "kvcache"},

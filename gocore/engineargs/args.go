@@ -53,6 +53,9 @@ type Args struct {
 	Profile string
 	// Knobs adjust durations and the size of the pool to what was measured.
 	Knobs Knobs
+	// Model is the name of the model whose layers decide on the KV cache, or the path of its config.json, which ModelConfig is,
+	// too. "" for none.
+	Model, ModelConfig string
 	// Calibration is the file of the profile that sets those of them that are not Given, "" for none. See package calibration.
 	Calibration string
 	Given       Given
@@ -253,6 +256,9 @@ func decode(text string) (*strictjson.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text, err = Expand(text, nil); err != nil {
+		return nil, err
+	}
 	return strictjson.Decode(text, schema())
 }
 
@@ -302,6 +308,11 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return "with scheduler " + named(o).name
 	case f.workers != nil && !slices.Contains(f.workers, workerType(o)):
 		return "on " + workerType(o).String() + " workers"
+	case f.backend == "vllm" && hasModel(o): // see poolOf
+		if o.Given("kv_cache_memory_bytes") {
+			return "with kv_cache_memory_bytes"
+		}
+		return ""
 	case f.aic && !o.Given("aic_backend"):
 		return "without aic_backend"
 	case f.without != "" && o.Given(f.without):
@@ -367,6 +378,8 @@ func build(o *strictjson.Object) Args {
 		Profile:             o.Text("planner_profile_data"),
 		Knobs:               knobs(o),
 		Calibration:         o.Text("calibration"),
+		Model:               o.Text("model") + o.Text("model_config"),
+		ModelConfig:         o.Text("model_config"),
 		Given:               givenKnobs(o),
 		Drafts:              o.Int("aic_nextn"),
 		AcceptRates:         o.Text("aic_nextn_accept_rates"),

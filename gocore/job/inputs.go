@@ -51,6 +51,9 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 	}
 	for _, name := range []string{"extra_engine_args", "prefill_engine_args", "decode_engine_args"} {
 		if args, used := s.deployment.pools()[name]; used {
+			if args.ModelConfig != "" {
+				add(name+".model_config", modelFile(args.ModelConfig))
+			}
 			if err := addProfile(name, args.Profile, add); err != nil {
 				return nil, err
 			}

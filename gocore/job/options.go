@@ -25,7 +25,11 @@ func decode(config string) (*strictjson.Object, lengths, error) {
 			fields = append(fields, known.Field)
 		}
 	}
-	config, err := withPools(config)
+	config, err := withModel(config)
+	if err != nil {
+		return nil, lengths{}, err
+	}
+	config, err = withPools(config)
 	if err != nil {
 		return nil, lengths{}, err
 	}

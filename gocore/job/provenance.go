@@ -3,7 +3,10 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
@@ -23,6 +26,40 @@ type provenance struct {
 	Inputs    []inputFile    `json:"inputs"`
 	// Durations is what the durations of each pool are of.
 	Durations []durations `json:"durations"`
+	// KVCaches is what vLLM would log of the KV caches of engines that serve a named model.
+	KVCaches []kvCache `json:"kv_caches,omitempty"`
+}
+
+// kvCache is what vLLM logs of the KV cache of one engine when it starts, and what that follows from.
+type kvCache struct {
+	Argument    string  `json:"argument"` // that holds the engine arguments
+	Model       string  `json:"model"`
+	Groups      int     `json:"groups"`
+	BlockSize   int     `json:"block_size"`
+	Blocks      int     `json:"blocks"`
+	GPUs        int     `json:"gpus"` // of one worker
+	Tokens      int     `json:"tokens"`
+	MaxModelLen int     `json:"max_model_len"`
+	Concurrency float64 `json:"concurrency"`
+}
+
+// kvCachesOf lists the caches of a deployment, in the order of the names of their arguments.
+func kvCachesOf(d deployment) []kvCache {
+	var list []kvCache
+	pools := d.pools()
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		args := pools[name]
+		if log, ok := args.CacheLog(); ok {
+			if args.ModelConfig != "" { // without its folders, which differ between the nodes of a sweep
+				log.Model = filepath.Base(strings.TrimSuffix(log.Model, "/config.json"))
+			}
+			list = append(list, kvCache{
+				Argument: name, Model: log.Model, Groups: args.VLLM.Groups.Beside + 1, BlockSize: args.BlockSize, Blocks: args.NumGPUBlocks,
+				GPUs: args.GPUsPerWorker, Tokens: log.Tokens, MaxModelLen: log.Length, Concurrency: log.Concurrency,
+			})
+		}
+	}
+	return list
 }
 
 // functions are the Python functions that carry out each kind of run.
@@ -38,6 +75,7 @@ func describe(s *Spec, sized deployment, sdk *sdk, m *Monitor) (provenance, erro
 			p.Estimated[name] = args.NumGPUBlocks
 		}
 	}
+	p.KVCaches = kvCachesOf(sized)
 	var err error
 	if p.Durations, err = durationsOf(s.deployment, sized, sdk); err != nil {
 		return p, err

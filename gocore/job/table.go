@@ -289,6 +289,12 @@ var options = slices.Concat([]option{
 		doc:   "A router policy file. Not built yet: refused.",
 	},
 	{
+		Field: strictjson.Field{Name: "model", Type: strictjson.Text{NonEmpty: true}},
+		group: deploymentGroup,
+		help:  "model that vLLM serves: KV cache groups, block size, blocks and GPUs follow from it; \"python -m dynamo.replay models\" lists them",
+		doc:   "A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine argument of this name, of all pools. See docs/hybrid.md.",
+	},
+	{
 		Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}},
 		group: deploymentGroup,
 		help:  "name of the served model; no effect without --router-policy-config",

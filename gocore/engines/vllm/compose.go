@@ -181,7 +181,7 @@ func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 	if s.groups.Beside > 0 {
 		wholeNeed := whole - hit.held + s.neededBeside(hit, s.mostWindow(whole))
 		partNeed := part - hit.held + s.neededBeside(hit, part)
-		s.waitBeside(whole-hit.held, s.mostWindow(whole)-hit.blocks, s.pool.Free()-free)
+		s.waitBeside(whole-hit.blocks, s.mostWindow(whole)-hit.blocks, s.pool.Free()-free)
 		return (!s.rules.ReserveFullISL || wholeNeed <= free) && partNeed <= free
 	}
 	if s.rules.ReserveFullISL && whole-hit.held > free {

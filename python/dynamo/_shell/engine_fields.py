@@ -21,6 +21,7 @@ HostLink: TypeAlias = Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink-c2c"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
 Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.33", "vllm-0.28", "sglang", "sglang-0.5"]
 DpRouting: TypeAlias = Literal["vllm", "round_robin"]
+KvCacheDtype: TypeAlias = Literal["auto", "fp8"]
 TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
 SchedulePolicy: TypeAlias = Literal["fifo", "fcfs", "lpm"]
 WritePolicy: TypeAlias = Literal["write_through", "write_through_selective", "write_back"]
@@ -317,6 +318,12 @@ class EngineFields(TypedDict, total=False):
     dp_routing: DpRouting
     kv_cache_groups: Sequence[Mapping[str, Any]] | None
     prefix_cache_retention_interval: int | None
+    model: str | None
+    model_config: str | os.PathLike[str] | None
+    model_weights_gib: float | None
+    gpu_memory_gib: float | None
+    kv_cache_memory_bytes: int | None
+    kv_cache_dtype: KvCacheDtype
     host_cache: HostCacheArgs | HostCacheFields | Mapping[str, Any] | None
     timing_model: TimingModel | None
     fixed_prefill_ms: float | None

@@ -117,6 +117,7 @@ def run_trace_replay(
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
+    model: str | None = None,
     model_name: str | None = None,
     planner: Planner | None = None,
     autoscaler: Autoscaler | None = None,
@@ -197,6 +198,8 @@ def run_trace_replay(
         router_decisions_mode: With ``"check"`` (default) a repeated decision that is not among the cheapest is an
             error, with ``"force"`` it is carried out.
         router_policy_config: A router policy file. Not built yet: refused.
+        model: A model that vLLM serves, from which KV cache groups, block size, blocks and GPUs follow: the engine
+            argument of this name, of all pools. See docs/hybrid.md.
         model_name: Name of the model, which selects a profile of a router policy file; without one it has no effect.
         planner: Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and
             ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.
@@ -323,6 +326,7 @@ def run_synthetic_trace_replay(
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
     router_policy_config: Path | None = None,
+    model: str | None = None,
     model_name: str | None = None,
     planner: Planner | None = None,
     autoscaler: Autoscaler | None = None,
@@ -370,7 +374,7 @@ def run_synthetic_trace_replay(
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
     router_mode, router_config, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
-    router_policy_config, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
+    router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
     benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
     replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_tpot_ms, sla_itl_ms, sla_e2e_ms,

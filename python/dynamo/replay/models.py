@@ -1,9 +1,10 @@
-"""``python -m dynamo.replay models``: the models, GPUs and engine versions for which there are predictions."""
+"""``python -m dynamo.replay models``: what there are predictions for, and the models whose KV cache is known."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dynamo import _core
@@ -40,14 +41,15 @@ def _models(options: Mapping[str, Any]) -> int:
             {"model": model, "system": system, "engine": engine, "calibration": level or None}
             for (model, system, engine), level in levels.items()
         ]
-        console.print_text(json.dumps({"aiconfigurator": aic.release(), "systems": systems, "models": rows}, indent=2))
+        found = {"aiconfigurator": aic.release(), "systems": systems, "models": rows, "kv_caches": _kv_caches()}
+        console.print_text(json.dumps(found, indent=2))
         return 0
     lines = [f"aiconfigurator {aic.release()}", "", "System and versions of engines"]
     width = max(map(len, systems))
     for system, engines in systems.items():
         known = "; ".join(f"{engine} {', '.join(versions)}" for engine, versions in engines.items())
         lines.append(f"  {system:{width}}  {known}")
-    lines += ["", *_table(models, systems, levels), "", _LEGEND]
+    lines += ["", *_table(models, systems, levels), "", _LEGEND, "", *_kv_cache_lines()]
     console.print_text("\n".join(lines))
     return 0
 
@@ -90,7 +92,8 @@ def _without(options: Mapping[str, Any]) -> int:
         raise console.UsageError(f"--system: got {json.dumps(chosen)}, want one of {', '.join(systems)}")
     entries = [entry for entry in entries if chosen in (None, entry["system"])]
     if options["json"]:
-        console.print_text(json.dumps({"aiconfigurator": None, "calibration": entries}, indent=2))
+        found = {"aiconfigurator": None, "calibration": entries, "kv_caches": _kv_caches()}
+        console.print_text(json.dumps(found, indent=2))
         return 0
     width = max(len(entry["model"]) for entry in entries)
     lines = ["What the shipped calibration was fitted to"]
@@ -98,15 +101,45 @@ def _without(options: Mapping[str, Any]) -> int:
         lines.append(
             f"  {e['model']:{width}}  {e['system']:20}  {e['engine']:7}  {e['precision']:5}  {e['measurements']:4}"
         )
+    lines += ["", *_kv_cache_lines()]
     console.print_text("\n".join(line.rstrip() for line in lines))
     return 0
+
+
+def _kv_caches() -> list[dict[str, Any]]:
+    """The models whose KV cache is known, as vLLM lays it out on one GPU."""
+    text = Path(_core.__file__).with_name("models.json").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def _kv_cache_lines() -> list[str]:
+    models = _kv_caches()
+    width = max(len(model["model"]) for model in models)
+    lines = [
+        "Models whose KV cache is known, for --model: layers, and what vLLM makes of them on one GPU (--json: sources)",
+        f"  {'Model':{width}}  {'Layers':24}  Groups  Block size  MB of a block  Longest request",
+    ]
+    for m in models:
+        layers = f"{m['full_layers']} full"
+        if m["window_layers"]:
+            layers += f", {m['window_layers']} window {m['window']:,}"
+        if m["linear_layers"]:
+            layers += f", {m['linear_layers']} linear"
+        megabytes = m["block_bytes"] / 1e6
+        lines.append(
+            f"  {m['model']:{width}}  {layers:24}  {m['groups']:6}  {m['block_size']:10}  {megabytes:13.2f}"
+            f"  {m['max_model_len']:15,}"
+        )
+    return lines
 
 
 def _parser() -> console.Parser:
     parser = console.Parser(
         prog="python -m dynamo.replay models",
         description="List the models, GPUs and engine versions for which the AIC SDK has predictions, with the level "
-        "of the shipped calibration for each. (A trace with the name of this command is replayed as ./models.)",
+        "of the shipped calibration for each; and the models whose KV cache is known. "
+        "(A trace with the name of this command is replayed as ./models.)",
     )
     parser.add_argument("--system", metavar="TEXT", help="list one GPU system only, such as h100_sxm")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

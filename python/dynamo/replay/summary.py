@@ -83,6 +83,7 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
     ]
     return [
         *figures,
+        *_kv_caches(report),
         *_host_lines(report),
         *(text[0].upper() + text[1:] for text in durations.lines(durations.of(report))),
     ]
@@ -102,6 +103,20 @@ def _moved(report: Mapping[str, Any], verb: str, done: str, where: str) -> str:
     amount = f"{blocks:,} blocks" if size is None else f"{size / 1e9:,.2f} GB"
     busy = report.get(f"host_{verb}_busy_ratio")
     return f"{amount} copied {where}" + ("" if busy is None else f" (link busy {busy:.1%})")
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _kv_caches(report: Mapping[str, Any]) -> list[str]:
+    """The lines that vLLM would log of the KV caches of named models, with what they follow from."""
+    return [
+        f"GPU KV cache size: {cache['tokens']:,} tokens; Maximum concurrency for {cache['max_model_len']:,} tokens per "
+        f"request: {cache['concurrency']:.2f}x ({cache['model']}: {cache['blocks']:,} blocks of {cache['block_size']} "
+        f"tokens in {_counted(cache['groups'], 'KV cache group')}, {_counted(cache['gpus'], 'GPU')})"
+        for cache in report.get("provenance", {}).get("kv_caches", ())
+    ]
 
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:

@@ -1,0 +1,31 @@
+package models
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"dynosim/gocore/fieldtable"
+)
+
+//go:generate go test . -run ^TestGenerated -rewrite
+
+var rewrite = flag.Bool("rewrite", false, "write the list of models for Python")
+
+// TestGeneratedTable keeps the list that "python -m dynamo.replay models" prints: the layout on one GPU, or on as few as share all heads.
+func TestGeneratedTable(t *testing.T) {
+	var rows []string
+	for _, f := range Table() {
+		l, err := f.Layout(Shape{Ranks: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, fmt.Sprintf("  {\"model\": %q, \"full_layers\": %d, \"window_layers\": %d, \"linear_layers\": %d, \"window\": %d, "+
+			"\"groups\": %d, \"block_size\": %d, \"block_bytes\": %d, \"max_model_len\": %d, \"weights_gib\": %v, \"source\": %q}",
+			f.Name, f.Full, f.Window, f.Linear, f.WindowTokens, l.Groups(), l.BlockSize, l.BlockBytes, f.MaxLen, f.WeightsGiB, f.Source))
+	}
+	if err := fieldtable.Keep("../../python/dynamo/_core/models.json", "[\n"+strings.Join(rows, ",\n")+"\n]\n", "./gocore/models", *rewrite); err != nil {
+		t.Fatal(err)
+	}
+}
