@@ -38,11 +38,10 @@ type sampling struct {
 	Truncate *int `json:"truncate_prompt_tokens"`
 	TokenIDs bool `json:"return_token_ids"`
 	// What follows is refused: nothing here could fulfil it.
-	PromptLogprobs *int           `json:"prompt_logprobs"`
-	BeamSearch     bool           `json:"use_beam_search"`
-	AllowedTokens  []uint32       `json:"allowed_token_ids"`
-	BadWords       []string       `json:"bad_words"`
-	KVTransfer     jsontext.Value `json:"kv_transfer_params"`
+	PromptLogprobs *int     `json:"prompt_logprobs"`
+	BeamSearch     bool     `json:"use_beam_search"`
+	AllowedTokens  []uint32 `json:"allowed_token_ids"`
+	BadWords       []string `json:"bad_words"`
 	form           `json:",inline"`
 }
 
@@ -210,7 +209,6 @@ func (s *sampling) check() error {
 		{"use_beam_search", s.BeamSearch, "not supported: no answer is better than another one"},
 		{"allowed_token_ids", len(s.AllowedTokens) > 0, "not supported; want structured_outputs"},
 		{"bad_words", len(s.BadWords) > 0, "not supported: any word may be made up; leave it out"},
-		{"kv_transfer_params", given(s.KVTransfer), "not supported: KV moves between the workers of this server only; want --num-prefill-workers"},
 	}); err != nil {
 		return err
 	}

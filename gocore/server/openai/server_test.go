@@ -257,7 +257,6 @@ func TestRefused(t *testing.T) {
 		{chat, `{"use_beam_search":true,` + hello + `}`, 400, "use_beam_search", "not supported"},
 		{chat, `{"allowed_token_ids":[1],` + hello + `}`, 400, "allowed_token_ids", "not supported"},
 		{chat, `{"bad_words":["x"],` + hello + `}`, 400, "bad_words", "not supported"},
-		{chat, `{"kv_transfer_params":{"do_remote_decode":true},` + hello + `}`, 400, "kv_transfer_params", "not supported"},
 		{chat, `{"modalities":["text","audio"],` + hello + `}`, 400, "modalities", "want text"},
 		{chat, `{"audio":{"voice":"x"},` + hello + `}`, 400, "audio", "not supported"},
 		{chat, `{"chat_template":"x",` + hello + `}`, 400, "chat_template", "not supported"},
@@ -302,7 +301,7 @@ func TestRefused(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	_, url := start(t, fast, nil)
 	for _, body := range []string{
-		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"tools":[{"type":"function"}],"tool_choice":"auto"}`,
+		`{"messages":[{"role":"user","content":"Hi"}],"top_k":5,"frequency_penalty":1,"logit_bias":{},"user":"u","seed":-1,"kv_transfer_params":{"do_remote_decode":true},"tools":[{"type":"function"}],"tool_choice":"auto"}`,
 		`{"messages":[{"role":"system","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"x"}],"max_completion_tokens":3}`,
 		`{"messages":[{"role":"user","content":"Hi"}],"stop":null,"n":null,"temperature":0,"top_p":1,"max_tokens":null,"response_format":{"type":"text"}}`,
 	} {
