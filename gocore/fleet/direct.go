@@ -73,12 +73,18 @@ func (d *direct) submit(r engine.Request) error {
 
 func (d *direct) admitted(p *Pool, admitted []router.Admission, err error) error {
 	d.count(admitted)
+	var refused []engine.RequestID
 	for _, a := range admitted {
-		if id := engine.RequestID(a.ID); p.accepts(a.Worker, id) {
+		if id := engine.RequestID(a.ID); a.Worker == router.Refused {
+			refused = append(refused, id)
+		} else if p.accepts(a.Worker, id) {
 			d.receive(p, a.Worker, id)
 		}
 	}
-	return d.World.Explain(err)
+	if err != nil {
+		return d.World.Explain(err)
+	}
+	return each(refused, func(id engine.RequestID) error { return d.refuse(p, id) })
 }
 
 // receive hands a request to a worker.

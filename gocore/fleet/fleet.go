@@ -81,6 +81,9 @@ type Fleet struct {
 	faults Faults  // nil if nothing goes wrong
 	// withdrawn requests are those that the world has taken back and that are not gone yet.
 	withdrawn map[engine.RequestID]struct{}
+	// keepers are the pools whose routers may keep requests.
+	keepers   []*Pool
+	idleTicks int // of routers, since anything else happened
 	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before others.
 	inOrder bool
 
@@ -112,7 +115,11 @@ func New(c Config) (*Fleet, error) {
 	f := &Fleet{Config: c, tracksEnds: len(c.Pools) > 1, withdrawn: map[engine.RequestID]struct{}{}}
 	f.inOrder = f.tracksEnds && worker.Traits(c.Pools[0].Args).Pulls
 	for k := range c.Pools {
-		f.pools = append(f.pools, newPool(f, k))
+		p := newPool(f, k)
+		f.pools = append(f.pools, p)
+		if p.router.Traits().Keeps {
+			f.keepers = append(f.keepers, p)
+		}
 	}
 	switch {
 	case f.inOrder:
@@ -159,21 +166,23 @@ func (f *Fleet) Run() error {
 		case !due && f.faults != nil && f.faults.GiveUp():
 		case !due && f.holds():
 			return f.scaler.deadEnd(f.nowMs)
+		case !due && f.kept() > 0:
+			return f.keptForEver()
 		case !due:
 			return f.DeadEnd()
 		case planned > f.LimitMs:
 			f.finish(true)
-			return nil
+			return f.tellKeepers()
 		default:
 			f.advance(planned)
 		}
 	}
 }
 
-// ended shows the planner the end of the run, if it wants to see that.
+// ended shows routers and the planner the end of the run, if they want to see that.
 func (f *Fleet) ended() error {
-	if f.scaler == nil {
-		return nil
+	if err := f.tellKeepers(); err != nil || f.scaler == nil {
+		return err
 	}
 	if e, ok := f.scaler.planner.(planner.Ender); ok {
 		return e.End(f.scaler.look(f.nowMs))
@@ -234,6 +243,10 @@ func (f *Fleet) round() (changed bool, err error) {
 			}
 		}
 	}
+	ticked, err := f.tick()
+	if err != nil {
+		return false, err
+	}
 	arrived, err := f.takeArrivals()
 	if err != nil {
 		return false, err
@@ -250,7 +263,10 @@ func (f *Fleet) round() (changed bool, err error) {
 	if changed && f.faults != nil {
 		f.faults.Progressed()
 	}
-	return changed || ready || faulted, nil
+	if changed {
+		f.idleTicks = 0
+	}
+	return changed || ready || faulted || ticked, nil
 }
 
 // done reports whether all requests are over.
@@ -259,7 +275,7 @@ func (f *Fleet) done() bool {
 		return f.faults.Done()
 	}
 	_, busy := f.topEvent()
-	return !busy && f.World.Unreleased() == 0 && f.flow.done()
+	return !busy && f.World.Unreleased() == 0 && f.flow.done() && f.kept() == 0
 }
 
 // nextEventMs returns when a pass or a transfer ends next, or a request arrives.
@@ -274,11 +290,14 @@ func (f *Fleet) nextEventMs() (float64, bool) {
 
 // sooner returns the next instant, if next is that without planner and faults.
 func (f *Fleet) sooner(next float64, pending bool) (float64, bool) {
-	if f.scaler == nil && f.faults == nil {
+	if f.scaler == nil && f.faults == nil && f.keepers == nil {
 		return next, pending
 	}
 	if !pending {
 		next = math.Inf(1)
+	}
+	if pending || f.mayTick() {
+		next = min(next, f.nextTickMs())
 	}
 	if f.scaler != nil {
 		next = min(next, f.scaler.nextMs())

@@ -197,8 +197,13 @@ func (h *handoffs) admitted(p *Pool, admitted []router.Admission, err error) err
 	if p == h.prefill {
 		h.count(admitted)
 	}
+	var refused []engine.RequestID
 	for _, a := range admitted {
 		id := engine.RequestID(a.ID)
+		if a.Worker == router.Refused {
+			refused = append(refused, id)
+			continue
+		}
 		if p == h.prefill {
 			h.states[id].prefill = int32(a.Worker)
 		}
@@ -209,7 +214,10 @@ func (h *handoffs) admitted(p *Pool, admitted []router.Admission, err error) err
 			h.states[id].decode = int32(a.Worker)
 		}
 	}
-	return h.World.Explain(err)
+	if err != nil {
+		return h.World.Explain(err)
+	}
+	return each(refused, func(id engine.RequestID) error { return h.refuse(p, id) })
 }
 
 func (h *handoffs) receive(p *Pool, i int, id engine.RequestID) {

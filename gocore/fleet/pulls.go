@@ -99,12 +99,20 @@ func (h *pulls) admitted(p *Pool, admitted []router.Admission, err error) error 
 	if p == h.prefill {
 		h.count(admitted)
 	}
+	var refused []engine.RequestID
 	for _, a := range admitted {
 		id := engine.RequestID(a.ID)
+		if a.Worker == router.Refused {
+			refused = append(refused, id)
+			continue
+		}
 		h.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
 		h.receive(p, a.Worker, id)
 	}
-	return h.World.Explain(err)
+	if err != nil {
+		return h.World.Explain(err)
+	}
+	return each(refused, func(id engine.RequestID) error { return h.refuse(p, id) })
 }
 
 func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"dynosim/gocore/cachetrace"
+	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/fleet"
 	"dynosim/gocore/report"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/worker"
@@ -54,7 +56,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
 	if mode := s.routing.mode; !mode.Configured {
-		if mode.Settings == nil {
+		if mode.Settings == nil && !mode.Asks {
 			warn("router_config", "with router_mode "+mode.Name)
 		}
 		if s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
@@ -82,7 +84,7 @@ func (r *run) ineffective() []string {
 	warnings := slices.Clone(r.unused)
 	w, args := r.workload, r.deployment.args
 	if mode := r.routing.mode; !mode.Configured {
-		if w.RouterHints {
+		if w.RouterHints && !mode.Asks {
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}
 		if r.deployment.anyPool(func(a engineargs.Args) bool {
@@ -111,14 +113,25 @@ func (r *run) ineffective() []string {
 
 // outcomeWarnings names the requests that were rejected or got fewer tokens than they asked for.
 func (r *run) outcomeWarnings(c *report.Collector) []string {
-	lines := []string{cutWarning(r.deployment.args, r.workload), rejectionWarning(c, r.workload)}
+	var never, refused []engine.Rejection
+	for _, rejected := range c.Rejected() {
+		if rejected.Reason == fleet.Refused {
+			refused = append(refused, rejected)
+		} else {
+			never = append(never, rejected)
+		}
+	}
+	lines := []string{
+		cutWarning(r.deployment.args, r.workload),
+		rejectionWarning("%d of %d requests can never run and were rejected", never, r.workload),
+		rejectionWarning("%d of %d requests were refused by the router", refused, r.workload),
+	}
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
-// rejectionWarning names the requests that could never run, on one line.
-func rejectionWarning(c *report.Collector, w *workload.Workload) string {
+// rejectionWarning names requests that were rejected, on one line. what has room for their number and that of all.
+func rejectionWarning(what string, rejected []engine.Rejection, w *workload.Workload) string {
 	const shown = 5
-	rejected := c.Rejected()
 	if len(rejected) == 0 {
 		return ""
 	}
@@ -128,7 +141,11 @@ func rejectionWarning(c *report.Collector, w *workload.Workload) string {
 			names = append(names, fmt.Sprintf("and %d more", len(rejected)-shown))
 			break
 		}
-		names = append(names, fmt.Sprintf("%s: %s", w.TurnName(int32(r.ID)), r.Reason))
+		name := w.TurnName(int32(r.ID))
+		if r.Reason != fleet.Refused {
+			name += ": " + r.Reason
+		}
+		names = append(names, name)
 	}
-	return fmt.Sprintf("%d of %d requests can never run and were rejected: %s", len(rejected), w.Len(), strings.Join(names, "; "))
+	return fmt.Sprintf(what+": %s", len(rejected), w.Len(), strings.Join(names, "; "))
 }

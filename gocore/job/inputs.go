@@ -43,6 +43,9 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 	if curve := s.generated.Arrivals.Curve; curve != nil {
 		add("request_rate_curve", curve.File())
 	}
+	if path := askedFile(s.routing.asked); path != "" {
+		add("router", path)
+	}
 	if s.routing.decisions != "" {
 		add("router_decisions", s.routing.decisions)
 	}

@@ -153,7 +153,7 @@ func (r *run) simulate() (ended, error) {
 		err = r.sdk.err() // of the last few passes
 	}
 	if err != nil {
-		return ended{}, runError{err}
+		return ended{}, runError{r.named(err)}
 	}
 	r.monitor.done.Store(int64(e.Collector.Ended())) // the last requests end after the last poll
 	return e, nil
@@ -161,6 +161,7 @@ func (r *run) simulate() (ended, error) {
 
 // config is the configuration of the replay.
 func (r *run) config() replay.Config {
+	r.askRouters()
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,

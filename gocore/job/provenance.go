@@ -155,6 +155,15 @@ func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) erro
 	}
 	delete(p.Arguments, "router_config")
 	mode := routerMode(o)
+	if o.Given("router") {
+		delete(p.Arguments, "router_mode")
+	}
+	if mode.Asks {
+		if o.Given("router_config") {
+			p.Arguments["router_config"] = json.RawMessage(o.Text("router_config"))
+		}
+		return nil
+	}
 	if mode.Settings != nil {
 		settings, err := mode.ParseSettings(textOr(o, "router_config", "{}"))
 		if err != nil {

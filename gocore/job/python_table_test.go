@@ -159,7 +159,7 @@ func parameter(o option) string {
 func hint(o option) string {
 	if known, ok := map[taken]string{
 		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
-		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path", takesPlanner: "Planner", takesAutoscaler: "Autoscaler", takesFaults: "Faults", takesTelemetry: "TelemetryOptions",
+		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path", takesPlanner: "Planner", takesAutoscaler: "Autoscaler", takesFaults: "Faults", takesTelemetry: "TelemetryOptions", takesRouter: "Router | Sequence[Router] | str",
 	}[o.takes]; ok {
 		return known
 	}

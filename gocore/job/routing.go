@@ -28,6 +28,7 @@ type routing struct {
 	settings  *strictjson.Object // of a mode that has settings of its own, nil for others
 	session   aic.Config         // predicts how long prompts take; without a Backend nothing is predicted
 	decisions string             // path of a file with decisions to repeat, "" for none
+	asked     string             // the router in Python, "" for none
 	force     bool               // repeat them even where another worker is cheaper
 }
 
@@ -37,10 +38,20 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if o.Given("router_config") {
 		text = o.Text("router_config")
 	}
-	if mode := routerMode(o); !mode.Configured && o.Float("kv_event_lag_ms") > 0 {
+	if err := checkAsked(o); err != nil {
+		return routing{}, nil, err
+	}
+	if mode := routerMode(o); !mode.Configured && !mode.Asks && o.Float("kv_event_lag_ms") > 0 {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"), Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name + " does not hear of caches",
 		}
+	}
+	if mode := routerMode(o); mode.Asks {
+		r := routing{mode: mode, config: router.DefaultConfig(), asked: o.Text("router")}
+		if !d.disaggregated && d.workers < 2 && !isPlanned(o) {
+			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router " + r.asked}
+		}
+		return r, nil, refuseWithoutRouter(o)
 	}
 	if mode := routerMode(o); mode.Settings != nil {
 		return parseSettings(o, mode, text)
@@ -88,6 +99,12 @@ func parseSettings(o *strictjson.Object, mode router.Mode, text string) (routing
 
 // routerMode is the mode that a checked description asks for.
 func routerMode(o *strictjson.Object) router.Mode {
+	if o.Given("router") {
+		if mode, builtIn := router.FindMode(o.Text("router")); builtIn {
+			return mode
+		}
+		return askedMode
+	}
 	mode, _ := router.FindMode(o.Text("router_mode"))
 	return mode
 }

@@ -56,6 +56,7 @@ const (
 	takesAutoscaler   taken = "autoscaler"
 	takesFaults       taken = "faults"
 	takesTelemetry    taken = "telemetry"
+	takesRouter       taken = "router"
 )
 
 // Groups of --help.
@@ -256,10 +257,17 @@ var options = slices.Concat([]option{
 		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
 	},
 	{
+		Field: strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
+		takes: takesRouter, offline: true,
+		metavar: "MODULE:NAME", group: deploymentGroup,
+		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; see docs/routers.md",
+		doc:  "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.",
+	},
+	{
 		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		group: deploymentGroup,
 		help:  "how long after blocks are stored and removed the KV router hears of it (default: 0)",
-		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"``.",
+		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},

@@ -53,6 +53,10 @@ type Options struct {
 	// Estimate makes prefill load shrink while time passes. Nil leaves it whole until the prefill is done.
 	Estimate Estimate
 
+	// Decider decides for an [Asked] router of workers whose caches have room for so many Blocks. Others need neither.
+	Decider Decider
+	Blocks  int
+
 	// Settings are the values of the keys of a mode that has any; see [Mode.Settings].
 	Settings *strictjson.Object
 }

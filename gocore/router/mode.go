@@ -20,6 +20,9 @@ type Mode struct {
 	// Settings are the keys that the router configuration of this mode has; nil for a mode that is Configured or has none. New
 	// finds their values in Options.Settings.
 	Settings []strictjson.Field
+	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among those that users
+	// ask for by name.
+	Asks bool
 	// Draws tells that New draws random numbers, so that the seed matters.
 	Draws bool
 }

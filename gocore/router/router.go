@@ -40,6 +40,24 @@ type Traits struct {
 	// InTurn tells that request number n, from 0, always goes to worker n modulo the number of workers, at once. Workers
 	// may then be simulated one after the other.
 	InTurn bool
+	// Keeps tells that the router may keep requests although workers are idle, or refuse them.
+	Keeps bool
+}
+
+// Ticker is a router that wants to be told the time.
+type Ticker interface {
+	Router
+
+	// NextTickMs returns when, +Inf for never.
+	NextTickMs() float64
+	// Tick tells that it is that time.
+	Tick(nowMs float64) ([]Admission, error)
+}
+
+// Finisher is a router that wants to be told the end of a run.
+type Finisher interface {
+	// Finish tells that it has ended.
+	Finish(nowMs float64) error
 }
 
 // Request is what the router knows of a request.
@@ -55,7 +73,7 @@ type Request struct {
 // Admission sends a request to a worker.
 type Admission struct {
 	ID            int32
-	Worker        int
+	Worker        int     // or Refused
 	OverlapBlocks int     // leading blocks of the prompt that the worker had cached when the request arrived
 	PromptBlocks  int     // of the whole prompt, a partial one included
 	WaitMs        float64 // in the queue

@@ -36,6 +36,8 @@ _SEPARATOR = "\x1e"
 _ENQUIRY = "\x05"
 # Begins a question for the planner of a run; others are for the AIC SDK.
 _FOR_PLANNER = '{"planner":'
+# Begins one for its routers.
+_FOR_ROUTER = '{"router":'
 
 
 class Progress(NamedTuple):
@@ -163,17 +165,19 @@ def run(
     on_progress: Callable[[Progress], object] | None = None,
     trace: LoadedTrace | None = None,
     planner: Callable[[str], str] | None = None,
+    router: Callable[[str], str] | None = None,
 ) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
 
     ``config`` holds plain JSON values; non-finite floats are allowed. ``on_progress`` is called from this thread about
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first. ``trace`` is read instead of the
-    files that ``config`` names. ``planner`` answers the questions that the run has for its planner, in another thread.
+    files that ``config`` names. ``planner`` answers the questions that the run has for its planner, in another thread,
+    and ``router`` those for its routers.
     """
     if config.get("planner") and planner is None:
         raise ValueError("planner: got true, want an object in Python: run_trace_replay(..., planner=OBJECT)")
-    return _carry_out("Run", config, on_progress, RunResult, trace, planner)
+    return _carry_out("Run", config, on_progress, RunResult, trace, planner, router)
 
 
 def convert(config: Mapping[str, Any]) -> str:
@@ -262,6 +266,7 @@ def _carry_out(
     finish: Callable[[int, str], _Outcome],
     trace: LoadedTrace | None = None,
     planner: Callable[[str], str] | None = None,
+    router: Callable[[str], str] | None = None,
 ) -> _Outcome:
     """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
     for name in ("trace_files", "input_path"):
@@ -269,7 +274,7 @@ def _carry_out(
             raise ValueError(f"{name}: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
-    task = _Task(core, "core", function, planner)
+    task = _Task(core, "core", function, planner, router)
     try:
         if trace is not None:
             core.core_Use(task.run_id, trace.run_id)
@@ -293,7 +298,12 @@ class _Task:
     """
 
     def __init__(
-        self, extension: ModuleType, prefix: str, function: str, planner: Callable[[str], str] | None = None
+        self,
+        extension: ModuleType,
+        prefix: str,
+        function: str,
+        planner: Callable[[str], str] | None = None,
+        router: Callable[[str], str] | None = None,
     ) -> None:
         def named(name: str) -> Callable[..., Any]:
             found: Callable[..., Any] = getattr(extension, f"{prefix}_{name}")
@@ -301,7 +311,7 @@ class _Task:
 
         self._function, self._cancel, self._named = named(function), named("Cancel"), named
         self.run_id: int = named("Open")()
-        self._planner = planner
+        self._planner, self._router = planner, router
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
@@ -346,7 +356,7 @@ class _Task:
     def _answered(self, text: str) -> str:
         """The result of a run, from its first text, which is the result or a question.
 
-        Questions for the planner and for the AIC SDK are answered meanwhile.
+        Questions for routers, for the planner and for the AIC SDK are answered meanwhile.
         """
         while text.startswith(_ENQUIRY):
             self.away = True
@@ -356,6 +366,8 @@ class _Task:
         return text
 
     def _answer(self, question: str) -> str:
+        if self._router is not None and question.startswith(_FOR_ROUTER):
+            return self._router(question)
         if self._planner is not None and question.startswith(_FOR_PLANNER):
             return self._planner(question)
         from dynamo._core import aic

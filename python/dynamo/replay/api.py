@@ -26,6 +26,7 @@ from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.routers import Router, described, hook_of
 from dynamo.replay.telemetry import Sampler, TelemetryOptions, interval_ms
 from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
@@ -112,6 +113,7 @@ def run_trace_replay(
     decode_engine_args: EngineArgs | None = None,
     router_mode: RouterMode | None = None,
     router_config: RouterConfig | None = None,
+    router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
@@ -189,9 +191,12 @@ def run_trace_replay(
             two workers or more.
         router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
             ``router_mode`` (docs/reference/routing-modes.md).
+        router: A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two
+            pools, or the text ``"module:Class"``, ``"file.py:Class"`` or the name of one that is installed, of which
+            each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.
         kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
             simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and
-            completed requests. For ``router_mode="kv_router"``.
+            completed requests. For ``router_mode="kv_router"`` and routers in Python.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
@@ -321,6 +326,7 @@ def run_synthetic_trace_replay(
     decode_engine_args: EngineArgs | None = None,
     router_mode: RouterMode | None = None,
     router_config: RouterConfig | None = None,
+    router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
@@ -373,7 +379,7 @@ def run_synthetic_trace_replay(
 
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
-    router_mode, router_config, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
+    router_mode, router_config, router, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
     router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
     benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
@@ -442,6 +448,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
     hook = Hook(given["planner"]) if given.get("planner") is not None else None
+    router = hook_of(given["router"]) if given.get("router") is not None else None
     sampler = Sampler(given["telemetry_options"]) if given.get("telemetry_options") is not None else None
     workload = given.get("trace_files")
     trace = None
@@ -456,7 +463,7 @@ def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
     script = given.get("faults")
     files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
     try:
-        result = planned.run(config, on_progress, trace, hook or sampler)
+        result = planned.run(config, on_progress, trace, hook or sampler, router)
     finally:
         samples = sampler.close() if sampler is not None else None
     if on_progress is not None:
@@ -548,6 +555,10 @@ def _autoscaler(name: str, value: object) -> str:
     raise TypeError(f"{name}: got {values.show(value)}, want a dict, or a list of dicts for two pools")
 
 
+def _router(name: str, value: object) -> str:
+    return described(value)
+
+
 def _planner(name: str, value: object) -> bool:
     return True  # Hook has checked it
 
@@ -562,6 +573,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "object_or_path": _planner_config,
     "planner": _planner,
     "autoscaler": _autoscaler,
+    "router": _router,
     "faults": script,
     "telemetry": interval_ms,
     "uint": values.integer,

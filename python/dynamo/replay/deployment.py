@@ -28,7 +28,7 @@ def of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "pools": pools,
         "gpus": sum(pool["workers"] * pool["gpus"] for pool in pools),
-        "router": None if alone else arguments.get("router_mode"),
+        "router": arguments.get("router") or (None if alone else arguments.get("router_mode")),
         "planned": planned,
     }
 

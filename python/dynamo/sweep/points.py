@@ -57,7 +57,8 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
     one = None if spec.load is not None and spec.load.kind == FIND_MIN_GPUS else 1
     workers = settings.get("num_workers", spec.run.get("num_workers", one))
     alone = shape == keys.AGG and workers == 1 and not keys.is_planned([*spec.run, *settings])
-    mode = settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN))
+    named = settings.get("router", spec.run.get("router"))
+    mode = named or settings.get("router_mode", spec.run.get("router_mode", ROUND_ROBIN))
     routed = not alone and mode != ROUND_ROBIN
 
     def ignored(name: str) -> bool:
@@ -66,8 +67,10 @@ def _ignored(spec: Spec, settings: Knobs) -> Callable[[str], bool]:
             return shape == keys.AGG
         if name == "num_workers":
             return shape == keys.DISAGG
+        if name == "router":
+            return False
         if name == "router_mode":
-            return alone
+            return alone or named is not None
         if prefix == "router":
             return not routed or keys.routes_without(mode, name)
         return name == "router_config" and not routed
@@ -116,7 +119,8 @@ def _split(run: dict[str, Any], shared: Mapping[str, Any]) -> None:
     for role in ("prefill", "decode"):
         name = f"{role}_engine_args"
         run[name] = {**shared, **run.get(name, {}), "worker_type": role}
-    run.setdefault("router_mode", ROUND_ROBIN)
+    if "router" not in run:
+        run.setdefault("router_mode", ROUND_ROBIN)
 
 
 def _set_fields(run: dict[str, Any], settings: Knobs) -> None:

@@ -49,7 +49,12 @@ def _headline(report: Figures) -> str:
     workload = ", ".join(arguments.get("trace_files", [])) or "a synthetic workload"
     workers = scaling.workers(report, arguments)
     engine = arguments.get("extra_engine_args", arguments.get("decode_engine_args", {}))
-    parts = [workload, workers, str(engine.get("engine_type", "")), str(arguments.get("router_mode", ""))]
+    parts = [
+        workload,
+        workers,
+        str(engine.get("engine_type", "")),
+        str(arguments.get("router") or arguments.get("router_mode", "")),
+    ]
     lines = [f"<p>{html.escape(', '.join(part for part in parts if part))}</p>"]
     level = [f"{data.BOUNDS[key]} ≤ {limit:g} ms" for key, limit in data.bounds(arguments).items()]
     if level:
