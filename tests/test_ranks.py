@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dynamo.replay import run_trace_replay
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.main import main
+from dynamo.replay.page import data
 
 # Two ranks take requests in turn and compute prompts in every fourth pass; the times are those of vLLM's schedulers.
 ROWS = [(0, 32, 8, [1, 2]), (5, 32, 3, [3, 4]), (30, 64, 2, [5, 6, 7, 8]), (200, 64, 2, [11, 12, 13, 14])]
@@ -43,6 +45,51 @@ def test_common_passes(trace: Path, tmp_path: Path) -> None:
 def test_column_in_python(trace: Path) -> None:
     report = run_trace_replay(str(trace), trace_block_size=16, extra_engine_args=ENGINE)
     assert list(report.requests["dp_rank"]) == [0, 1, 0, 1]
+
+
+def test_time_lost_to_the_slowest_rank(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Report, series and explanation agree, and a run without ranks has none of it."""
+    report = run_trace_replay(str(trace), trace_block_size=16, extra_engine_args=ENGINE, timeseries_step="50ms")
+    passes, waited = report["rank_pass_ms"], report["rank_wait_ms"]
+    assert 0 < waited < passes
+    assert report["rank_wait_share"] == waited / passes
+    series = report.timeseries
+    busy = 50 * np.nan_to_num(series["busy"])
+    busy[-2:] *= (report["duration_ms"] % 50) / 50  # the last window is shorter
+    for place in (-1, 0):  # the cluster and its only worker
+        rows = series["worker"] == place
+        assert 2 * busy[rows].sum() == pytest.approx(passes)
+        assert 2 * (busy[rows] * np.nan_to_num(series["rank_wait"][rows])).sum() == pytest.approx(waited)
+    arguments = [str(trace), "--trace-block-size", "16", "--report-json", str(tmp_path / "report.json"), "--explain"]
+    assert main([*arguments, "--extra-engine-args", json.dumps(ENGINE)]) == 0
+    share = f"{waited / passes:.1%} of their time in passes"
+    assert f"Ranks waited for the slowest {share}: {waited:,.0f} of {passes:,.0f} ms" in capsys.readouterr().out
+    assert main(arguments) == 0
+    assert "Ranks waited" not in capsys.readouterr().out
+    alone = run_trace_replay(str(trace), trace_block_size=16, timeseries_step="50ms")
+    assert not [key for key in (*alone, *alone.timeseries) if key.startswith("rank_")]
+
+
+def test_one_busy_rank_of_four_waits_for_none() -> None:
+    """One request at a time keeps one rank busy, and the three others wait for it. With four alike none waits."""
+    engine = {"scheduler": "vllm-0.28", "async_scheduling": False, "dp_size": 4, "dp_routing": "round_robin"}
+    alone = run_synthetic_trace_replay(64, 5, 8, replay_concurrency=1, extra_engine_args=engine)
+    assert alone["rank_wait_share"] == pytest.approx(0.75)
+    together = run_synthetic_trace_replay(64, 5, 4, arrival_interval_ms=0, extra_engine_args=engine)
+    assert together["rank_wait_share"] == pytest.approx(0)
+    # The same with passes run one by one, on the clock, and by two workers.
+    online = run_synthetic_trace_replay(64, 5, 4, replay_concurrency=1, extra_engine_args=engine, replay_mode="online")
+    assert online["rank_wait_share"] == pytest.approx(0.75)
+    both = run_synthetic_trace_replay(64, 5, 8, num_workers=2, arrival_interval_ms=0, extra_engine_args=engine)
+    assert both["rank_pass_ms"] == pytest.approx(2 * together["rank_pass_ms"])
+
+
+def test_the_page_draws_it(trace: Path) -> None:
+    shown = {"attribution": True, "timeseries_step": "50ms"}
+    report = run_trace_replay(str(trace), trace_block_size=16, extra_engine_args=ENGINE, **shown)
+    figures = {figure["name"]: figure for figure in data.of(report)["series"]["figures"]}
+    assert figures["rank_wait"]["title"].startswith("ranks waiting for the slowest")
+    assert len(figures["rank_wait"]["workers"]) == 1
 
 
 def test_other_rules_refuse_ranks(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,16 +106,16 @@ def test_online_runs_are_refused(cli: Cli) -> None:
 
 def test_the_table(folder: Path, cli: Cli) -> None:
     attribution: dict[str, Any] = run_trace_replay(TRACE, num_workers=2, attribution=True)["attribution"]
-    text = format_explanation(attribution, ascii_only=True)
+    text = format_explanation({"attribution": attribution}, ascii_only=True)
     assert text.splitlines()[0] == "Where Latencies Come From"
     assert "preempted" not in text
-    narrow = format_explanation(attribution, width=50, ascii_only=True)
+    narrow = format_explanation({"attribution": attribution}, width=50, ascii_only=True)
     assert max(map(len, narrow.splitlines())) <= 50
     assert "avg" in narrow
     small = json.dumps({"num_gpu_blocks": 1, "block_size": 2})
     workload = ("--input-tokens", "20", "--output-tokens", "3", "--request-count", "2", "--explain")
     none = folder / "none.json"
     assert cli(*workload, "--extra-engine-args", small, "--report-json", str(none)).returncode == 1
-    empty = format_explanation(json.loads(none.read_text())["attribution"])
+    empty = format_explanation(json.loads(none.read_text()))
     assert all(label in empty for label in LATENCIES.values())
     assert "N/A" in empty

@@ -18,6 +18,17 @@ type Reporter interface {
 // for the slowest.
 type Lockstep struct{ PassMs, WaitMs float64 }
 
+// Since is the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+func (l Lockstep) Since(earlier Lockstep) Lockstep {
+	if l.PassMs < earlier.PassMs {
+		return l
+	}
+	return Lockstep{PassMs: l.PassMs - earlier.PassMs, WaitMs: l.WaitMs - earlier.WaitMs}
+}
+
+// WaitShare is the part of the time in passes that was spent waiting, NaN without any pass.
+func (l Lockstep) WaitShare() float64 { return l.WaitMs / l.PassMs }
+
 // LockstepReporter is an engine with several ranks that run their passes together.
 type LockstepReporter interface {
 	Engine

@@ -100,7 +100,7 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	d := r.deployment
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
-		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs,
+		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: !d.disaggregated && d.args.VLLM.Ranks > 1,
 		Name: r.nameInTimeline,
 	}
 	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = d.args.NumGPUBlocks, d.args.NumGPUBlocks

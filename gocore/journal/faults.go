@@ -115,6 +115,7 @@ func (j *Journal) Ended(r engine.Role, i int, e engine.Engine, p *engine.Pass, m
 	w.computes(&seen)
 	w.emitted(&seen, func(engine.RequestID) (float64, bool) { return 0, false })
 	w.run(&seen, w.blocksOf(e))
+	w.follow(e, seen.StartMs, seen.EndMs)
 	w.keepEnd(&seen)
 	w.reach(ms)
 }

@@ -17,6 +17,7 @@ type Config struct {
 	// there are too many.
 	Series bool
 	StepMs float64
+	Ranked bool // the series has a column on ranks that wait for each other
 	// Blocks is the size of the KV pool of a worker, by role.
 	Blocks [3]int
 	// Good tells whether the latencies of a completed request are within the service level; nil if there is none.
@@ -175,7 +176,9 @@ func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64)
 	}
 	w := j.worker(r, i)
 	w.reach(w.endMs)
+	fromMs := w.endMs
 	w.coast(e, endsMs)
+	w.follow(e, fromMs, endsMs[len(endsMs)-1])
 }
 
 // Transfer is told that the KV of a request begins to move from its prefill to its decode worker.

@@ -1,5 +1,7 @@
 package journal
 
+import "dynosim/gocore/engine"
+
 // series is figures over time, in windows of equal length from 0 on.
 type series struct {
 	stepMs  float64
@@ -15,6 +17,9 @@ type window struct {
 	arrivals, completions, good            int64
 	ttftMs                                 []float64
 	itl                                    histogram
+
+	// Of ranks that run their passes together: time in passes, and of that waiting for the slowest; summed over ranks.
+	rankMs, rankWaitMs float64
 
 	// Of a run with faults.
 	worksMs                       float64 // workers
@@ -79,6 +84,8 @@ func (in *window) add(other *window) {
 	in.arrivals += other.arrivals
 	in.completions += other.completions
 	in.good += other.good
+	in.rankMs += other.rankMs
+	in.rankWaitMs += other.rankWaitMs
 	in.worksMs += other.worksMs
 	in.lostTokens += other.lostTokens
 	in.recomputedTokens += other.recomputedTokens
@@ -115,6 +122,14 @@ func (s *series) use(fromMs, toMs, before, after float64) {
 		in.busyMs += partMs
 		middle := float64(float64(from+to) / 2)
 		in.blocksMs += float64((before + float64((after-before)*middle)) * partMs)
+	})
+}
+
+// waits adds a time of common passes of ranks. What they wait is taken to be spread evenly.
+func (s *series) waits(fromMs, toMs float64, l engine.Lockstep) {
+	s.over(fromMs, toMs, func(in *window, _, from, to float64) {
+		in.rankMs += float64((to - from) * l.PassMs)
+		in.rankWaitMs += float64((to - from) * l.WaitMs)
 	})
 }
 

@@ -9,11 +9,18 @@ import (
 
 // Table is the series as columns. For each window it has a row for the whole cluster, and then one for each worker.
 type Table struct {
-	StepMs  float64
-	Rows    int
-	EndMs   float64 // of the last window, which may be shorter than the others
-	Faulty  bool    // the run has faults
+	StepMs float64
+	Rows   int
+	EndMs  float64 // of the last window, which may be shorter than the others
+	Kind
+	figures []figure
 	columns []column
+}
+
+// Kind is what runs have further columns for.
+type Kind struct {
+	Faulty bool // something may go wrong
+	Ranked bool // ranks run their passes together
 }
 
 type column struct {
@@ -30,10 +37,10 @@ var (
 )
 
 // FloatColumns, IntColumns and TextColumns are the names of columns, in the order in which they are shown: texts, whole numbers,
-// then the others. Runs with faults have more of them.
-func FloatColumns(faulty bool) []string {
+// then the others, of which some kinds of runs have more.
+func FloatColumns(k Kind) []string {
 	names := []string{"start_ms"}
-	for _, f := range figures(faulty) {
+	for _, f := range figures(k) {
 		names = append(names, f.name)
 	}
 	for _, latency := range []string{"ttft_", "itl_"} {
@@ -72,15 +79,21 @@ type figure struct {
 }
 
 // figures are those of a run.
-func figures(faulty bool) []figure {
-	if faulty {
-		return withFaults
+func figures(k Kind) []figure {
+	all := slices.Clone(usual)
+	if k.Ranked {
+		all = append(all, ofRanks...)
 	}
-	return usual
+	if k.Faulty {
+		all = append(all, ofFaults...)
+	}
+	return all
 }
 
-// withFaults are those of runs with faults.
-var withFaults = slices.Concat(usual, ofFaults)
+// ofRanks are those that only runs with ranks have.
+var ofRanks = []figure{
+	{"rank_wait", func(p *place) float64 { return p.rankWaitMs / p.rankMs }},
+}
 
 // ofFaults are those that only runs with faults have.
 var ofFaults = []figure{
@@ -143,7 +156,7 @@ func (j *Journal) Table() *Table {
 		w.series.widenTo(stepMs)
 	}
 	j.keepLast(append(seriesOf(workers), totals), stepMs)
-	t := newTable(stepMs, j.attempts != nil)
+	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked})
 	t.EndMs = j.nowMs
 	for i := 0; ; i++ {
 		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))
@@ -224,9 +237,9 @@ func (j *Journal) sumOfTotals() *series {
 	return sum
 }
 
-func newTable(stepMs float64, faulty bool) *Table {
-	t := &Table{StepMs: stepMs, Faulty: faulty}
-	for _, name := range FloatColumns(faulty) {
+func newTable(stepMs float64, k Kind) *Table {
+	t := &Table{StepMs: stepMs, Kind: k, figures: figures(k)}
+	for _, name := range FloatColumns(k) {
 		t.columns = append(t.columns, column{name: name, floats: []float64{}})
 	}
 	for _, name := range IntColumns() {
@@ -241,7 +254,7 @@ func newTable(stepMs float64, faulty bool) *Table {
 // add appends a row.
 func (t *Table) add(startMs float64, p *place) {
 	floats := []float64{startMs}
-	for _, f := range figures(t.Faulty) {
+	for _, f := range t.figures {
 		floats = append(floats, f.of(p))
 	}
 	floats = append(floats, exactPercentiles(p.ttftMs, percents)...)

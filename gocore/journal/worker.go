@@ -24,6 +24,7 @@ type worker struct {
 	usedBlocks                    int
 	usedMs                        float64 // up to when blocks are in the series
 	lanes                         lanes
+	lockstep                      engine.Lockstep // of its ranks, as told last
 	series                        *series
 
 	// Nil without a timeline. Passes have a sequence of their own: a coast is told of when it is over, after requests that
@@ -112,7 +113,19 @@ func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.
 	w.computes(p)
 	w.emitted(p, lastTokenMs)
 	w.run(p, w.blocksOf(e))
+	w.follow(e, p.StartMs, p.EndMs)
 	w.keepEnd(p)
+}
+
+// follow notes how the ranks of an engine waited for each other in passes.
+func (w *worker) follow(e engine.Engine, fromMs, toMs float64) {
+	ranks, has := e.(engine.LockstepReporter)
+	if !has || w.series == nil {
+		return
+	}
+	now := ranks.Lockstep()
+	w.series.waits(fromMs, toMs, now.Since(w.lockstep))
+	w.lockstep = now
 }
 
 // computes notes the parts of prompts that a pass computes.

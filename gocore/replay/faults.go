@@ -439,6 +439,7 @@ func (f *faultRun) cutWorker(pool, i int) {
 	switch {
 	case len(w.Coast) > 0:
 		endsMs := w.Settle(len(w.Coast))
+		f.follow(i, w.Engine)
 		f.collector.Coast(i, endsMs)
 		f.collector.CoastParts(i, endsMs, w.CoastHostMs())
 		f.Journal.Coast(s.Role, i, w.Engine, endsMs)

@@ -139,7 +139,7 @@ func usual(text string) string {
 		if strings.HasPrefix(name, "itl_") { // without faults a gap does not count before the only token of the last run of a request
 			continue
 		}
-		if slices.Contains(journal.FloatColumns(false), name) || slices.Contains(journal.IntColumns(), name) {
+		if slices.Contains(journal.FloatColumns(journal.Kind{}), name) || slices.Contains(journal.IntColumns(), name) {
 			b.WriteString(line)
 		}
 	}

@@ -35,7 +35,7 @@ func journalOf(t testing.TB, cfg Config, stepMs float64) (timeline []byte, serie
 func tableText(t testing.TB, table *journal.Table) string {
 	t.Helper()
 	var b strings.Builder
-	for _, name := range journal.FloatColumns(table.Faulty) {
+	for _, name := range journal.FloatColumns(table.Kind) {
 		column, ok := table.Floats(name)
 		if !ok || len(column) != table.Rows {
 			t.Fatalf("column %s: %d of %d rows", name, len(column), table.Rows)

@@ -44,6 +44,7 @@ func (r recorder) joined(role engine.Role, i int, id engine.RequestID, sentMs fl
 // PassStarted implements [fleet.Recorder]. Admissions and tokens are recorded at once, even tokens beyond the end of a run that is
 // cut short; with faults, tokens when their pass has ended.
 func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
+	r.follow(i, p.Worker(i).Engine)
 	if r.faults == nil {
 		r.pass(p.Role, i, p.Worker(i).Engine, pass)
 		return
@@ -54,6 +55,13 @@ func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 		r.collector.PrefillPass(i, seen)
 	} else {
 		r.collector.Pass(i, seen)
+	}
+}
+
+// follow records how the ranks of a worker wait for each other, if it has several.
+func (r *run) follow(i int, e engine.Engine) {
+	if ranks, has := e.(engine.LockstepReporter); has {
+		r.collector.Lockstep(i, ranks.Lockstep())
 	}
 }
 
@@ -75,6 +83,7 @@ func (r recorder) Coasted(p *fleet.Pool, i int, endsMs []float64) {
 }
 
 func (r recorder) coasted(role engine.Role, i int, w *worker.Worker, endsMs []float64) {
+	r.follow(i, w.Engine)
 	r.collector.Coast(i, endsMs)
 	r.collector.Surplus(w.Surplus())
 	r.Journal.Coast(role, i, w.Engine, endsMs)

@@ -16,6 +16,7 @@ type Collector struct {
 	gaps     []float64 // inter-token latencies between two runs of one request
 	zeroGaps int64     // those between two tokens of one burst
 	copied   engine.Copied
+	lockstep lockstep
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
@@ -288,6 +289,7 @@ func (c *Collector) Merge(parts []*Collector) {
 		c.gaps = append(c.gaps, part.gaps...)
 		c.zeroGaps += part.zeroGaps
 		c.copied.Add(part.copied)
+		c.lockstep.add(part.lockstep.sum)
 		c.arrived += part.arrived
 		c.finished += part.finished
 		c.rejected = append(c.rejected, part.rejected...)

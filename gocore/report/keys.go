@@ -9,6 +9,7 @@ type sums struct {
 	durationMs        float64
 	used              Resources
 	copied            engine.Copied
+	lockstep          engine.Lockstep
 }
 
 // processed is the number of tokens that the run processed.
@@ -25,6 +26,7 @@ type key struct {
 	ruled           bool   // only there if engines follow other rules than Dynamo's
 	hosted          bool   // only there if engines have a tier of host memory
 	sized           bool   // only there if so, and the size of its blocks is known
+	ranked          bool   // only there if ranks run their passes together
 	int             func(*sums) int
 	float           func(*sums) float64
 	text            func(*sums) string
@@ -110,6 +112,12 @@ var keys = []key{
 		int: func(s *sums) int { return s.copied.Stored * s.used.HostBlockBytes }},
 	{name: "host_loaded_bytes", unit: "bytes", doc: "Bytes copied back from the host.", sized: true,
 		int: func(s *sums) int { return s.copied.Loaded * s.used.HostBlockBytes }},
+	{name: "rank_pass_ms", unit: "ms", doc: "Time of data-parallel ranks in common passes, summed over ranks; only with `dp_size` above 1 by vLLM's own rules, see [ranks](../ranks.md).", ranked: true,
+		float: func(s *sums) float64 { return s.lockstep.PassMs }},
+	{name: "rank_wait_ms", unit: "ms", doc: "How much of it ranks waited for the slowest.", ranked: true,
+		float: func(s *sums) float64 { return s.lockstep.WaitMs }},
+	{name: "rank_wait_share", unit: "0 to 1", doc: "The one divided by the other.", ranked: true,
+		float: func(s *sums) float64 { return s.lockstep.WaitShare() }},
 }
 
 // group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,

@@ -42,6 +42,7 @@ type Resources struct {
 	Scheduler                                 string // whose rules engines follow, with the release; "" for Dynamo's
 	HostTier                                  bool   // engines have a tier of host memory
 	HostBlockBytes                            int    // size of a block there, 0 if it is not known
+	Ranks                                     bool   // ranks run their passes together
 	WallMs                                    float64
 	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
@@ -80,12 +81,12 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 		c.leave()
 	}
 	c.divideAll()
-	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied}
+	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied, lockstep: c.lockstep.sum}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
 		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier ||
-			k.sized && (!used.HostTier || used.HostBlockBytes == 0):
+			k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

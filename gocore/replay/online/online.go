@@ -150,6 +150,7 @@ func (d *dispatcher) record(m message) error {
 	now := d.clock.NowMs()
 	d.late.CatchUp(d.router, now) // requests that wait at the router may go on below
 	m.pass.EndMs = now
+	d.collector.Lockstep(m.worker, m.lockstep)
 	d.collector.Pass(m.worker, m.pass)
 	for _, s := range m.pass.Signals {
 		if d.observes && !s.Final {

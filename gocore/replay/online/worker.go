@@ -16,10 +16,11 @@ import (
 
 // message is a report of a worker to the dispatcher. It owns its slices.
 type message struct {
-	worker  int
-	cache   []kvcache.Event
-	pass    *engine.Pass // that has ended; nil if the events come before its end
-	failure string       // of the worker itself
+	worker   int
+	cache    []kvcache.Event
+	pass     *engine.Pass    // that has ended; nil if the events come before its end
+	lockstep engine.Lockstep // of its ranks, so far
+	failure  string          // of the worker itself
 }
 
 // guarded makes one model safe for the engines of several goroutines.
@@ -148,6 +149,9 @@ func (w *worker) pass(startMs float64) (endMs float64, ok bool) {
 		Bursts: slices.Clone(pass.Bursts), Finished: slices.Clone(pass.Finished), Rejected: slices.Clone(pass.Rejected),
 		Signals: slices.Clone(pass.Signals), Transfers: slices.Clone(pass.Transfers),
 	}}
+	if ranks, has := w.engine.(engine.LockstepReporter); has {
+		m.lockstep = ranks.Lockstep()
+	}
 	cache := slices.Clone(pass.KVEvents)
 	for i := range cache {
 		cache[i] = cache[i].Clone()

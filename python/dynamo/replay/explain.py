@@ -34,18 +34,29 @@ _SHARE = "of avg"
 _EXPENDABLE = ("p50", "p90", _SHARE, "p99")
 
 
-def format_explanation(attribution: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
+def format_explanation(report: Mapping[str, Any], *, width: int | None = None, ascii_only: bool = False) -> str:
     """The attribution of a report as text: a title, and a table without a final newline.
 
     Each column of the table adds up to its first line, the latency. Parts that no request has are left
-    out. ``width`` and ``ascii_only`` are as in ``format_report_table``.
+    out. Below it stands how long ranks waited for each other, if they run their passes together. ``width``
+    and ``ascii_only`` are as in ``format_report_table``.
     """
+    attribution: Mapping[str, Any] = report["attribution"]
     headings = ["Latency and its Parts", "avg", _SHARE, *list(_STATISTICS)[1:]]
     cells: table.Rows = [headings, *_rows(attribution)]
     border = table.ASCII if ascii_only else table.BOXES
     if width is not None:
         cells = table.fit(cells, width, [headings.index(name) for name in _EXPENDABLE], border)
-    return "\n".join([TITLE, table.draw(cells, border)])
+    return "\n".join([TITLE, table.draw(cells, border), *_of_ranks(report)])
+
+
+def _of_ranks(report: Mapping[str, Any]) -> list[str]:
+    """How long ranks waited, which is in the parts above: a pass is as long for all ranks as for the slowest."""
+    if not (passes := report.get("rank_pass_ms")):
+        return []
+    waited = report["rank_wait_ms"]
+    share = f"{waited / passes:.1%} of their time in passes"
+    return [f"Ranks waited for the slowest {share}: {waited:,.0f} of {passes:,.0f} ms"]
 
 
 def _rows(attribution: Mapping[str, Any]) -> list[list[str]]:

@@ -152,10 +152,10 @@ def _present(report: Mapping[str, Any]) -> None:
         print_text(faults.format_faults(report))
     drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
     print_text(summary.format_report_table(report, **drawn))
-    if attribution := report.get("attribution"):
+    if report.get("attribution"):
         from dynamo.replay import explain
 
-        print_text(explain.format_explanation(attribution, **drawn))
+        print_text(explain.format_explanation(report, **drawn))
     if "without_host_memory" in report:
         from dynamo.replay import hostsaved
 

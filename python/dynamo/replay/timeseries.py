@@ -37,6 +37,9 @@ class Timeseries(Requests):
         ttft_p50_ms, ttft_p90_ms, ttft_p99_ms: Of the requests whose first token fell into the window.
         itl_p50_ms, itl_p90_ms, itl_p99_ms: Of the gaps between tokens that ended in the window, to 0.2 %.
 
+    Runs whose data-parallel ranks run their passes together have one more:
+        rank_wait: Part of the time of ranks in passes that they waited for the slowest, 0 to 1; none without passes.
+
     Runs with faults have more. There tokens count when clients get them, and those that were lost only as such:
         workers_working: The mean number of workers that are not lost, can be reached and do not stand still; of one
             worker, the part of the time.

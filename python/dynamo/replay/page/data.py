@@ -42,6 +42,7 @@ _FIGURES = {
     "ttft_p99_ms": "p99 time to first token (ms)",
     "itl_p99_ms": "p99 token gap (every single one, ms)",
     "preemptions": "preemptions",
+    "rank_wait": "ranks waiting for the slowest",
     "router_waiting": "requests waiting in the router",
     "arrivals_per_s": "arrivals/s",
     "completions_per_s": "completed requests/s",
