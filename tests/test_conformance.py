@@ -19,7 +19,7 @@ CONFORMANCE = Path(__file__).parent / "conformance"
         ("check", "timing", 63),
         ("check", "real", 13),
         ("check", "more", 105),
-        ("check_planner", "planner", 164),
+        ("check_planner", "planner", 168),
         ("check_parts", "cases", 468),
         ("check_parts", "hard", 330),
         ("check_parts", "timing", 63),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from dynamo.validate.simulate import Outcome
 from dynamo.validate.static import Static
 
 HOSTILE = '<script>document.title = "broken"</script>&"'
+
+
+LONG = "a-model-with-quite-a-long-name-for-a-narrow-window"
 
 
 def measured(number: int, engine: str, model: str) -> Measurement:
@@ -36,7 +41,7 @@ def measured(number: int, engine: str, model: str) -> Measurement:
 def example() -> dict[str, Any]:
     """What a validation of ten measurements comes to."""
     results = []
-    for engine, model in (("vllm", "a-model-with-quite-a-long-name-for-a-narrow-window"), ("sglang", HOSTILE)):
+    for engine, model in (("vllm", LONG), ("sglang", HOSTILE)):
         for number in range(1, 6):
             row = measured(number, engine, model)
             replay = Replay(row, {}, ClosedLoop(1, 1, 1, 1), ("this for that",))
@@ -51,8 +56,23 @@ def test_the_page_is_one_file() -> None:
     assert "http" not in text
     assert "<script" not in text
     assert text.count("<circle") == 2 * 2 * 10 + 2 * 10  # all, by group, and by number of clients
-    for grouping in scores.GROUPINGS:
-        assert f"<h2>By {grouping}</h2>" in text
+    titles = re.findall(r"<h2>By (.*?)</h2>", text)
+    assert sorted("; ".join(titles).split("; ")) == sorted(scores.GROUPINGS)
+    # Each engine ran one model on one GPU in one precision, so that only numbers of clients divide them further.
+    assert titles == ["engine; model, GPU, precision; model; GPU; precision", "concurrency"]
+    assert re.findall(r'<td class="name">([^<]*)</td><td>5</td>', text) == [
+        f"sglang {html.escape(HOSTILE.split('/')[-1])} h200_sxm fp8", f"vllm {LONG} h200_sxm fp8",
+    ]  # fmt: skip
+
+
+def test_one_measurement_has_one_table() -> None:
+    row = measured(1, "vllm", "m")
+    result = Result(Replay(row, {}, ClosedLoop(1, 1, 1, 1), ()), Outcome(row.ttft, row.tpot), None)
+    settings = {"scheduler": "engine", "engine": {}, "receive_interval": False}
+    text = page.as_html(as_json(Validation([result], [], settings)))
+    assert text.count("<table>") == 1
+    assert "AIC static" not in text
+    assert "<details>" not in text
 
 
 def test_a_page_of_nothing() -> None:
@@ -62,7 +82,7 @@ def test_a_page_of_nothing() -> None:
     assert "calibration auto" in text
 
 
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> None:
     (folder / "accuracy.html").write_text(page.as_html(example()))
@@ -79,6 +99,11 @@ def test_in_a_browser(folder: Path, browser: Any, width: int, colours: str) -> N
     assert shown.title() == "Accuracy against measured engines"
     # Tables scroll by themselves; the page does not scroll sideways.
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    if width > 1000:  # no column is out of sight, and the charts of both latencies are side by side
+        assert shown.evaluate("[...document.querySelectorAll('.scroll')].every(t => t.scrollWidth <= t.clientWidth)")
+        left, right = (chart.bounding_box() for chart in shown.locator("svg.wide").all())
+        assert left["y"] == right["y"]
+        assert left["width"] + right["width"] > 0.8 * width
     charts = shown.locator("svg").all()
     assert len(charts) == 2 + 4 + 2
     for chart in charts:

@@ -32,8 +32,12 @@ func loadTraffic(format Format, reader *traffic.Format, sources []Source, spec T
 		}
 	}
 	l := &trafficLoader{w: w, t: t, spec: spec}
+	l.makeRoom()
 	for i := range t.Requests {
 		l.add(&t.Requests[i])
+	}
+	if t.BlockSize == 0 {
+		t.Requests = nil // a big trace needs the memory for prompts
 	}
 	if err := l.addPrompts(); err != nil {
 		return nil, err
@@ -57,6 +61,18 @@ type trafficLoader struct {
 	spec   TraceSpec
 	blocks *interner
 	shared [][]uint32 // by group: the chunks of its prefix
+}
+
+// makeRoom prepares lists of the lengths that they will have: to grow, one takes several times that.
+func (l *trafficLoader) makeRoom() {
+	sessions := 0
+	for i := range l.t.Requests {
+		if l.t.Requests[i].After < 0 {
+			sessions++
+		}
+	}
+	l.w.Turns = make([]Turn, 0, len(l.t.Requests))
+	l.w.Sessions = make([]Session, 0, sessions)
 }
 
 // add appends a request as a turn: of the session of the request that it waits for, or else of a session of its own.

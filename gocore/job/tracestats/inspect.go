@@ -48,7 +48,8 @@ func Inspect(w *workload.Workload, blockSize int) Stats {
 	if w.File != "" {
 		s.Format = w.Format.String()
 	}
-	var inputs, outputs, delays []float64
+	inputs, outputs := make([]float64, 0, len(w.Turns)), make([]float64, 0, len(w.Turns))
+	var delays []float64
 	session, sessions := sessionOf(w)
 	s.Sessions = sessions
 	turns := make([]float64, sessions)
@@ -100,7 +101,7 @@ func sessionOf(w *workload.Workload) (of []int32, count int) {
 
 // arrivals describes the starts of sessions that wait for no other request.
 func arrivals(w *workload.Workload) Arrivals {
-	var starts []float64
+	starts := make([]float64, 0, len(w.Sessions))
 	for i := range w.Sessions {
 		session := &w.Sessions[i]
 		if session.Timed && (w.WaitFor == nil || len(w.WaitFor[session.First]) == 0) {

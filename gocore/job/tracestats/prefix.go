@@ -19,7 +19,7 @@ type Prefix struct {
 // prefix counts blocks that an earlier request has asked for or generated.
 func prefix(w *workload.Workload, session []int32, blockSize int) Prefix {
 	var p Prefix
-	known := make(map[uint32]owner)
+	known := make([]owner, segments(w))
 	input, own := int64(0), int64(0)
 	for i := range w.Turns {
 		t := &w.Turns[i]
@@ -39,27 +39,35 @@ func prefix(w *workload.Workload, session []int32, blockSize int) Prefix {
 	return p
 }
 
-// owner is how many leading blocks of a segment are known, and which session asked for them last.
-type owner struct {
-	blocks  int
-	session int32
+// segments is how many segments there may be. A workload numbers its own from 0 on, without gaps.
+func segments(w *workload.Workload) int {
+	count := 0
+	for i := range w.Turns {
+		for _, segment := range w.Turns[i].Prompt.Segments {
+			count = max(count, int(segment)+1)
+		}
+	}
+	return count
 }
+
+// owner is how many leading blocks of a segment are known, and which session asked for them last.
+type owner struct{ blocks, session int32 }
 
 // visit goes through the leading count blocks of a turn, counts those that are known, all of them and those last asked for
 // by the same session, and makes all of them known. Blocks of a prompt only become known with all before them, so that
 // the known ones are the first ones.
-func visit(known map[uint32]owner, t *workload.Turn, session int32, count int) (reused, bySession int) {
+func visit(known []owner, t *workload.Turn, session int32, count int) (reused, bySession int) {
 	for at, left := 0, count; left > 0; at++ {
 		segment := t.Prompt.Segments[at]
 		blocks := min(left, t.Prompt.PerSegment)
 		left -= blocks
 		o := known[segment]
-		hit := min(blocks, o.blocks)
+		hit := min(blocks, int(o.blocks))
 		reused += hit
 		if o.session == session {
 			bySession += hit
 		}
-		known[segment] = owner{blocks: max(o.blocks, blocks), session: session}
+		known[segment] = owner{blocks: max(o.blocks, int32(blocks)), session: session}
 	}
 	return reused, bySession
 }

@@ -2,6 +2,7 @@ package tracestats
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -55,9 +56,9 @@ func (s Summary) write(w *tabwriter.Writer, name string) {
 	fmt.Fprintln(w, "\t")
 }
 
-// short writes a number with four digits, or as an integer if it is large.
+// short writes a number with four digits, or as an integer if it is large, unless it has more digits than it is known to.
 func short(x float64) string {
-	if x >= 1000 || x <= -1000 {
+	if size := math.Abs(x); size >= 1000 && size < 1e15 {
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(x, 'g', 4, 64)

@@ -141,3 +141,13 @@ func TestInspectGenerated(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
+
+func TestShort(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 12.345: "12.35", -1234.6: "-1235", 1e14: "100000000000000", 1e303: "1e+303", 1e-300: "1e-300", -2e15: "-2e+15",
+	} {
+		if got := short(x); got != want {
+			t.Errorf("%g: got %s, want %s", x, got, want)
+		}
+	}
+}

@@ -29,6 +29,7 @@ func readTable(c *collector, source Source, names columns, take func(t *tracefil
 	if names.untimed {
 		start, input, output = output, start, input
 	}
+	var r Request // of all rows: take would make each one an allocation
 	for {
 		more, err := t.Next()
 		if err != nil {
@@ -49,7 +50,7 @@ func readTable(c *collector, source Source, names columns, take func(t *tracefil
 		if err != nil {
 			return err
 		}
-		r := Request{Place: int32(t.Line()), Session: -1, After: -1, Input: int32(prompt), Output: int32(answer)}
+		r = Request{Place: int32(t.Line()), Session: -1, After: -1, Input: int32(prompt), Output: int32(answer)}
 		if err := take(t, &r, start, own); err != nil {
 			return err
 		}

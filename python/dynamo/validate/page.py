@@ -21,9 +21,10 @@ def as_html(found: Mapping[str, Any]) -> str:
     body = "\n".join(
         [
             f"<h1>Accuracy against measured engines</h1>\n<p>{_headline(found)}</p>",
-            *(_metric_section(rows, metric) for metric in scores.METRICS),
+            '<div class="pair">' + "\n".join(_metric_section(rows, metric) for metric in scores.METRICS) + "</div>",
+            *(_by_group(rows, metric) for metric in scores.METRICS),
             _concurrency_section(found["summary"]["concurrency"]),
-            *(_table_section(name, found["summary"][name]) for name in found["summary"]),
+            *(_table_section(names, groups) for names, groups in _different(found["summary"])),
             _refusals(found["refused"]),
             _stand_ins(rows),
         ]
@@ -41,27 +42,39 @@ def _headline(found: Mapping[str, Any]) -> str:
 
 
 def _metric_section(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """A chart per group of engine, model, GPU and precision, and one of all."""
-    points = [point for row in rows for point in [_point(row, metric)] if point is not None]
+    """The chart of all measurements."""
+    points = _points(rows, metric)
     if not points:
         return ""
+    every = plots.scatter(points, plots.span(points), f"{metric.upper()} of all measurements", wide=True)
+    return (
+        f"<section><h2>{_TITLES[metric]}: measured against simulated</h2>\n"
+        "<p>Milliseconds on log axes, a point per measurement. On the line the two agree; the band is 20 % to either"
+        f" side. {plots.legend(points)}</p>\n{every}</section>"
+    )
+
+
+def _by_group(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """A chart per group of engine, model, GPU and precision, if there are several."""
+    points = _points(rows, metric)
     groups: dict[str, list[plots.Point]] = {}
     for point in points:
         groups.setdefault(point.group, []).append(point)
-    span = plots.span(points)
-    every = plots.scatter(points, span, f"{metric.upper()} of all measurements", wide=True)
+    if len(groups) < 2:
+        return ""
     each = "\n".join(
         f'<figure><figcaption>{html.escape(name)} <span class="n">{len(some)}</span></figcaption>'
-        f"{plots.scatter(some, span, f'{metric.upper()} of {name}')}</figure>"
+        f"{plots.scatter(some, plots.span(points), f'{metric.upper()} of {name}')}</figure>"
         for name, some in sorted(groups.items())
     )
     return (
-        f"<h2>{_TITLES[metric]}: measured against simulated</h2>\n"
-        "<p>Milliseconds on log axes, a point per measurement. On the line the two agree; the band is 20 % to either"
-        f" side. {plots.legend(points)}</p>\n{every}\n"
-        f"<details><summary>By engine, model, GPU and precision ({len(groups)})</summary>\n"
+        f"<details><summary>{metric.upper()} by engine, model, GPU and precision ({len(groups)})</summary>\n"
         f'<div class="grid">\n{each}\n</div></details>'
     )
+
+
+def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> list[plots.Point]:
+    return [point for row in rows for point in [_point(row, metric)] if point is not None]
 
 
 def _point(row: Mapping[str, Any], metric: str) -> plots.Point | None:
@@ -103,35 +116,72 @@ class _Column(NamedTuple):
     field: str
 
 
-_COLUMNS = tuple(
-    _Column(f"{metric.upper()} {title}", metric, field)
-    for metric in scores.METRICS
-    for title, field in (("mean", "mean_abs"), ("median", "median_abs"), ("signed", "signed"), ("p90", "p90_abs"))
-) + tuple(_Column(f"AIC static {metric.upper()}", f"static_{metric}", "mean_abs") for metric in scores.METRICS)
+_ERRORS = (("mean", "mean_abs"), ("median", "median_abs"), ("signed", "signed"), ("p90", "p90_abs"))
+_Groups = Sequence[Mapping[str, Any]]
 
 
-def _table_section(name: str, groups: Sequence[Mapping[str, Any]]) -> str:
-    if not groups:
-        return ""
-    head = "".join(f"<th>{html.escape(column.title)}</th>" for column in _COLUMNS)
-    body = "".join(_table_row(found) for found in groups)
+def _columns(groups: _Groups) -> dict[str, list[_Column]]:
+    """The columns below each heading. The control has none where it was not asked."""
+    columns = {metric.upper(): [_Column(title, metric, field) for title, field in _ERRORS] for metric in scores.METRICS}
+    static = [metric for metric in scores.METRICS if any(found[f"static_{metric}"] for found in groups)]
+    if static:
+        columns["AIC static"] = [_Column(metric.upper(), f"static_{metric}", "mean_abs") for metric in static]
+    return columns
+
+
+def _different(summary: Mapping[str, _Groups]) -> list[tuple[list[str], _Groups]]:
+    """The tables, each with the names of all groupings that come to the same figures: one for a single measurement.
+
+    The table is that of the grouping that says most about each group.
+    """
+    tables: dict[str, tuple[list[str], _Groups]] = {}
+    for name, groups in summary.items():
+        if not groups:
+            continue
+        figures = repr(sorted(repr({key: found[key] for key in found if key != "group"}) for found in groups))
+        names, shown = tables.get(figures, ([], groups))
+        if len(groups[0]["group"]) > len(shown[0]["group"]):
+            shown = groups
+        tables[figures] = ([*names, name], shown)
+    return list(tables.values())
+
+
+def _table_section(names: Sequence[str], groups: _Groups) -> str:
+    columns = _columns(groups)
+    above = "".join(f'<th colspan="{len(below)}">{html.escape(title)}</th>' for title, below in columns.items())
+    head = "".join(
+        f"<th{_first(place)}>{html.escape(column.title)}</th>"
+        for below in columns.values()
+        for place, column in enumerate(below)
+    )
+    body = "".join(_table_row(found, columns) for found in groups)
     note = "mean, median and 90th percentile of the absolute error, and the median signed error, in percent"
     return (
-        f"<h2>By {html.escape(name)}</h2>\n<p>n measurements: {note}.</p>\n"
-        f'<div class="scroll"><table><tr><th>group</th><th>n</th>{head}</tr>{body}</table></div>'
+        f"<h2>By {html.escape('; '.join(names))}</h2>\n<p>n measurements: {note}.</p>\n"
+        '<div class="scroll"><table><tr><th class="name" rowspan="2">group</th><th rowspan="2">n</th>'
+        f"{above}</tr><tr>{head}</tr>{body}</table></div>"
     )
 
 
-def _table_row(found: Mapping[str, Any]) -> str:
+def _first(place: int) -> str:
+    """Marks the first column below a heading."""
+    return ' class="first"' if place == 0 else ""
+
+
+def _table_row(found: Mapping[str, Any], columns: Mapping[str, Sequence[_Column]]) -> str:
     number = max(found[metric]["count"] for metric in scores.METRICS if found[metric])
-    cells = "".join(_cell(found[column.metric], column.field) for column in _COLUMNS)
-    return f"<tr><td>{html.escape(' '.join(found['group']))}</td><td>{number}</td>{cells}</tr>\n"
+    cells = "".join(
+        f"<td{_first(place)}>{_cell(found[column.metric], column.field)}</td>"
+        for below in columns.values()
+        for place, column in enumerate(below)
+    )
+    return f'<tr><td class="name">{html.escape(" ".join(found["group"]))}</td><td>{number}</td>{cells}</tr>\n'
 
 
 def _cell(summary: Mapping[str, float] | None, field: str) -> str:
     if summary is None:
-        return "<td>-</td>"
-    return f"<td>{summary[field]:+.1f}</td>" if field == "signed" else f"<td>{summary[field]:.1f}</td>"
+        return "-"
+    return f"{summary[field]:+.1f}" if field == "signed" else f"{summary[field]:.1f}"
 
 
 def _refusals(refused: Sequence[Mapping[str, Any]]) -> str:
@@ -150,10 +200,10 @@ def _counted(title: str, words: Iterable[str], note: str) -> str:
     if not counts:
         return ""
     body = "".join(
-        f"<tr><td>{html.escape(text)}</td><td>{number}</td></tr>\n"
+        f'<tr><td class="name">{html.escape(text)}</td><td>{number}</td></tr>\n'
         for text, number in sorted(counts.items(), key=lambda item: -item[1])
     )
-    table = f"<table><tr><th>reason</th><th>n</th></tr>{body}</table>"
+    table = f'<table><tr><th class="name">reason</th><th>n</th></tr>{body}</table>'
     return f'<h2>{title}</h2>\n<p>{note}</p>\n<div class="scroll">{table}</div>'
 
 
@@ -171,12 +221,14 @@ _PAGE = """<!doctype html>
     --c0: #58a6ff; --c1: #f0883e; --c2: #56d364; --c3: #bc8cff; }
 }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1rem;
-  max-width: 70rem; }
+  max-width: 84rem; }
 h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p { color: var(--soft); } .n { color: var(--soft); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2rem;
+  align-items: end; }
 figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 32rem; }
+svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 42rem; }
 svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
 .axis { stroke: var(--line); } .band { fill: var(--band); } .same { stroke: var(--soft); stroke-dasharray: 4 3; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
@@ -186,9 +238,11 @@ circle { fill: var(--c); fill-opacity: .45; } polyline { fill: none; stroke: var
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper);
+th { vertical-align: bottom; } th[colspan] { text-align: center; }
+.first, th[colspan] { border-left: 1px solid var(--line); }
+th.name, td.name { text-align: left; position: sticky; left: 0; background: var(--paper);
   white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
-@media (min-width: 60rem) { td:first-child { min-width: 17rem; } }
+@media (min-width: 60rem) { td.name { min-width: 17rem; } }
 summary { cursor: pointer; margin: .6rem 0; }
 </style>
 </head>

@@ -34,8 +34,11 @@ func (s *Scheduler) CoastWork() engine.Phases {
 }
 
 // queuedWork counts the requests that wait: for the prompt, or to go on after a retraction or with a prompt from another worker.
+// All of a decode worker's have their prompts, also those that were retracted before they had a token.
 func (s *Scheduler) queuedWork() engine.Phases {
-	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) { return s.tokens(r), s.generated(r) > 0 })
+	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) {
+		return s.tokens(r), s.generated(r) > 0 || s.role == engine.Decode
+	})
 	for i := range s.destinations.prebuilt.Len() {
 		p.AddDecode(s.tokens(s.destinations.prebuilt.At(i)))
 	}

@@ -49,8 +49,14 @@ func (s *Scheduler) countScheduled() {
 }
 
 // queuedWork counts the requests that wait: for the prompt, or to go on after a preemption or with a prompt from another worker.
+// To a decode worker, all of these have the length of their prompts.
 func (s *Scheduler) queuedWork() engine.Phases {
-	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) { return r.tokens(), r.status != waiting })
+	p := roster.Queued(&s.waiting, func(r *sequence) (tokens int, decodes bool) {
+		if s.role == engine.Decode {
+			return r.promptTokens, r.status != waiting
+		}
+		return r.tokens(), r.status != waiting
+	})
 	inHandoff := s.inHandoff()
 	slices.SortFunc(inHandoff, byOrder)
 	for _, r := range inHandoff {
