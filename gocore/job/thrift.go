@@ -8,7 +8,7 @@ import (
 )
 
 // thriftFrom is the number of requests from which a run that keeps no rows is thrifty.
-const thriftFrom = 1 << 20
+const thriftFrom = 1 << 19
 
 // thriftPercent is by how much the heap of thrifty runs may grow between two collections of garbage. What they hold is a
 // few long lists of numbers, which collections need not look into.
