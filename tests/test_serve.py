@@ -126,9 +126,12 @@ def test_second_signal_ends_at_once(folder: Path) -> None:
         assert server.wait() == 0, server.log
 
 
-def test_two_pools(folder: Path) -> None:
+@pytest.mark.parametrize("scheduler", ["dynamo", "vllm"])
+def test_two_pools(folder: Path, scheduler: str) -> None:
     arguments = ["--num-prefill-workers", "2", "--num-decode-workers", "2", "--router-mode", "kv", "--block-size", "16"]
-    with Server(folder, *arguments, "--prefill-engine-args", '{"kv_bytes_per_token": 131072}') as server:
+    prefill = {"kv_bytes_per_token": 131072, "scheduler": scheduler}
+    arguments += ["--decode-engine-args", json.dumps({"scheduler": scheduler}), "--kv-event-lag-ms", "1"]
+    with Server(folder, *arguments, "--prefill-engine-args", json.dumps(prefill)) as server:
         for cached in (0, 16 * 25):
             usage = server.ask("/v1/completions", prompt="work " * 80, max_tokens=10)["usage"]
             assert usage["prompt_tokens_details"]["cached_tokens"] == cached

@@ -8,6 +8,7 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
+	"dynosim/gocore/handoff"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
 )
@@ -116,6 +117,17 @@ type TransferArgs struct {
 	BytesGiven, SpeedGiven bool
 }
 
+// Handoff returns how long hand-offs take.
+func (t TransferArgs) Handoff() handoff.Transfer {
+	made := handoff.Transfer{
+		BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs, MsPerBlock: t.MsPerBlock, Unlimited: t.UnlimitedLanes,
+	}
+	if t.DestinationMissing {
+		made.Mode = handoff.DestinationMissing
+	}
+	return made
+}
+
 // SGLangArgs are the members of the nested object "sglang".
 type SGLangArgs struct {
 	Policy SchedulePolicy
@@ -205,6 +217,9 @@ func Parse(text string) (args Args, warnings []string, err error) { return parse
 // ParseLive is Parse for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
+// ParseServed parses the arguments of an engine that the server runs by itself.
+func ParseServed(text string) (args Args, warnings []string, err error) { return parse(text, served) }
+
 // ParsePlanned is Parse for an engine of a run in which workers start: for a planner, or after faults.
 func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
 
@@ -214,8 +229,12 @@ type shell uint8
 const (
 	offline shell = iota
 	live
+	served  // by the process that answers requests: hand-offs need no protocol
 	planned // offline, with a planner
 )
+
+// onClock reports whether requests come from outside.
+func (s shell) onClock() bool { return s == live || s == served }
 
 func parse(text string, in shell) (args Args, warnings []string, err error) {
 	o, err := decode(text)
@@ -237,14 +256,14 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == planned {
 		args.StartupCV = o.Float("startup_time_cv")
 	}
-	if in != live && args.Scheduler == VLLMOwn {
+	if !in.onClock() && args.Scheduler == VLLMOwn {
 		args.VLLM.Ranks = o.Int("dp_size")
 		if !o.Given("aic_attention_dp_size") {
 			args.GPUsPerWorker *= args.VLLM.Ranks
 			args.AIC.AttentionDP *= args.VLLM.Ranks
 		}
 	}
-	if in == live {
+	if in.onClock() {
 		args.Live = liveArgs(o)
 	}
 	return args, slices.Concat(ineffective(o, in), otherBackend(o), roundedChunk(o, args), idleSettings(o)), nil
@@ -298,7 +317,7 @@ func inVain(o *strictjson.Object, f field, in shell) string {
 		return ""
 	case slices.Contains(ofG2, f.Name) && hostTier(o):
 		return map[bool]string{true: "without num_g2_blocks"}[o.Int("num_g2_blocks") == 0]
-	case f.use == liveOnly && in != live || f.use == offload:
+	case f.use == liveOnly && !in.onClock() || f.use == offload:
 		return "on offline replay"
 	case f.engines != nil && !slices.Contains(f.engines, engineType(o)):
 		return "with engine_type " + engineType(o).String()

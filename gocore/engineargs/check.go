@@ -25,7 +25,7 @@ func check(o *strictjson.Object, in shell) error {
 			return err
 		}
 	}
-	if in != live {
+	if !in.onClock() {
 		if err := checkRanks(o); err != nil {
 			return err
 		}
@@ -267,9 +267,9 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 		errs = append(errs, &strictjson.NotBuiltError{Field: name, Value: o.Shown(name), Feature: feature})
 	}
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
-		refuse("scheduler", "hand-offs of live workers and servers by the engine's own rules; dynamo has them")
+		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
+	if in.onClock() && len(o.Objects("kv_cache_groups")) > 1 {
 		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}
 	for _, f := range table {

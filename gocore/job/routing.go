@@ -6,7 +6,6 @@ import (
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/handoff"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
 	"dynosim/gocore/spelling"
@@ -215,17 +214,10 @@ func deploy(cfg replay.Config, d deployment, mode router.Mode, stages []*router.
 		cfg.Router = mode.Factory(stages[0])
 		return cfg
 	}
-	t := d.prefill.Transfer
-	transfer := handoff.Transfer{
-		BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs, MsPerBlock: t.MsPerBlock, Unlimited: t.UnlimitedLanes,
-	}
-	if t.DestinationMissing {
-		transfer.Mode = handoff.DestinationMissing
-	}
 	cfg.Disagg = &replay.DisaggConfig{
 		Prefill: d.prefill, Decode: d.args,
 		PrefillWorkers: d.prefillWorkers, DecodeWorkers: d.workers,
-		Transfer:      transfer,
+		Transfer:      d.prefill.Transfer.Handoff(),
 		PrefillRouter: mode.Factory(stages[0]),
 		DecodeRouter:  mode.Factory(stages[1]),
 	}

@@ -28,6 +28,7 @@ type servedModel struct {
 	routing    router.Mode
 	router     router.Config
 	settings   *strictjson.Object // of a routing mode that has settings of its own
+	lagMs      float64            // after which routers hear of caches
 	seed       uint64
 	maxLength  int // 0 for what the pool holds
 	adapters   []string
@@ -206,7 +207,15 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	return m, m.parsePools(o)
 }
 
+// lag is the option that says how late routers hear of caches.
+const lag = "kv_event_lag_ms"
+
 func (m *servedModel) parseRouter(o *strictjson.Object) error {
+	if m.lagMs = o.Float(lag); m.lagMs > 0 && !m.routing.Configured {
+		return &strictjson.FieldError{
+			Field: lag, Got: o.Shown(lag), Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
+		}
+	}
 	if m.routing.Settings != nil {
 		settings, err := m.routing.ParseSettings(o.Text("router_config"))
 		if err != nil {
@@ -273,6 +282,8 @@ func (m *servedModel) parsePools(o *strictjson.Object) error {
 		return fmt.Errorf("block_size: got %d of prefill workers and %d of decode workers, want the same", p.BlockSize, d.BlockSize)
 	case p.EngineType != d.EngineType:
 		return fmt.Errorf("engine_type: got %s of prefill workers and %s of decode workers, want the same", p.EngineType, d.EngineType)
+	case p.SchedulerName() != d.SchedulerName():
+		return fmt.Errorf("scheduler: got %s of prefill workers and %s of decode workers, want the same", p.SchedulerName(), d.SchedulerName())
 	}
 	return nil
 }
@@ -292,10 +303,10 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	if different, err = engineargs.Flat(different); err != nil {
 		return fmt.Errorf("%s_engine_args: %w", role, err)
 	}
-	if text, err = engineargs.Overlay(text, different); err != nil {
+	if text, err = engineargs.Overlay(text, ownSpeed(different)); err != nil {
 		return &strictjson.FieldError{Field: role + "_engine_args", Got: o.Shown(role + "_engine_args"), Want: "a JSON object without a key twice"}
 	}
-	args, warnings, err := engineargs.ParseLive(text)
+	args, warnings, err := engineargs.ParseServed(text)
 	if err == nil {
 		err = worker.Check(args)
 	}
@@ -318,6 +329,20 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	}
 	m.pools = append(m.pools, poolSpec{args, workers * args.Live.Ranks})
 	return nil
+}
+
+// ownSpeed returns arguments in which the time of a block stands for the bandwidth that workers have if nobody says anything.
+func ownSpeed(different string) string {
+	var given map[string]jsontext.Value
+	if json.Unmarshal([]byte(different), &given) != nil || given["kv_transfer_ms_per_block"] == nil || given["kv_transfer_bandwidth"] != nil {
+		return different
+	}
+	given["kv_transfer_bandwidth"] = jsontext.Value("0")
+	text, err := json.Marshal(given)
+	if err != nil {
+		return different
+	}
+	return string(text)
 }
 
 // argumentsOf says where the engine arguments of a pool come from.

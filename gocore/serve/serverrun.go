@@ -243,12 +243,17 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },
 		})
 	}
-	t := l.pools[0].args.Transfer
-	c.Transfer = handoff.Transfer{BytesPerToken: t.BytesPerToken, BandwidthGBs: t.BandwidthGBs}
-	if t.DestinationMissing {
-		c.Transfer.Mode = handoff.DestinationMissing
-	}
+	c.Transfer, c.KVEventLagMs = transfer(l.pools[0].args), l.spec.lagMs
 	return c, loads, latencies
+}
+
+// transfer returns how fast prefill workers hand prompts over. Those of an engine's own scheduler have a standard link.
+func transfer(prefill engineargs.Args) handoff.Transfer {
+	t := prefill.Transfer
+	if prefill.Scheduler != engineargs.Dynamo && !t.SpeedGiven {
+		t.BandwidthGBs = engineargs.StandardBandwidthGBs
+	}
+	return t.Handoff()
 }
 
 func shownLoad(c cluster.Load) enginemetrics.Load {

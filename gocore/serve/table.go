@@ -219,6 +219,8 @@ var options = []option{
 		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
+	own(lag, strictjson.Number{Max: 1e15}, 0.0).serving().
+		help(serverGroup, "how long after blocks are stored and removed the router hears of it, with --router-mode kv (default: 0)"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
 		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
 	own("num_decode_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
