@@ -47,7 +47,7 @@ var areas = []struct {
 		"models":                    {"spelling", "strictjson"},
 		"aic":                       {"speculation", "strictjson", "timing"},
 		"engine":                    {"handoff", "kvcache", "speculation", "timing"},
-		"engineargs":                {"aic", "engine", "models", "speculation", "spelling", "strictjson", "timing"},
+		"engineargs":                {"aic", "engine", "handoff", "models", "speculation", "spelling", "strictjson", "timing"},
 		"aic/session":               {"aic", "engineargs", "timing"},
 		"engines/internal/calendar": {},
 		"engines/enginetest":        {"engine", "engineargs", "kvcache"},
@@ -75,9 +75,9 @@ var areas = []struct {
 		"journal":            {"engine", "eventheap", "perfetto"},
 		"fleet":              {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "router", "worker"},
 		"replay":             {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
-		"replay/online":      {"engine", "kvcache", "pace", "replay", "report", "router", "timing", "worker", "workload"},
-		"truth":              {"engine", "engineargs", "handoff", "replay", "workload"},
-		"truth/passes":       {"truth"},
+
+		"truth":        {"engine", "engineargs", "handoff", "replay", "workload"},
+		"truth/passes": {"truth"},
 	}},
 	{"the Dynamo protocol, in bytes", map[string][]string{
 		"protocol":           {},
@@ -121,7 +121,7 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "planner", "replay", "replay/online", "report", "router", "router/policies", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay", "report", "router", "router/policies", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
 		"serve":          {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
@@ -159,7 +159,7 @@ var shells = []string{
 	"aic/session", "cachetrace", "calibration", "fieldtable", "frontend", "job", "job/memory", "leaktest", "live", "live/bus", "live/bus/bustest",
 	"live/connlimit", "enginemetrics", "live/freeport", "guard", "live/plane", "live/publish", "live/publish/zmtp",
 	"live/rendezvous", "serve", "live/store", "live/store/etcd", "live/store/kubernetes", "pace", "protocol/card",
-	"replay/online", "server/answers", "server/backend", "server/deployment", "server/detokenize", "server/openai", "server/tokens", "timing/profile", "truth/passes",
+	"server/answers", "server/backend", "server/deployment", "server/detokenize", "server/openai", "server/tokens", "timing/profile", "truth/passes",
 }
 
 // imports returns what each package of the core and of the bindings imports, as import paths.
@@ -253,7 +253,7 @@ func TestNoGoroutines(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		name := filepath.ToSlash(filepath.Dir(file))
-		if within(name, "frontend", "guard", "live", "serve", "server", "replay/online", "pace") && slices.Contains(shells, name) {
+		if within(name, "frontend", "guard", "live", "serve", "server", "pace") && slices.Contains(shells, name) {
 			return err
 		}
 		for line := range strings.Lines(string(text)) {

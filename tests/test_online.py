@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ENDLESS, Cli, command, interrupt, refused
+from conftest import ENDLESS, WALL_CLOCK, Cli, command, interrupt
 
 SPACED = ["--input-tokens", "60", "--output-tokens", "4", "--request-count", "10", "--arrival-interval-ms", "100"]
 CROWDED = ["--input-tokens", "200", "--output-tokens", "10", "--request-count", "60"]
@@ -23,19 +23,31 @@ def replay(folder: Path, cli: Cli, *arguments: str) -> tuple[dict[str, Any], lis
     return json.loads((folder / "r.json").read_text()), rows
 
 
-def test_no_token_comes_before_its_time(folder: Path, cli: Cli) -> None:
-    _, offline = replay(folder, cli, *SPACED)
+LINK = {"kv_bytes_per_token": 131072, "kv_transfer_bandwidth": 10}
+POOLS = ["--num-prefill-workers", "1", "--num-decode-workers", "2", "--prefill-engine-args", json.dumps(LINK)]
+AUTOSCALER = '{"policy": "queue", "target": 1, "max": 3, "sync_s": 0.2}'
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="one worker"),
+        pytest.param(["--num-workers", "2", "--router-mode", "kv_router", "--kv-event-lag-ms", "5"], id="router"),
+        pytest.param(POOLS, id="two pools"),
+        pytest.param(["--num-workers", "2", "--autoscaler", AUTOSCALER], id="autoscaler"),
+        pytest.param(["--num-workers", "2", "--max-sim-time-seconds", "0.55"], id="limit"),
+    ],
+)
+def test_the_figures_are_those_of_offline(folder: Path, cli: Cli, options: list[str]) -> None:
+    """The run takes as long as what it simulates, and comes to the same result."""
+    offline, rows = replay(folder, cli, *SPACED, *options)
     began = time.monotonic()
-    report, online = replay(folder, cli, *SPACED, "--replay-mode", "online")
-    assert time.monotonic() - began > 0.9
-    assert report["completed_requests"] == 10
-    assert report["wall_time_ms"] >= report["duration_ms"] > 900
-    assert report["gpu_hours"] == report["decode_worker_seconds"] == 0
-    for expected, row in zip(offline, online, strict=True):
-        assert row["arrival_time_ms"] == expected["arrival_time_ms"]
-        for name in ("first_token_ms", "last_token_ms"):
-            assert row[name] >= expected[name] - 1e-6
-        assert row["reused_input_tokens"] == expected["reused_input_tokens"]
+    online, same = replay(folder, cli, *SPACED, *options, "--replay-mode", "online")
+    assert time.monotonic() - began > offline["duration_ms"] / 1000
+    assert online["wall_time_ms"] >= online["duration_ms"] > 400
+    assert same == rows
+    vary = WALL_CLOCK | {"provenance"}  # which says how it was run
+    assert {key: online[key] for key in online.keys() - vary} == {key: offline[key] for key in offline.keys() - vary}
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -98,21 +110,6 @@ def test_outputs_of_one_token(folder: Path, cli: Cli, mode: str, engine: str) ->
     )
     assert report["completed_requests"] == len(rows) == report["total_output_tokens"] == 60
     assert all(row["first_token_ms"] == row["last_token_ms"] for row in rows)
-
-
-def test_report_has_the_keys_of_offline(folder: Path, cli: Cli) -> None:
-    offline, _ = replay(folder, cli, *SPACED)
-    online, _ = replay(folder, cli, *SPACED, "--replay-mode", "online")
-    assert set(online) == set(offline)
-    resources = [name for name in online if name.endswith(("worker_seconds", "gpus_per_worker", "gpu_hours"))]
-    assert len(resources) == 5
-    assert all(online[name] == 0 for name in resources)
-
-
-def test_refused(cli: Cli) -> None:
-    assert "max_sim_time_seconds" in refused(cli(*SPACED, "--replay-mode", "online", "--max-sim-time-seconds", "1"))
-    pools = ["--prefill-engine-args", '{"worker_type": "prefill"}', "--decode-engine-args", '{"worker_type": "decode"}']
-    assert "replay_mode" in refused(cli(*SPACED, "--replay-mode", "online", "--router-mode", "kv_router", *pools))
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,6 @@ def test_static_runs_keep_their_report() -> None:
             ["--planner-config", "{}", "--autoscaler", '{"policy": "queue", "target": 1}'],
             "left out with planner_config",
         ),
-        (["--planner-config", "{}", "--replay-mode", "online"], "planner_config: "),
         (["--planner-python", sys.executable], "planner_python: "),
         (["--benchmark-granularity", "4"], "benchmark_granularity: got 4, want planner_config with it"),
         (["--planner-config", "{}", "--planner-python", "/none/python"], 'cannot run "/none/python"'),

@@ -386,7 +386,6 @@ def test_without_series() -> None:
         (["--timeseries", "s.txt"], "--timeseries: got 's.txt', want a file that ends with .csv, .jsonl or .parquet"),
         (["--timeseries", "s.csv", "--timeseries-step", "0s"], "want a time from 1ms to 24h"),
         (["--timeseries-step", "5s"], '--timeseries-step: got "5s", want --timeseries FILE or --html FILE with it'),
-        (["--timeline", "t.pftrace", "--replay-mode", "online"], "want replay_mode offline with it"),
         (["--timeline", "s.csv", "--timeseries", "s.csv"], "is the same file as"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TINY, WALL_CLOCK, Cli, refused
+from conftest import TINY, WALL_CLOCK, Cli
 
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.explain import LATENCIES, PARTS, format_explanation
@@ -98,10 +98,6 @@ def test_explaining_a_run_of_before(cli: Cli, folder: Path) -> None:
     }
     row = json.loads((folder / "rows.jsonl").read_text().splitlines()[0])
     assert list(row)[-22:] == [f"{prefix}_{part}_ms" for prefix in ("ttft", "e2e") for part in PARTS]
-
-
-def test_online_runs_are_refused(cli: Cli) -> None:
-    assert "attribution" in refused(cli(*TINY, "--explain", "--replay-mode", "online"))
 
 
 def test_the_table(folder: Path, cli: Cli) -> None:

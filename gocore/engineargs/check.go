@@ -276,11 +276,11 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 		if !isSet(o, f) {
 			continue
 		}
-		own := named(o).rules != Dynamo && in != live
+		own := named(o).rules != Dynamo && !in.onClock()
 		switch {
 		case f.use == hostBlocks && !own:
-			refuse(f.Name, map[bool]string{true: "KV offload tiers of live workers", false: "KV offload tiers with scheduler dynamo"}[in == live])
-		case f.use == offload && in == live:
+			refuse(f.Name, map[bool]string{true: "KV offload tiers of live workers", false: "KV offload tiers with scheduler dynamo"}[in.onClock()])
+		case f.use == offload && in.onClock():
 			refuse(f.Name, "KV offload tiers of live workers")
 		case f.use == offload && own && !slices.Contains(ofG2, f.Name):
 			refuse(f.Name, "tiers below host memory, and copies in batches")

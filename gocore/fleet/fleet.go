@@ -25,6 +25,9 @@ type Config struct {
 	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil for nobody.
 	Watcher  Watcher
 	Requests int // that are known beforehand, with ids from 0
+	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing waits. An error
+	// ends the run.
+	Await func(atMs float64) error
 	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then, and
 	// every engine an [engine.Reporter].
 	Planner planner.Planner
@@ -174,6 +177,11 @@ func (f *Fleet) Run() error {
 			f.finish(true)
 			return f.tellKeepers()
 		default:
+			if f.Await != nil {
+				if err := f.Await(planned); err != nil {
+					return err
+				}
+			}
 			f.advance(planned)
 		}
 	}

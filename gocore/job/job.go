@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dynosim/gocore/journal"
+	"dynosim/gocore/pace"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/report"
@@ -165,12 +166,15 @@ func (r *run) config() replay.Config {
 	cfg := deploy(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && !r.online && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
+		NoRows: !r.rows && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Sampler = r.scaling.sampler(r.monitor)
 	cfg.Journal = r.journal.open(r)
+	if r.online {
+		cfg.Await = pace.NewFollower().Await
+	}
 	return cfg
 }
 
@@ -182,12 +186,10 @@ func (r *run) startUpSeed() uint64 {
 	return r.seed
 }
 
-// poll stops the run when it is cancelled or the AIC SDK has failed. Online workers look at errors of the SDK themselves.
+// poll stops the run when it is cancelled or the AIC SDK has failed.
 func (r *run) poll(nowMs float64, finished int) error {
-	if !r.online {
-		if err := r.sdk.err(); err != nil {
-			return err
-		}
+	if err := r.sdk.err(); err != nil {
+		return err
 	}
 	return r.monitor.pollRun(nowMs, finished)
 }
@@ -229,7 +231,7 @@ func (r *run) ticked() (e ended, err error) {
 func (r *run) timed() (ended, error) {
 	started := time.Now()
 	cfg := r.config()
-	outcome, err := r.replay(cfg)
+	outcome, err := replay.Run(cfg)
 	return ended{outcome, time.Since(started), cfg.Journal}, err
 }
 
@@ -270,12 +272,13 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	return result, nil
 }
 
-// resources is what the run used. An online run counts neither worker seconds nor GPUs.
+// resources returns what the run used.
 func (r *run) resources(e ended) report.Resources {
-	resources := report.Resources{
+	return report.Resources{
 		PrefillWorkerSeconds: e.PrefillWorkerSeconds,
 		DecodeWorkerSeconds:  e.WorkerSeconds,
 		PrefillGPUsPerWorker: r.deployment.prefill.GPUsPerWorker,
+		DecodeGPUsPerWorker:  r.deployment.args.GPUsPerWorker,
 		TimingModel:          r.models.name,
 		Scheduler:            r.deployment.ownScheduler(),
 		HostTier:             r.deployment.args.HostCache.Blocks > 0,
@@ -284,8 +287,4 @@ func (r *run) resources(e ended) report.Resources {
 		WallMs:               float64(e.wall.Nanoseconds()) / 1e6,
 		GPUHourPrice:         r.gpuHourPrice,
 	}
-	if !r.online {
-		resources.DecodeGPUsPerWorker = r.deployment.args.GPUsPerWorker
-	}
-	return resources
 }

@@ -74,8 +74,5 @@ func worksWith(o option) string {
 	case kindSynthetic:
 		only = append(only, "a synthetic workload")
 	}
-	if o.offline {
-		only = append(only, "offline")
-	}
 	return strings.Join(only, ", ")
 }

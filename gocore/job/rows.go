@@ -19,6 +19,6 @@ func checkRows(o *strictjson.Object) error {
 // passes reports whether requests may be created when they arrive and discarded when they are over, because nothing reads
 // them before or afterwards.
 func (s *Spec) passes() bool {
-	return !s.rows && s.faults == nil && !s.deployment.disaggregated && !s.online && s.generated.Independent() &&
+	return !s.rows && s.faults == nil && !s.deployment.disaggregated && s.generated.Independent() &&
 		s.outputs.trace == "" && s.outputs.routerLog == "" && s.routing.decisions == ""
 }

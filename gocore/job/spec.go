@@ -13,7 +13,7 @@ import (
 // without opening a file or asking the AIC SDK. No later stage of a run looks at the JSON text again.
 type Spec struct {
 	synthetic bool // the workload is generated, not read
-	online    bool // in real time, not in virtual time
+	online    bool // on the clock, not in virtual time
 
 	deployment deployment
 	routing    routing
@@ -78,9 +78,6 @@ func Parse(config string) (*Spec, error) {
 		return nil, err
 	}
 	if err := checkLanes(o); err != nil {
-		return nil, err
-	}
-	if err := checkOnline(o, s.deployment); err != nil {
 		return nil, err
 	}
 	if err := checkRows(o); err != nil {

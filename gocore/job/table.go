@@ -11,6 +11,12 @@ import (
 	"dynosim/gocore/workload"
 )
 
+// The values of replay_mode.
+const (
+	offlineMode = "offline"
+	onlineMode  = "online"
+)
+
 // option is one option of a run. This table is the only place that lists them: descriptions are checked against it, and the
 // Python functions, the command line, the keys of --config and docs/reference/replay.md are generated from it.
 type option struct {
@@ -18,7 +24,6 @@ type option struct {
 	kind     string // the only kind of run that knows it, "" for both
 	required bool
 	instead  string // an option that may be given instead of a required one, "" if there is none
-	offline  bool   // it works only in virtual time
 	// feature names what the option needs and this build lacks; then only the default is accepted. It is "" for an option that
 	// works.
 	feature string
@@ -209,18 +214,16 @@ var options = slices.Concat([]option{
 		doc:   "Simulated workers of one pool; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
-		offline: true,
-		group:   deploymentGroup,
-		help:    "prefill workers of a disaggregated deployment (default: 1)",
-		doc:     "Prefill workers of two pools; 1 if not given.",
+		Field: strictjson.Field{Name: "num_prefill_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
+		group: deploymentGroup,
+		help:  "prefill workers of a disaggregated deployment (default: 1)",
+		doc:   "Prefill workers of two pools; 1 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
-		offline: true,
-		group:   deploymentGroup,
-		help:    "decode workers of a disaggregated deployment (default: 1)",
-		doc:     "Decode workers of two pools; 1 if not given.",
+		Field: strictjson.Field{Name: "num_decode_workers", Type: strictjson.Integer{Max: maxWorkers}, Default: 1},
+		group: deploymentGroup,
+		help:  "decode workers of a disaggregated deployment (default: 1)",
+		doc:   "Decode workers of two pools; 1 if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "extra_engine_args", Type: strictjson.Text{}},
@@ -231,14 +234,14 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "prefill_engine_args", Type: strictjson.Text{}},
-		takes: takesEngineArgs, offline: true,
+		takes: takesEngineArgs,
 		group: deploymentGroup,
 		help:  "engine arguments of prefill workers, likewise",
 		doc:   "The engine of prefill workers, which compute prompts. They make two pools instead of one, as do decode_engine_args and both numbers of workers; what they leave out is that of extra_engine_args.",
 	},
 	{
 		Field: strictjson.Field{Name: "decode_engine_args", Type: strictjson.Text{}},
-		takes: takesEngineArgs, offline: true,
+		takes: takesEngineArgs,
 		group: deploymentGroup,
 		help:  "engine arguments of decode workers, likewise",
 		doc:   "The engine of decode workers, which take over the KV of prompts and generate.",
@@ -258,7 +261,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
-		takes: takesRouter, offline: true,
+		takes: takesRouter,
 		metavar: "MODULE:NAME", group: deploymentGroup,
 		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; see docs/routers.md",
 		doc:  "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.",
@@ -267,7 +270,7 @@ var options = slices.Concat([]option{
 		Field: strictjson.Field{Name: "kv_event_lag_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
 		group: deploymentGroup,
 		help:  "how long after blocks are stored and removed the KV router hears of it (default: 0)",
-		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
+		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},
@@ -310,33 +313,33 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "planner", Type: strictjson.Bool{}},
-		takes: takesPlanner, offline: true,
-		doc: "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
+		takes: takesPlanner,
+		doc:   "Decides how many workers each pool has, as the run goes on: an object with ``initial_tick_ms()`` and ``on_tick(metrics)``, see docs/planner.md. An exception that it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "autoscaler", Type: strictjson.Text{NonEmpty: true}},
-		takes: takesAutoscaler, offline: true,
+		takes: takesAutoscaler,
 		group: deploymentGroup,
 		help:  "policy that changes the number of workers: hpa, keda, queue or schedule, a JSON object or @FILE",
 		doc:   "A policy that changes the number of workers as the run goes on: a dict with the key ``policy`` (``\"hpa\"``, ``\"keda\"``, ``\"queue\"`` or ``\"schedule\"``), or a list of dicts for two pools. See docs/planner.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_log", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, takes: takesPath, writes: true, offline: true,
+		aside: true, takes: takesPath, writes: true,
 		metavar: "FILE", group: deploymentGroup,
 		help: "write one JSON object for each tick of the planner or autoscaler",
 		doc:  "Write what the planner or autoscaler saw and decided, one JSON object for each tick, to this file.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_config", Type: strictjson.Text{NonEmpty: true}},
-		takes: takesObjectOrPath, offline: true,
+		takes: takesObjectOrPath,
 		group: deploymentGroup,
 		help:  "the planner of ai-dynamo changes the number of workers: its settings, a JSON object, @FILE or a path",
 		doc:   "The planner of ai-dynamo changes the number of workers: its settings, a dict or the path of a JSON or YAML file. It needs ``planner_python``. See docs/planner.md.",
 	},
 	{
 		Field: strictjson.Field{Name: "planner_python", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, takes: takesPath, offline: true,
+		aside: true, takes: takesPath,
 		metavar: "PYTHON", group: deploymentGroup,
 		help: "interpreter of an environment with ai-dynamo, for --planner-config (default: DYNOSIM_PLANNER_PYTHON)",
 		doc:  "The interpreter of an environment with ai-dynamo, which ``planner_config`` needs; if not given, the environment variable ``DYNOSIM_PLANNER_PYTHON``.",
@@ -348,77 +351,77 @@ var options = slices.Concat([]option{
 		doc:   "Steps per axis of the predictions by AIC that ``planner_config`` with the optimization target ``sla`` begins with; 8 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "gpu_hour_price", Type: strictjson.Number{MinOpen: true}},
-		offline: true, group: deploymentGroup,
-		help: "price of a GPU for an hour; adds gpu_cost to the report",
-		doc:  "The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours times price.",
+		Field: strictjson.Field{Name: "gpu_hour_price", Type: strictjson.Number{MinOpen: true}},
+		group: deploymentGroup,
+		help:  "price of a GPU for an hour; adds gpu_cost to the report",
+		doc:   "The price of a GPU for an hour, in any currency. It adds ``gpu_cost`` to the report: GPU hours times price.",
 	},
 	{
 		Field: strictjson.Field{Name: "faults", Type: strictjson.Text{}},
-		takes: takesFaults, offline: true,
+		takes: takesFaults,
 		group: faultGroup, metavar: "FILE",
 		help: "script of what goes wrong: crash, slow, pause, partition and the like, one JSON object per line, or YAML",
 		doc:  "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
 	},
 	{
-		Field:   strictjson.Field{Name: "fault_rate", Type: strictjson.Number{Max: 1e6}, Default: 1.0},
-		offline: true, group: faultGroup,
-		help: "how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
-		doc:  "Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
+		Field: strictjson.Field{Name: "fault_rate", Type: strictjson.Number{Max: 1e6}, Default: 1.0},
+		group: faultGroup,
+		help:  "how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
+		doc:   "Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
 	},
 	{
-		Field:   strictjson.Field{Name: "migration_limit", Type: strictjson.Integer{Max: 1000}, Default: 0},
-		offline: true, group: faultGroup,
-		help: "how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
-		doc:  "How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
+		Field: strictjson.Field{Name: "migration_limit", Type: strictjson.Integer{Max: 1000}, Default: 0},
+		group: faultGroup,
+		help:  "how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
+		doc:   "How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "detection_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		offline: true, group: faultGroup,
-		help: "until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
-		doc:  "Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
+		Field: strictjson.Field{Name: "detection_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		group: faultGroup,
+		help:  "until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
+		doc:   "Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
 	},
 	{
-		Field:   strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		offline: true, group: faultGroup,
-		help: "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
-		doc:  "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
+		Field: strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		group: faultGroup,
+		help:  "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
+		doc:   "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
 	},
 	{
-		Field:   strictjson.Field{Name: "retry_refused_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		offline: true, group: faultGroup,
-		help: "requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		doc:  "How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
+		Field: strictjson.Field{Name: "retry_refused_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
+		group: faultGroup,
+		help:  "requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
+		doc:   "How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
 	},
 	{
-		Field:   strictjson.Field{Name: "router_rules", Type: strictjson.Enum{Choices: []string{"1.3", "1.6"}}, Default: "1.3"},
-		offline: true, group: faultGroup,
-		help: "what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
-		doc:  "What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
+		Field: strictjson.Field{Name: "router_rules", Type: strictjson.Enum{Choices: []string{"1.3", "1.6"}}, Default: "1.3"},
+		group: faultGroup,
+		help:  "what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
+		doc:   "What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
 	},
 	{
-		Field:   strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},
-		offline: true, group: faultGroup,
-		help: "clients give a request up that takes longer",
-		doc:  "Time after which a client gives a request up, in milliseconds; never if not given.",
+		Field: strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},
+		group: faultGroup,
+		help:  "clients give a request up that takes longer",
+		doc:   "Time after which a client gives a request up, in milliseconds; never if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "client_retries", Type: strictjson.Integer{Max: 1000}, Default: 0},
-		offline: true, group: faultGroup,
-		help: "how often a client begins a request anew that has failed or timed out (default: 0)",
-		doc:  "How often a client begins a request anew that has failed or timed out; 0 if not given.",
+		Field: strictjson.Field{Name: "client_retries", Type: strictjson.Integer{Max: 1000}, Default: 0},
+		group: faultGroup,
+		help:  "how often a client begins a request anew that has failed or timed out (default: 0)",
+		doc:   "How often a client begins a request anew that has failed or timed out; 0 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "client_backoff_ms", Type: strictjson.Number{Max: 1e15}, Default: 1000.0},
-		offline: true, group: faultGroup,
-		help: "pause before the first of these, doubled each time (default: 1000)",
-		doc:  "Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
+		Field: strictjson.Field{Name: "client_backoff_ms", Type: strictjson.Number{Max: 1e15}, Default: 1000.0},
+		group: faultGroup,
+		help:  "pause before the first of these, doubled each time (default: 1000)",
+		doc:   "Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "hedge_after_ms", Type: strictjson.Number{Max: 1e15}},
-		offline: true, group: faultGroup,
-		help: "send a request a second time that has no token after so long; the first answer counts",
-		doc:  "Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given.",
+		Field: strictjson.Field{Name: "hedge_after_ms", Type: strictjson.Number{Max: 1e15}},
+		group: faultGroup,
+		help:  "send a request a second time that has no token after so long; the first answer counts",
+		doc:   "Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given.",
 	},
 	{
 		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
@@ -452,15 +455,13 @@ var options = slices.Concat([]option{
 		doc:   "Decides what is left to chance: ties between workers, and what a synthetic workload draws. Equal seeds give equal runs; 0 if not given.",
 	},
 	{
-		Field:   strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}},
-		offline: true,
-		doc:     "Stop at this simulated time, in milliseconds.",
+		Field: strictjson.Field{Name: "max_sim_time_ms", Type: strictjson.Number{}},
+		doc:   "Stop at this simulated time, in milliseconds.",
 	},
 	{
-		Field:   strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}},
-		offline: true,
-		group:   runGroup,
-		help:    "stop at this simulated time",
+		Field: strictjson.Field{Name: "max_sim_time_seconds", Type: strictjson.Number{}},
+		group: runGroup,
+		help:  "stop at this simulated time",
 	},
 	{
 		Field: strictjson.Field{Name: "sla_ttft_ms", Type: strictjson.Number{}},
@@ -512,8 +513,8 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "attribution", Type: strictjson.Bool{}, Default: false},
-		aside: true, offline: true,
-		flag: "--explain", group: outputGroup,
+		aside: true,
+		flag:  "--explain", group: outputGroup,
 		help: "print what latencies consist of, and add that to the report and its rows",
 		doc:  "Divide the time to first token and the latency of every request exactly among its parts, such as waiting for a worker, its own prompt, or others' prompts: ``report[\"attribution\"]``, and columns of the rows. See docs/why.md. False if not given.",
 	},
@@ -526,40 +527,40 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "timeline", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, offline: true, takes: takesPath, writes: true,
+		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write a timeline of cluster, workers and requests for ui.perfetto.dev, FILE.pftrace",
 		doc:  "Also write a timeline to this file, which ui.perfetto.dev shows: passes and counters of each worker, what each request waited for, and arrows from the router to its workers. See docs/timeline.md.",
 	},
 	{
-		Field: strictjson.Field{Name: "timeline_window", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, offline: true,
+		Field:   strictjson.Field{Name: "timeline_window", Type: strictjson.Text{NonEmpty: true}},
+		aside:   true,
 		metavar: "FROM:TO", group: outputGroup,
 		help: "only this part of the timeline, such as 10s:40s",
 		doc:  "Only this part of simulated time in the timeline, such as ``\"10s:40s\"``; either side may be missing.",
 	},
 	{
 		Field: strictjson.Field{Name: "timeseries", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, offline: true, takes: takesPath, writes: true,
+		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write queues, KV use, hit rate, tokens/s and latencies over time: FILE.csv, .jsonl or .parquet",
 		doc:  "Also write ``report.timeseries`` to this file, which ends with ``.csv``, ``.jsonl`` or ``.parquet``.",
 	},
 	{
-		Field: strictjson.Field{Name: "timeseries_step", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, offline: true,
+		Field:   strictjson.Field{Name: "timeseries_step", Type: strictjson.Text{NonEmpty: true}},
+		aside:   true,
 		metavar: "TIME", group: outputGroup,
 		help: "length of its windows, such as 500ms (default: 1s)",
 		doc:  "Keep ``report.timeseries``, with windows of this length, such as ``\"1s\"`` or ``\"500ms\"``. 1s if only the file is given.",
 	},
 	{
 		Field: strictjson.Field{Name: "telemetry_options", Type: strictjson.Number{Min: 1, Max: 1e15}},
-		aside: true, offline: true, takes: takesTelemetry,
+		aside: true, takes: takesTelemetry,
 		doc: "Takes samples of queues, KV use and traffic **during** the run: a ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for. Not in runs with a planner.",
 	},
 	{
 		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},
-		aside: true, offline: true, takes: takesPath, writes: true,
+		aside: true, takes: takesPath, writes: true,
 		metavar: "PATH", group: outputGroup,
 		help: "also write a page about the run for a browser: one file, without anything from the net",
 		doc:  "Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest requests. One file for a browser, without anything from the net. The report gets the attribution of latencies, too.",

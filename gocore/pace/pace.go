@@ -3,6 +3,8 @@
 // Simulated time is milliseconds since a Clock was made. It never runs ahead of the clock: the goroutine that runs a pass sleeps
 // until the end of the pass. It may be a little behind, as sleepers wake late and passes take time to compute. The next pass then
 // starts where the last one has ended, so that small delays are made up for and do not add up.
+//
+// A [Clock] is for an engine with a goroutine of its own, a [Follower] for an event loop of many.
 package pace
 
 import (
@@ -14,7 +16,7 @@ import (
 // would be a flood of passes.
 const maxLagMs = 100
 
-// Clock is the simulated time of one engine. Only NowMs may be called from several goroutines.
+// Clock is the simulated time of one engine.
 type Clock struct {
 	started time.Time
 	timer   *time.Timer
@@ -24,11 +26,6 @@ type Clock struct {
 // New starts a clock. Sleepers wake when stop is closed.
 func New(stop <-chan struct{}) *Clock {
 	return &Clock{started: time.Now(), timer: time.NewTimer(math.MaxInt64), stop: stop}
-}
-
-// Fork returns the clock of another engine whose time is the same.
-func (c *Clock) Fork() *Clock {
-	return &Clock{started: c.started, timer: time.NewTimer(math.MaxInt64), stop: c.stop}
 }
 
 // NowMs is the time since New.

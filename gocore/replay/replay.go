@@ -34,6 +34,9 @@ type Config struct {
 	// used for workers that do not depend on each other. Poll may then be called at the same time by several of them, each with
 	// its own simulated time.
 	Each func(n int, do func(int))
+	// Await returns when the clock has come to an instant of simulated time, and calls poll now and then while it waits. An error
+	// ends the run. Nil for virtual time, in which nothing waits.
+	Await func(atMs float64, poll func() error) error
 	// NoRows leaves the collector of an aggregated run without rows, which takes much less memory. Its Summarise must then be
 	// given SLA.
 	NoRows bool
@@ -82,7 +85,7 @@ type Outcome struct {
 func Run(cfg Config) (Outcome, error) {
 	r, setups := newRun(cfg)
 	switch {
-	case cfg.Disagg != nil || cfg.Planner != nil || cfg.Sampler != nil || cfg.Faults != nil:
+	case cfg.Disagg != nil || cfg.Planner != nil || cfg.Sampler != nil || cfg.Faults != nil || cfg.Await != nil:
 		return r.through(r.inFleet, setups)
 	case cfg.Workers == 1:
 		return r.through(r.single, setups)
@@ -196,6 +199,10 @@ func (r *run) poll(nowMs float64) error {
 	if r.passes%pollEvery != 0 || r.Poll == nil {
 		return nil
 	}
+	return r.pollNow(nowMs)
+}
+
+func (r *run) pollNow(nowMs float64) error {
 	finished := r.collector.Finished() - r.polled
 	r.polled += finished
 	return r.Poll(nowMs, finished)

@@ -39,6 +39,11 @@ func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 		KVEventLagMs:    r.KVEventLagMs,
 		StopWhenStalled: r.stopWhenStalled,
 	}
+	if r.Await != nil {
+		c.Await = func(atMs float64) error {
+			return r.Await(atMs, func() error { return r.pollNow(r.fleet.NowMs()) })
+		}
+	}
 	switch {
 	case c.Planner != nil:
 	case r.Sampler != nil:

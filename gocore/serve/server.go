@@ -213,7 +213,7 @@ var workersOnly = []string{
 func vainForServer() []string {
 	vain := slices.Clone(workersOnly)
 	for _, opt := range options {
-		if opt.group == planesGroup && opt.Name != "listen_host" {
+		if opt.group == planesGroup && opt.Name != "listen_host" && opt.Name != lag {
 			vain = append(vain, opt.Name)
 		}
 	}

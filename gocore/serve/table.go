@@ -160,7 +160,7 @@ var options = []option{
 		help(planesGroup, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
 	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").
 		help(planesGroup, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
-	own("kv_event_lag_ms", strictjson.Number{Max: 1e9}, 0.0).
+	own(lag, strictjson.Number{Max: 1e9}, 0.0).
 		help(planesGroup, "milliseconds after which a change of a cache is told to routers (default: 0)"),
 	own("dynamo_release", strictjson.Enum{Choices: []string{"1.6", "1.3"}}, "1.6").
 		help(planesGroup, "whose workers these are served beside: cards of 1.6 and of 1.3 differ (default: 1.6)"),
@@ -219,8 +219,6 @@ var options = []option{
 		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
-	own(lag, strictjson.Number{Max: 1e15}, 0.0).serving().
-		help(serverGroup, "how long after blocks are stored and removed the router hears of it, with --router-mode kv (default: 0)"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
 		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
 	own("num_decode_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
