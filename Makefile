@@ -108,7 +108,7 @@ test: test-go test-python ## Run all tests, Go and Python
 
 test-go:
 	go test -shuffle=on $(GO_PACKAGES)
-	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/guard/... ./gocore/live/... ./gocore/replay/online/... ./gocore/serve/... ./gocore/server/...
+	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/guard/... ./gocore/live/... ./gocore/pace/... ./gocore/serve/... ./gocore/server/...
 
 test-python: build $(TOOLS)
 	$(BIN)/python -m pytest
