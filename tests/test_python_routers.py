@@ -62,6 +62,19 @@ def test_a_router_chooses_and_sees_what_it_has_sent() -> None:
     assert list(report.requests["decode_worker_idx"]) == [2, 1, 0] * 20
 
 
+def test_a_router_on_the_clock() -> None:
+    """It is asked in the order of arrivals, as in virtual time."""
+    asked: list[int] = []
+
+    def choose(request: Any, workers: Any) -> int:
+        asked.append(request.id)
+        return request.id % 3
+
+    report = busy(By(choose), replay_mode="online", extra_engine_args={"speedup_ratio": 100})
+    assert asked == list(range(60))
+    assert list(report.requests["decode_worker_idx"]) == [0, 1, 2] * 20
+
+
 def test_a_router_sees_caches_when_it_hears_of_them(folder: Path) -> None:
     trace = write_trace(folder / "trace.jsonl", [row(2000.0 * i, 4 * 64, 5, [1, 2, 3, 4]) for i in range(4)])
     seen: list[list[int]] = []

@@ -195,8 +195,8 @@ def run_trace_replay(
             pools, or the text ``"module:Class"``, ``"file.py:Class"`` or the name of one that is installed, of which
             each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.
         kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
-            simulated time, or of the clock if online; 0 if not given. It hears at once of computed prompts and
-            completed requests. For ``router_mode="kv_router"`` and routers in Python.
+            simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For
+            ``router_mode="kv_router"`` and routers in Python.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
