@@ -260,8 +260,8 @@ var options = slices.Concat([]option{
 		doc:   "Settings of the router: a KvRouterConfig for ``\"kv_router\"``, or a dict of the settings of that ``router_mode`` (docs/reference/routing-modes.md).",
 	},
 	{
-		Field: strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
-		takes: takesRouter,
+		Field:   strictjson.Field{Name: "router", Type: strictjson.Text{NonEmpty: true}},
+		takes:   takesRouter,
 		metavar: "MODULE:NAME", group: deploymentGroup,
 		help: "router in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; or a router mode; see docs/routers.md",
 		doc:  "A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two pools, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed, of which each pool gets its own, made with ``router_config``. See docs/routers.md. What it raises ends the run.",
