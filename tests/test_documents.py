@@ -114,7 +114,7 @@ def test_blocks_are_found() -> None:
 
 def test_every_block_has_a_language() -> None:
     """``sh`` for commands and ``text`` for what they print: a block without one is a drawing."""
-    known = {"", "text", "go", *documents.RUN, *documents.DATA}
+    known = {"", "text", "go", "toml", *documents.RUN, *documents.DATA}
     for block in BLOCKS:
         assert block.language in known, block.place
         if block.language not in documents.RUN:

@@ -462,7 +462,7 @@ def test_unknown_model(client: OpenAI, call: Callable[..., Any]) -> None:
 
 def test_unknown_path(client: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError):
-        client.embeddings.create(model=MODEL, input="text")
+        client.moderations.create(input="text")
 
 
 def test_keys(tmp_path: Path) -> None:
