@@ -43,7 +43,7 @@ func TestHostWords(t *testing.T) {
 
 func near(got, want float64) bool { return got-want < 1e-12 && want-got < 1e-12 }
 
-// TestHostUnsized leaves a tier in bytes to whoever knows those of a token.
+// TestHostUnsized checks that a tier in bytes has no number of blocks until the bytes of a token are known.
 func TestHostUnsized(t *testing.T) {
 	args, _, err := Parse(`{"scheduler": "vllm", "block_size": 16, "aic_backend": "vllm", "aic_system": "h100_sxm", "aic_model_path": "x",
 		"aic_tp_size": 1, "host_cache_gb": 1, "host_link": "pcie5"}`)

@@ -22,7 +22,7 @@ type Config struct {
 	LimitMs  float64
 	World    World
 	Recorder Recorder
-	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil for nobody.
+	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil if nothing watches.
 	Watcher  Watcher
 	Requests int // that are known beforehand, with ids from 0
 	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing waits. An error

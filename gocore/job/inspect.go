@@ -30,7 +30,8 @@ func inspection() strictjson.Schema {
 
 // Inspect computes statistics of a trace. config is a JSON object with trace_files, trace_format and trace_block_size as a
 // run has them, and block_size, that of the engine. The result is a JSON object: stats holds the numbers, text describes them
-// in sentences. With reuse_points, reuse holds what caches of so many sizes find, and those of reuse_sizes, in blocks. Errors have a Kind, as those of Run.
+// in sentences. With reuse_points, reuse holds the prompt tokens that caches find, for that number of sizes and for those of
+// reuse_sizes, in blocks. Errors have a Kind, as those of Run.
 func Inspect(config string, m *Monitor) (result string, err error) {
 	o, err := strictjson.Decode(config, inspection())
 	if err != nil {
@@ -58,7 +59,7 @@ func Inspect(config string, m *Monitor) (result string, err error) {
 	return string(text), err
 }
 
-// reuse is what caches of some sizes find of a trace. A size is a pair: blocks, and the prompt tokens that so many find.
+// reuse holds, for some sizes of a cache, a pair: its blocks, and the prompt tokens of a trace that it finds.
 type reuse struct {
 	InputTokens int64      `json:"input_tokens"`
 	Blocks      int        `json:"blocks"`

@@ -40,7 +40,7 @@ type Result struct {
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet at the
-// paths where they belong; Discard removes those that nobody has moved there. attribution, which is only there if it was
+// paths where they belong; Discard removes those that have not been moved there. attribution, which is only there if it was
 // asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
 // "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {

@@ -269,8 +269,8 @@ func (s *Scheduler) neededBeside(p prefix, blocks int) int {
 }
 
 // waitBeside notes how many blocks the head of the queue needs free at least, mark included, whatever is evicted until then: full
-// ones of the full group, and in each other group those beyond a hit. Blocks of the hit that nobody holds do not count: equal ones
-// that somebody holds may be found once they are evicted.
+// ones of the full group, and in each other group those beyond a hit. Blocks of the hit that no request holds do not count: equal
+// ones that a request holds may be found once they are evicted.
 func (s *Scheduler) waitBeside(full, beyond, mark int) {
 	if !s.rules.ReserveFullISL {
 		return
