@@ -180,6 +180,18 @@ type Pass struct {
 	Parts *Parts
 }
 
+// Reset makes p an empty pass that starts at startMs, and keeps the room of its slices. parts are those of the engine,
+// nil if nobody asked for them.
+func (p *Pass) Reset(startMs float64, parts *Parts) {
+	*p = Pass{
+		StartMs: startMs, Parts: parts,
+		Admitted: p.Admitted[:0], Started: p.Started[:0], Bursts: p.Bursts[:0], Singles: p.Singles[:0], Finished: p.Finished[:0],
+		Held: p.Held[:0], Loads: p.Loads[:0], Released: p.Released[:0], ReleasedAtStart: p.ReleasedAtStart[:0],
+		Rejected: p.Rejected[:0], Signals: p.Signals[:0], KVEvents: p.KVEvents[:0], Transfers: p.Transfers[:0],
+	}
+	parts.Reset()
+}
+
 // Admission is a request that starts, or after a preemption restarts, to run.
 type Admission struct {
 	ID           RequestID

@@ -9,19 +9,19 @@ import (
 	"dynosim/gocore/eventheap"
 )
 
-// Workers that coast (engine.Coaster) run many passes at once, and the loop sees only the end of the last one. At the other ends
-// it would have nothing to do: a pass of this kind ends no request, has no news for the router, and finds no room for a request
-// that waits for some. Prefill workers do not coast: each of their passes computes some prompt.
+// Workers that coast (engine.Coaster) run many passes at once, and the loop sees only the end of the last one. At the
+// other ends it would have nothing to do: a pass of this kind ends no request, has no news for the router, and finds no
+// room for a request that waits for some. Prefill workers do not coast: each of their passes computes some prompt.
 //
 //	worker 0    ---|---|---|---|---|---|---|      ends planned; only the last one is an event
 //	                        ^ a request arrives, or an action has to wait for the end of the pass
 //	worker 0    ---|---|---|---|                  ends that remain; the next pass sees the request
 //
-// Retrying a stalled worker advances its stall counter, and it is retried at every instant. Coasting skips instants, so no
-// worker coasts while one is stalled.
+// Retrying a stalled worker advances its stall counter, and it is retried at every instant. Coasting skips instants, so
+// no worker coasts while one is stalled.
 //
-// With two pools the results are those of stepping through every pass to the last bit, worker seconds and the order of events at
-// one instant included. Ends within coasts are tracked for that, in a heap with the next one of each worker:
+// With two pools the results are those of stepping through every pass to the last bit, worker seconds and the order of
+// events at one instant included. Ends within coasts are tracked for that, in a heap with the next one of each worker:
 //
 //   - Worker seconds are summed from end to end, because a sum of floating-point numbers depends on its terms.
 //   - If anything else happens exactly at an end in a coast, the coast is cut there, and the end becomes an ordinary event.
@@ -36,8 +36,9 @@ type innerEnd struct {
 	pass         int32 // that ends, from 0
 }
 
-// innerEnds is a heap of these, with at most one of each coast. Those of coasts that were cut short or have ended stay until they
-// are the first. It is beside eventheap because every pass of a coast comes by here: only times are compared.
+// innerEnds is a heap of these, with at most one of each coast. Those of coasts that were cut short or have ended stay
+// until they are the first. It is beside eventheap because every pass of a coast comes by here: only times are
+// compared.
 type innerEnds []innerEnd
 
 func (h *innerEnds) add(e innerEnd) {
@@ -91,8 +92,8 @@ var ErrStalled = errors.New("a pass without effect")
 // afterLimit returns the first time at which no pass may start any more.
 func (f *Fleet) afterLimit() float64 { return math.Nextafter(f.LimitMs, math.Inf(1)) }
 
-// coastUntil returns the time from which on no pass of a coast should start. What arrives next is for the only worker, if there is
-// only one: passes after that would be planned for nothing.
+// coastUntil returns the time from which on no pass of a coast should start. What arrives next is for the only worker,
+// if there is only one: passes after that would be planned for nothing.
 func (f *Fleet) coastUntil(p *Pool) float64 {
 	limit := f.afterLimit()
 	if len(p.workers) > 1 || f.tracksEnds {
@@ -159,7 +160,8 @@ func (f *Fleet) halt(p *Pool, i int) {
 	if len(ends) == 0 {
 		return
 	}
-	// The pass after end k has started if that end lies before now, or if it is now and this worker was asked to start one.
+	// The pass after end k has started if that end lies before now, or if it is now and this worker was asked to start
+	// one.
 	started := 1 + sort.Search(len(ends)-1, func(k int) bool {
 		return ends[k] > f.nowMs || ends[k] == f.nowMs && i >= p.swept
 	})
@@ -194,8 +196,8 @@ func (f *Fleet) settle(p *Pool, i, passes int) {
 	p.coasted(i, w.Engine, endsMs, f.nowMs)
 }
 
-// catchUp carries out the passes of coasts that have begun, so that engines are as they would be without coasting. The pass that a
-// coasting worker is busy with ends like others.
+// catchUp carries out the passes of coasts that have begun, so that engines are as they would be without coasting. The
+// pass that a coasting worker is busy with ends like others.
 func (f *Fleet) catchUp() {
 	for _, p := range f.pools {
 		for i, ok := p.coasting.next(0); ok; i, ok = p.coasting.next(i + 1) {
@@ -248,7 +250,8 @@ func (f *Fleet) cutInnerEnds() {
 	}
 }
 
-// finish moves the clock to the last end of a pass that may be recorded. limited tells that the run ends because of its limit.
+// finish moves the clock to the last end of a pass that may be recorded. limited tells that the run ends because of its
+// limit.
 func (f *Fleet) finish(limited bool) {
 	if f.tracksEnds {
 		if limited {

@@ -7,8 +7,8 @@ import (
 	"dynosim/gocore/router"
 )
 
-// flow is the way of requests through the pools: of a request that one worker serves, or of one that a prefill worker hands off to
-// a decode worker.
+// flow is the way of requests through the pools: of a request that one worker serves, or of one that a prefill worker
+// hands off to a decode worker.
 type flow interface {
 	// arrive sends a request on its way that comes from outside, send another attempt of one.
 	arrive(r engine.Request) error
@@ -45,7 +45,8 @@ type flow interface {
 	needs(id engine.RequestID, p *Pool, i int) bool
 }
 
-// direct is the way of requests that one worker serves from the first token of the prompt to the last one of the answer.
+// direct is the way of requests that one worker serves from the first token of the prompt to the last one of the
+// answer.
 type direct struct {
 	*Fleet
 	pool *Pool
@@ -98,8 +99,8 @@ func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 	p.updateReady(i)
 }
 
-// ended makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens, then
-// rejections.
+// ended makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens,
+// then rejections.
 func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
 	if !p.observes {
 		if d.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {

@@ -14,8 +14,8 @@ import (
 
 // Config describes a fleet.
 type Config struct {
-	// Pools are one pool of aggregated workers, or one of prefill workers and one of decode workers. Those have engines of one
-	// type and equal block sizes.
+	// Pools are one pool of aggregated workers, or one of prefill workers and one of decode workers. Those have engines of
+	// one type and equal block sizes.
 	Pools    []PoolConfig
 	Transfer handoff.Transfer // of KV from prefill to decode workers
 	// LimitMs is when the run ends at the latest: no pass starts later. +Inf for no limit.
@@ -25,11 +25,11 @@ type Config struct {
 	// Watcher sees what every pass brings as it ends, so that no worker coasts; nil if nothing watches.
 	Watcher  Watcher
 	Requests int // that are known beforehand, with ids from 0
-	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing waits. An error
-	// ends the run.
+	// Await returns when the clock has come to an instant of simulated time; nil for virtual time, in which nothing waits.
+	// An error ends the run.
 	Await func(atMs float64) error
-	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then, and
-	// every engine an [engine.Reporter].
+	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then,
+	// and every engine an [engine.Reporter].
 	Planner planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
@@ -48,8 +48,8 @@ type World interface {
 	// Unreleased returns the number of requests that have not arrived.
 	Unreleased() int
 
-	// Request returns a request as engines get it, Prompt as much of it as prefill workers have to know, Routed what a router needs
-	// to know of it, and Name what messages call it.
+	// Request returns a request as engines get it, Prompt as much of it as prefill workers have to know, Routed what a
+	// router needs to know of it, and Name what messages call it.
 	Request(id engine.RequestID) engine.Request
 	Prompt(id engine.RequestID) engine.Request
 	Routed(r engine.Request) router.Request
@@ -87,7 +87,8 @@ type Fleet struct {
 	// keepers are the pools whose routers may keep requests.
 	keepers   []*Pool
 	idleTicks int // of routers, since anything else happened
-	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before others.
+	// inOrder makes everything end that ends at an instant before passes start, and passes of the first pool start before
+	// others.
 	inOrder bool
 
 	nowMs  float64
@@ -368,8 +369,8 @@ func (f *Fleet) valid(e event) bool {
 	return f.pools[e.pool].workers[e.index].due == e.seq
 }
 
-// endsNow returns the first event, if it is due now. An event of another kind is not looked past, even if events behind it are
-// due at the same time.
+// endsNow returns the first event, if it is due now. An event of another kind is not looked past, even if events behind
+// it are due at the same time.
 func (f *Fleet) endsNow() (event, bool) {
 	top, ok := f.topEvent()
 	return top.Value, ok && top.AtMs == f.nowMs
@@ -447,8 +448,8 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 	}
 }
 
-// startPasses starts passes on the workers of all pools. While a worker has requests and cannot go on, it is asked again at every
-// instant, so that none may coast beyond one.
+// startPasses starts passes on the workers of all pools. While a worker has requests and cannot go on, it is asked
+// again at every instant, so that none may coast beyond one.
 func (f *Fleet) startPasses() (changed bool, err error) {
 	stalled := false
 	for k := 0; k < len(f.pools); k++ {
@@ -472,9 +473,10 @@ func (f *Fleet) startPasses() (changed bool, err error) {
 	return changed, nil
 }
 
-// startPool starts a pass on the first worker that is ready, and begins again with the first one, because the pass may have made
-// another worker ready, until no worker can start a pass. A pass without duration is applied at once. If it had no effect either,
-// or the engine reports that it makes no progress, the worker is tried again only after something else has happened.
+// startPool starts a pass on the first worker that is ready, and begins again with the first one, because the pass may
+// have made another worker ready, until no worker can start a pass. A pass without duration is applied at once. If it
+// had no effect either, or the engine reports that it makes no progress, the worker is tried again only after something
+// else has happened.
 func (f *Fleet) startPool(p *Pool) (changed bool, err error) {
 	for i, ok := p.ready.next(0); ok; {
 		p.swept = max(p.swept, i)
@@ -546,7 +548,8 @@ func (f *Fleet) pushEnd(p *Pool, i int, atMs float64) {
 	p.workers[i].due = f.pushed
 }
 
-// interrupt ends the pass of a worker that only waits for a copy between the tiers of its cache: there is a request to look at.
+// interrupt ends the pass of a worker that only waits for a copy between the tiers of its cache: there is a request to
+// look at.
 func (f *Fleet) interrupt(p *Pool, i int) {
 	w := &p.workers[i]
 	if w.Pass == nil || !w.Pass.Waits || w.due == none || w.Pass.EndMs <= f.nowMs {
@@ -573,8 +576,8 @@ func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) e
 	return nil
 }
 
-// States calls tell with the state of each request on the workers of the pools, those first that emit tokens: they know the tokens
-// of a request that both pools have. Coasts end where they have been planned to.
+// States calls tell with the state of each request on the workers of the pools, those first that emit tokens: they know
+// the tokens of a request that both pools have. Coasts end where they have been planned to.
 func (f *Fleet) States(tell func(engine.RequestState)) {
 	for k := len(f.pools) - 1; k >= 0; k-- {
 		p := f.pools[k]

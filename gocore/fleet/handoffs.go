@@ -11,9 +11,9 @@ import (
 	"dynosim/gocore/router"
 )
 
-// handoffs is the way of requests whose prompt is computed by one worker, which then hands its KV to another one. It carries out the
-// actions of the coordinators of package handoff. An action on a worker that is busy or cannot be reached waits; a worker that is
-// lost answers every action at once, as there is nothing left to release or to cancel.
+// handoffs is the way of requests whose prompt is computed by one worker, which then hands its KV to another one. It
+// carries out the actions of the coordinators of package handoff. An action on a worker that is busy or cannot be
+// reached waits; a worker that is lost answers every action at once, as there is nothing left to release or to cancel.
 type handoffs struct {
 	*Fleet
 	order           handoff.Order
@@ -44,7 +44,8 @@ type action struct {
 var _ flow = (*handoffs)(nil)
 
 func newHandoffs(f *Fleet, order handoff.Order) *handoffs {
-	return &handoffs{Fleet: f, order: order, prefill: f.pools[0], decode: f.pools[1], states: make([]handoffState, f.Requests)}
+	states := make([]handoffState, f.Requests)
+	return &handoffs{Fleet: f, order: order, prefill: f.pools[0], decode: f.pools[1], states: states}
 }
 
 // arrive starts the hand-off of a request.
@@ -122,8 +123,8 @@ func (h *handoffs) carryOut(a action) error {
 	return nil
 }
 
-// settled reports whether an action need not be carried out: it belongs to a request that is over, or is answered for a worker
-// that is lost, or had drained before it heard of the request.
+// settled reports whether an action need not be carried out: it belongs to a request that is over, or is answered for a
+// worker that is lost, or had drained before it heard of the request.
 func (h *handoffs) settled(a action) bool {
 	switch a.do {
 	case handoff.Submit, handoff.Reserve, handoff.StartTransfer, handoff.Activate:
@@ -294,8 +295,8 @@ func (h *handoffs) releaseSource(id engine.RequestID, i int) {
 	h.tell(id, handoff.SourceReleased)
 }
 
-// cancelSource takes a request from its prefill worker, or from the queue of the router. The router counts the load of the request
-// until the hand-off is complete.
+// cancelSource takes a request from its prefill worker, or from the queue of the router. The router counts the load of
+// the request until the hand-off is complete.
 func (h *handoffs) cancelSource(a action) error {
 	p, i := h.prefill, h.states[a.id].prefill
 	if i == unassigned {
@@ -335,7 +336,8 @@ func (h *handoffs) cancelDestination(a action) error {
 	return nil
 }
 
-// complete ends a hand-off. If it has succeeded, the decode worker goes on with the request; if not, the request is over.
+// complete ends a hand-off. If it has succeeded, the decode worker goes on with the request; if not, the request is
+// over.
 func (h *handoffs) complete(id engine.RequestID) error {
 	h.closeHalf(id)
 	if h.states[id].coordinator.Succeeded() {
@@ -404,8 +406,8 @@ func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 	return nil
 }
 
-// endDecode makes the end of a pass of a decode worker visible. It looks for room before the router is told which requests have
-// left, and reports the room afterwards.
+// endDecode makes the end of a pass of a decode worker visible. It looks for room before the router is told which
+// requests have left, and reports the room afterwards.
 func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	p := h.decode
 	if h.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
@@ -434,8 +436,8 @@ func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	return nil
 }
 
-// unblock is called when no further event is due. It resolves situations in which workers could go on: room on a decode worker that
-// was not found, because it is only looked for at the end of passes, and requests that wait for each other.
+// unblock is called when no further event is due. It resolves situations in which workers could go on: room on a decode
+// worker that was not found, because it is only looked for at the end of passes, and requests that wait for each other.
 func (h *handoffs) unblock() (changed bool) {
 	for i := range h.decode.workers {
 		destination := h.decode.workers[i].destination
@@ -489,7 +491,8 @@ func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int
 
 func (h *handoffs) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
 
-// needs reports whether a request ends if a worker is lost. A prefill worker is not needed any more once the KV has arrived.
+// needs reports whether a request ends if a worker is lost. A prefill worker is not needed any more once the KV has
+// arrived.
 func (h *handoffs) needs(id engine.RequestID, p *Pool, i int) bool {
 	s := &h.states[id]
 	if p == h.decode {

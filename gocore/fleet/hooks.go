@@ -77,8 +77,8 @@ type Hooks struct {
 	Shown func(i int, pass *engine.Pass) error
 	// PassResumed says more about the pass that stands for the rest of a coast.
 	PassResumed func(i int, pass *engine.Pass)
-	// CoastUntil returns until when passes of a coast may start, if untilMs is that without faults, and whether the worker may
-	// coast. CoastStarted returns the ends that remain.
+	// CoastUntil returns until when passes of a coast may start, if untilMs is that without faults, and whether the worker
+	// may coast. CoastStarted returns the ends that remain.
 	CoastUntil   func(i int, untilMs float64) (float64, bool)
 	CoastStarted func(i int, endsMs []float64) []float64
 	// CacheChanged has [Pool.Learn] tell the router what a worker has stored and removed, now or later.
@@ -105,8 +105,8 @@ func (f *Fleet) SetFaults(faults Faults, hooks []*Hooks) {
 // Resend sends a new attempt of a request on its way.
 func (f *Fleet) Resend(id engine.RequestID) error { return f.flow.send(id) }
 
-// Recall takes a request back from routers and workers. worker is the one that it was given to, in a fleet with one pool, or
-// negative; forget has a worker forget it.
+// Recall takes a request back from routers and workers. worker is the one that it was given to, in a fleet with one
+// pool, or negative; forget has a worker forget it.
 func (f *Fleet) Recall(id engine.RequestID, worker int, forget func(p *Pool, i int)) error {
 	return f.flow.recall(id, worker, forget)
 }
@@ -140,8 +140,8 @@ func EndedBy(endsMs []float64, nowMs float64) int {
 	return n
 }
 
-// Discard throws away the engine of a worker, and the pass that it is busy with. The actions that waited for the end of the pass
-// have nothing to wait for.
+// Discard throws away the engine of a worker, and the pass that it is busy with. The actions that waited for the end of
+// the pass have nothing to wait for.
 func (p *Pool) Discard(i int) {
 	p.fleet.flow.idle(&p.workers[i])
 	p.workers[i] = Worker{}

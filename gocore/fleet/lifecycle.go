@@ -14,17 +14,18 @@ import (
 //	starting --start-up ends--> active --drain--> draining --last request ends--> gone
 //	    \--cancelled--> gone
 //
-// Ids count up and are never used again. Only active workers get new requests. Nothing is moved from a worker that drains
-// to another one.
+// Ids count up and are never used again. Only active workers get new requests. Nothing is moved from a worker that
+// drains to another one.
 type lifecycle struct {
 	elastic  router.Elastic // the router; nil if workers never change
 	startUps startUps
 
-	active, starting, draining []int        // ids, ascending
-	suspended                  []int        // active workers that get no requests
-	absent                     int          // lost workers that will come back
-	seconds                    float64      // of simulated time, times workers
-	cold                       map[int]bool // ids of workers that were added and have ended no pass yet: nothing is cached there
+	active, starting, draining []int   // ids, ascending
+	suspended                  []int   // active workers that get no requests
+	absent                     int     // lost workers that will come back
+	seconds                    float64 // of simulated time, times workers
+	// cold are workers that were added and have ended no pass yet: nothing is cached there.
+	cold map[int]bool
 }
 
 func newLifecycle(p *Pool) lifecycle {
@@ -57,7 +58,8 @@ func (p *Pool) Name() string {
 	return p.Role.String()
 }
 
-// Active returns the ids of the active workers, in ascending order. Draining returns those of workers that end their requests.
+// Active returns the ids of the active workers, in ascending order. Draining returns those of workers that end their
+// requests.
 func (p *Pool) Active() []int   { return p.active }
 func (p *Pool) Draining() []int { return p.draining }
 
@@ -69,7 +71,7 @@ func (p *Pool) Seconds() float64 { return p.seconds }
 
 func (p *Pool) total() int { return len(p.active) + len(p.starting) + len(p.draining) + p.absent }
 
-// wanted is how many workers the pool is to have, as far as was decided.
+// wanted returns how many workers the pool is to have, as far as was decided.
 func (p *Pool) wanted() int { return len(p.active) + len(p.starting) + p.absent }
 
 // add makes room for one more worker, and returns its id. It starts up.
@@ -82,8 +84,8 @@ func (p *Pool) add() (id int) {
 	return id
 }
 
-// scaleTo starts workers, or takes some away: those first that have not started yet, and of either kind the youngest. It
-// returns the ids of those that have to start up.
+// scaleTo starts workers, or takes some away: those first that have not started yet, and of either kind the youngest.
+// It returns the ids of those that have to start up.
 func (p *Pool) scaleTo(target int) (started []int) {
 	for p.wanted() < target {
 		started = append(started, p.add())
@@ -175,13 +177,15 @@ func (p *Pool) removeDrained() (changed bool, err error) {
 
 // empty reports whether a worker has neither a request nor a pass, and nothing waits for it.
 func (w *Worker) empty() bool {
-	return w.Engine == nil || !w.Busy() && len(w.deferred) == 0 && w.onWay == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
+	return w.Engine == nil ||
+		!w.Busy() && len(w.deferred) == 0 && w.onWay == 0 && w.Engine.Requests() == 0 && len(w.Engine.States()) == 0
 }
 
-// waiting is the number of requests that wait for a worker.
+// waiting returns the number of requests that wait for a worker.
 func (p *Pool) waiting() int { return p.fleet.flow.held(p) + p.elastic.Waiting() }
 
-// closed reports whether requests have to be held before they come to the router, because it would need a worker for them.
+// closed reports whether requests have to be held before they come to the router, because it would need a worker for
+// them.
 func (p *Pool) closed() bool { return p.elastic != nil && !p.Serves() && !p.elastic.Queues() }
 
 // Suspend has nothing sent to a worker, or something again, from the next [Pool.Announce] on.
@@ -217,7 +221,7 @@ func (p *Pool) Expect(more int) { p.absent += more }
 // Launch starts one more worker, whose id is [Pool.Len] before.
 func (p *Pool) Launch() { p.fleet.scaler.startUp(p, p.add()) }
 
-// state is what a planner sees of the pool.
+// state returns what a planner sees of the pool.
 func (p *Pool) state(wants planner.Wants) planner.Pool {
 	s := planner.Pool{
 		Active: len(p.active), Starting: len(p.starting), Total: p.total(),
@@ -232,7 +236,7 @@ func (p *Pool) state(wants planner.Wants) planner.Pool {
 	return s
 }
 
-// gauge is what a worker has to do.
+// gauge returns what a worker has to do.
 func (p *Pool) gauge(id int) planner.Gauge {
 	e := p.workers[id].Engine
 	if e == nil { // lost, which was not noticed yet

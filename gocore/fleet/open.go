@@ -5,14 +5,15 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// What follows is for a world whose requests come from outside, one by one, and may be taken back. It has a [Watcher], and moves
-// the clock itself, with [Fleet.Until] and [Fleet.Happen] in place of [Fleet.Run].
+// What follows is for a world whose requests come from outside, one by one, and may be taken back. It has a [Watcher],
+// and moves the clock itself, with [Fleet.Until] and [Fleet.Happen] in place of [Fleet.Run].
 
 // Watcher sees what every pass brings, at the time at which it does.
 type Watcher interface {
 	// PassEnded is called when a pass ends, before anything that follows from it.
 	PassEnded(p *Pool, i int, pass *engine.Pass)
-	// CacheChanged is called when a worker has stored blocks or removed some, of every pool and whatever its router wants to know.
+	// CacheChanged is called when a worker has stored blocks or removed some, of every pool and whatever its router wants
+	// to know.
 	CacheChanged(p *Pool, i int, events []kvcache.Event)
 	// Gone is called when nothing in the fleet knows a request any more: its id may be used again.
 	Gone(id engine.RequestID)
@@ -23,7 +24,8 @@ type Watcher interface {
 // NextMs returns when something happens next, if nothing comes from outside.
 func (f *Fleet) NextMs() (float64, bool) { return f.sooner(f.nextEventMs()) }
 
-// Until lets everything happen that is due before atMs, in the order of time, and moves the clock to atMs. It never goes back.
+// Until lets everything happen that is due before atMs, in the order of time, and moves the clock to atMs. It never
+// goes back.
 func (f *Fleet) Until(atMs float64) error {
 	for {
 		next, due := f.NextMs()
@@ -59,9 +61,9 @@ func (f *Fleet) Happen() error {
 	}
 }
 
-// Withdraw takes a request back that has come to the fleet and is not over. worker is the one that it was given to, in a fleet
-// with one pool, or negative. Nothing more that it does is seen, and the world does not hear that it is over. Its workers forget
-// it as soon as they are idle.
+// Withdraw takes a request back that has come to the fleet and is not over. worker is the one that it was given to, in
+// a fleet with one pool, or negative. Nothing more that it does is seen, and the world does not hear that it is over.
+// Its workers forget it as soon as they are idle.
 func (f *Fleet) Withdraw(id engine.RequestID, worker int) error {
 	f.withdrawn[id] = struct{}{}
 	return f.flow.recall(id, worker, func(p *Pool, i int) { f.takeBack(p, i, id) })

@@ -18,8 +18,8 @@ type PoolConfig struct {
 	Router  router.Factory
 	// Setup returns what the engine of a worker gets besides its arguments.
 	Setup func(worker int) engine.Setup
-	// CoastWithBursts lets workers coast while they decode speculatively, as nobody wants to know in which pass of a coast a
-	// request emitted how many tokens.
+	// CoastWithBursts lets workers coast while they decode speculatively, as nobody wants to know in which pass of a coast
+	// a request emitted how many tokens.
 	CoastWithBursts bool
 }
 
@@ -169,7 +169,7 @@ func (s workerSet) empty() bool {
 	return !ok
 }
 
-// next is the smallest member that is at least from.
+// next returns the smallest member that is at least from.
 func (s workerSet) next(from int) (int, bool) {
 	for word := from / 64; word < len(s); word++ {
 		members := s[word]
@@ -183,7 +183,7 @@ func (s workerSet) next(from int) (int, bool) {
 	return 0, false
 }
 
-// withRoom is the set with room for worker i.
+// withRoom returns the set with room for worker i.
 func (s workerSet) withRoom(i int) workerSet {
 	for len(s) <= i/64 {
 		s = append(s, 0)

@@ -9,14 +9,15 @@ import (
 	"dynosim/gocore/worker"
 )
 
-// pulls is the way of requests whose prompt is computed by one worker, and loaded from there by another one when that chooses to
-// (engine.Puller): the hand-off by the engines' own rules. Handing the answer over takes no time, and workers are never told to do
-// anything:
+// pulls is the way of requests whose prompt is computed by one worker, and loaded from there by another one when that
+// chooses to (engine.Puller): the hand-off by the engines' own rules. Handing the answer over takes no time, and
+// workers are never told to do anything:
 //
 //	prefill worker   |--prompt--|  KV kept ............................|  pass: end noticed  |  KV gone
 //	decode worker                  waits for blocks  |--load----------------|  noticed  |--last prompt token--|--token--|
 //
-// Everything that ends at an instant is applied before passes start there, and prefill workers start before decode workers.
+// Everything that ends at an instant is applied before passes start there, and prefill workers start before decode
+// workers.
 type pulls struct {
 	*Fleet
 	prefill, decode *Pool
@@ -80,7 +81,8 @@ func (h *pulls) route(p *Pool, id engine.RequestID) error {
 	return h.admitted(p, admitted, err)
 }
 
-// asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to load.
+// asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to
+// load.
 func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
 	var r engine.Request
 	if p == h.prefill {

@@ -10,8 +10,8 @@ import (
 	"dynosim/gocore/router"
 )
 
-// scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes that
-// end then; and once nothing else is left to do, drained workers go, and then comes the tick.
+// scaler has a planner decide on the pools of a run. It adds three steps to an instant: start-ups end after the passes
+// that end then; and once nothing else is left to do, drained workers go, and then comes the tick.
 //
 // A fleet whose workers never change has none.
 type scaler struct {
@@ -44,8 +44,8 @@ type startUp struct {
 	id   int
 }
 
-// maxIdleTicks is how many ticks may follow each other without anything else happening while requests wait. Beyond freeTicks, there
-// are at most ticksPerSecond in a second of simulated time.
+// maxIdleTicks is how many ticks may follow each other without anything else happening while requests wait. Beyond
+// freeTicks, there are at most ticksPerSecond in a second of simulated time.
 const (
 	maxIdleTicks   = 50_000
 	freeTicks      = 100_000.
@@ -54,7 +54,10 @@ const (
 
 // changes prepares a fleet whose workers come and go.
 func (f *Fleet) changes() error {
-	s := &scaler{fleet: f, planner: f.Planner, wants: f.Planner.Wants(), pools: f.pools, tickMs: math.Inf(1), events: []planner.Event{}}
+	s := &scaler{
+		fleet: f, planner: f.Planner, wants: f.Planner.Wants(), pools: f.pools, tickMs: math.Inf(1),
+		events: []planner.Event{},
+	}
 	f.scaler = s
 	for i, p := range f.pools {
 		if err := p.changes(f); err != nil {
@@ -96,8 +99,8 @@ func (s *scaler) nextMs() float64 {
 	return s.tickMs
 }
 
-// afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to do.
-// Nothing is asked of the planner any more when the run is done.
+// afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to
+// do. Nothing is asked of the planner any more when the run is done.
 func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err error) {
 	if err := s.ask(); err != nil {
 		return false, err
@@ -139,7 +142,7 @@ func (s *scaler) removeDrained() (changed bool, err error) {
 	return changed, nil
 }
 
-// waiting is the number of requests that wait for a worker.
+// waiting returns the number of requests that wait for a worker.
 func (s *scaler) waiting() (requests int) {
 	for _, p := range s.pools {
 		requests += p.waiting()
@@ -173,9 +176,10 @@ func (f *Fleet) count(admitted []router.Admission) {
 	}
 }
 
-// deadEnd is the error of a run in which requests wait for workers that will never be there.
+// deadEnd returns the error of a run in which requests wait for workers that will never be there.
 func (s *scaler) deadEnd(nowMs float64) error {
-	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, and requests wait: %d", nowMs, s.waiting())
+	return fmt.Errorf("planner: dead end at %v ms of simulated time: no worker is active or starting, no tick is due, "+
+		"and requests wait: %d", nowMs, s.waiting())
 }
 
 // ask asks for the first tick, once everything at time 0 has happened.
@@ -232,19 +236,21 @@ func (s *scaler) tick(nowMs float64) (ticked bool, err error) {
 // tooMany counts a tick. It returns an error if the run would never end for them, or do little else.
 func (s *scaler) tooMany(nowMs float64) error {
 	if s.ticks++; float64(s.ticks) > freeTicks+ticksPerSecond*nowMs/1000 {
-		return fmt.Errorf("planner: %d ticks in %v s of simulated time, want at most %v and %v a second; have it ask for later ones", s.ticks, nowMs/1000, freeTicks, ticksPerSecond)
+		return fmt.Errorf("planner: %d ticks in %v s of simulated time, want at most %v and %v a second; "+
+			"have it ask for later ones", s.ticks, nowMs/1000, freeTicks, ticksPerSecond)
 	}
 	if s.waiting() == 0 {
 		s.idleTicks = 0
 		return nil
 	}
 	if s.idleTicks++; s.idleTicks > maxIdleTicks {
-		return fmt.Errorf("planner: %d ticks in a row until %v ms while requests wait and nothing else happens; have it ask for workers, or for no further tick", maxIdleTicks, nowMs)
+		return fmt.Errorf("planner: %d ticks in a row until %v ms while requests wait and nothing else happens; "+
+			"have it ask for workers, or for no further tick", maxIdleTicks, nowMs)
 	}
 	return nil
 }
 
-// look is what the planner sees now. A new window begins.
+// look returns what the planner sees now. A new window begins.
 func (s *scaler) look(nowMs float64) *planner.Tick {
 	t := &planner.Tick{NowMs: nowMs}
 	if s.wants.Passes || s.wants.Gauges {
@@ -269,13 +275,22 @@ func (s *scaler) check(d planner.Decision, nowMs float64) error {
 		switch {
 		case target.value == planner.Unchanged:
 		case target.name == "target_prefill" && len(s.pools) == 1:
-			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: "None in a run with one pool, whose workers are target_decode"}
+			return &planner.DecisionError{
+				AtMs: nowMs, Field: target.name, Got: target.value,
+				Want: "None in a run with one pool, whose workers are target_decode",
+			}
 		case target.value < 0 || target.value > planner.MaxWorkers:
-			return &planner.DecisionError{AtMs: nowMs, Field: target.name, Got: target.value, Want: fmt.Sprintf("0 to %d", planner.MaxWorkers)}
+			return &planner.DecisionError{
+				AtMs: nowMs, Field: target.name, Got: target.value,
+				Want: fmt.Sprintf("0 to %d", planner.MaxWorkers),
+			}
 		}
 	}
 	if d.NextMs <= nowMs && !math.IsInf(d.NextMs, 0) {
-		return &planner.DecisionError{AtMs: nowMs, Field: "next_tick_ms", Got: d.NextMs, Want: "a later time, or None for no further tick"}
+		return &planner.DecisionError{
+			AtMs: nowMs, Field: "next_tick_ms", Got: d.NextMs,
+			Want: "a later time, or None for no further tick",
+		}
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// startUps is how long the workers of a pool take to start: seconds on average, with a coefficient of variation. Times that
-// vary are lognormal. Each worker has random numbers of its own, so that it takes as long whatever happens before.
+// startUps is how long the workers of a pool take to start: seconds on average, with a coefficient of variation. Times
+// that vary are lognormal. Each worker has random numbers of its own, so that it takes as long whatever happens before.
 //
 //	sigma^2 = ln(1 + cv^2)    mu = -sigma^2/2    time = seconds * exp(mu + sigma*N(0, 1))
 type startUps struct {
@@ -29,7 +29,7 @@ func startUpsOf(args engineargs.Args, seed, stream uint64) startUps {
 	return startUps{seconds: args.StartupSeconds, cv: args.StartupCV, seed: seed, stream: stream}
 }
 
-// ms is the time of a worker, in milliseconds.
+// ms returns the time of a worker, in milliseconds.
 func (s startUps) ms(id int) float64 {
 	ms := 1000 * s.seconds
 	if s.cv == 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestStartUps: drawn times have the mean and the coefficient of variation that were asked for, and depend on seed, pool and
-// worker only.
+// TestStartUps: drawn times have the mean and the coefficient of variation that were asked for, and depend on seed,
+// pool and worker only.
 func TestStartUps(t *testing.T) {
 	s := startUps{seconds: 60, cv: 0.5, seed: 7, stream: decodeStartUps}
 	const n = 20_000

@@ -101,8 +101,8 @@ func (p *Pool) coasted(i int, e engine.Engine, endsMs []float64, nowMs float64) 
 	}
 }
 
-// take returns the passes that have ended since the last time, in the order in which they were applied: by their ends, and
-// at one instant by their starts. Those of coasts are counted late.
+// take returns the passes that have ended since the last time, in the order in which they were applied: by their ends,
+// and at one instant by their starts. Those of coasts are counted late.
 func (t *tally) take() []planner.Pass {
 	slices.SortStableFunc(t.ended, func(a, b planner.Pass) int {
 		return cmp.Or(cmp.Compare(a.EndMs, b.EndMs), cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Worker, b.Worker))

@@ -146,7 +146,7 @@ func inTimeline(events []replay.FaultEvent) []journal.Fault {
 	for i, e := range events {
 		shown[i] = journal.Fault{Kind: string(e.Kind), FromMs: e.AtMs, ToMs: e.UntilMs}
 		for k, number := range e.Workers {
-			shown[i].Workers = append(shown[i].Workers, journal.Struck{Role: roles[e.Pools[k]], Number: number})
+			shown[i].Workers = append(shown[i].Workers, journal.HitWorker{Role: roles[e.Pools[k]], Number: number})
 		}
 	}
 	return shown

@@ -117,15 +117,15 @@ func pythonFunctions() string {
 			out.WriteString(fieldtable.Literal(fieldtable.Camel(o.Name), enum.Choices))
 		}
 	}
-	out.WriteString("\n\n@newer.words\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + "    return _replay(\"trace\", locals())\n")
+	out.WriteString("\n\n@newer.words\ndef run_trace_replay(\n" + parameters(kindTrace) + traceDoc(documented(kindTrace)) + call(kindTrace, names(kindTrace)))
 	shared := slices.DeleteFunc(documented(""), func(o option) bool { return o.kind != "" })
 	own := slices.DeleteFunc(documented(kindSynthetic), func(o option) bool { return o.kind == "" })
-	out.WriteString("\n\n@newer.words\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + "    return _replay(\"synthetic\", locals())\n")
+	out.WriteString("\n\n@newer.words\ndef run_synthetic_trace_replay(\n" + parameters(kindSynthetic) + syntheticDoc(shared, own) + call(kindSynthetic, names(kindSynthetic)))
 	out.WriteString("\n\n@newer.words\ndef run_mocker_trace_replay(\n")
 	for _, name := range mockerParameters {
 		out.WriteString(parameter(options[slices.IndexFunc(options, func(o option) bool { return o.Name == name })]))
 	}
-	out.WriteString(mockerDoc + "    return _replay(\"trace\", locals())\n\n\n")
+	out.WriteString(mockerDoc + call(kindTrace, mockerParameters) + "\n\n")
 	return out.String()
 }
 
@@ -146,6 +146,25 @@ func parameters(kind string) string {
 		}
 	}
 	return positional + "    *,\n" + named + "    on_progress: OnProgress | None = None,\n"
+}
+
+// names lists the parameters of the Python function of a kind of run.
+func names(kind string) (all []string) {
+	for _, o := range documented(kind) {
+		all = append(all, o.Name)
+	}
+	return append(all, "on_progress")
+}
+
+// call passes parameters on by their names, so that people and tools can follow them.
+func call(kind string, parameters []string) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "    return _replay(\n        %q,\n", kind)
+	for _, name := range parameters {
+		fmt.Fprintf(&out, "        %s=%s,\n", name, name)
+	}
+	out.WriteString("    )\n")
+	return out.String()
 }
 
 func parameter(o option) string {

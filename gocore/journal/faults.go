@@ -14,26 +14,26 @@ import (
 // Fault is a fault that has happened, to workers or something else.
 type Fault struct {
 	Kind         string
-	Workers      []Struck
+	Workers      []HitWorker
 	FromMs, ToMs float64 // +Inf if it is not over
 }
 
-// Struck is a worker that a fault has hit.
-type Struck struct {
+// HitWorker is a worker that a fault has hit.
+type HitWorker struct {
 	Role   engine.Role
 	Number int
 }
 
-// argument is what the slice of a fault calls the number of a worker.
-func (s Struck) argument() string {
-	if s.Role == engine.Aggregated {
+// argument returns what the slice of a fault calls the number of a worker.
+func (h HitWorker) argument() string {
+	if h.Role == engine.Aggregated {
 		return "worker"
 	}
-	return s.Role.String() + " worker"
+	return h.Role.String() + " worker"
 }
 
-// Endures tells that faults may happen.
-func (j *Journal) Endures() {
+// ExpectFaults prepares for faults.
+func (j *Journal) ExpectFaults() {
 	if j != nil {
 		j.attempts = map[engine.RequestID]attempt{}
 		j.done = map[engine.RequestID]float64{}

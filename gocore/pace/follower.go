@@ -5,8 +5,9 @@ import "time"
 // pollEvery is how often somebody who waits looks around.
 const pollEvery = 20 * time.Millisecond
 
-// Follower keeps simulated time back to the clock, for an event loop that would run ahead of it. What happens in simulated time does
-// not depend on the clock: a loop that is late makes up for it, and if it is too late, simulated time stands still.
+// Follower keeps simulated time back to the clock, for an event loop that would run ahead of it. What happens in
+// simulated time does not depend on the clock: a loop that is late makes up for it, and if it is too late, simulated
+// time stands still.
 type Follower struct {
 	started  time.Time
 	pausedMs float64 // by which simulated time is behind the clock

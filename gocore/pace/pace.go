@@ -1,8 +1,9 @@
 // Package pace ties simulated time to the clock.
 //
-// Simulated time is milliseconds since a Clock was made. It never runs ahead of the clock: the goroutine that runs a pass sleeps
-// until the end of the pass. It may be a little behind, as sleepers wake late and passes take time to compute. The next pass then
-// starts where the last one has ended, so that small delays are made up for and do not add up.
+// Simulated time is milliseconds since a Clock was made. It never runs ahead of the clock: the goroutine that runs a
+// pass sleeps until the end of the pass. It may be a little behind, as sleepers wake late and passes take time to
+// compute. The next pass then starts where the last one has ended, so that small delays are made up for and do not add
+// up.
 //
 // A [Clock] is for an engine with a goroutine of its own, a [Follower] for an event loop of many.
 package pace
@@ -12,8 +13,8 @@ import (
 	"time"
 )
 
-// maxLagMs is how far simulated time may be behind the clock. Making up for more, after a process was stopped for a while,
-// would be a flood of passes.
+// maxLagMs is how far simulated time may be behind the clock. Making up for more, after a process was stopped for a
+// while, would be a flood of passes.
 const maxLagMs = 100
 
 // Clock is the simulated time of one engine.
@@ -28,11 +29,11 @@ func New(stop <-chan struct{}) *Clock {
 	return &Clock{started: time.Now(), timer: time.NewTimer(math.MaxInt64), stop: stop}
 }
 
-// NowMs is the time since New.
+// NowMs returns the time since New.
 func (c *Clock) NowMs() float64 { return float64(time.Since(c.started)) / 1e6 }
 
-// PassStartMs is when the next pass starts. If busy, the engine has had something to do ever since its last pass, which
-// ended at endMs. Requests that joined it since must be taken into account with max.
+// PassStartMs returns when the next pass starts. If busy, the engine has had something to do ever since its last pass,
+// which ended at endMs. Requests that joined it since must be taken into account with max.
 func (c *Clock) PassStartMs(busy bool, endMs float64) float64 {
 	now := c.NowMs()
 	if !busy {

@@ -11,7 +11,7 @@ import (
 
 // What becomes of requests when attempts fail.
 
-// arrived is told of a turn that has just arrived. Its first attempt is on its way.
+// arrived records a turn that has just arrived. Its first attempt is on its way.
 func (f *faultRun) arrived(turn int32) {
 	f.open++
 	f.turns[turn].open = true
@@ -57,7 +57,7 @@ func (f *faultRun) live(turn int32, id engine.RequestID) {
 	}
 }
 
-// next is a new attempt of a turn, whose client has tokens tokens.
+// next makes a new attempt of a turn, whose client has tokens tokens.
 func (f *faultRun) next(turn int32, tokens int) engine.RequestID {
 	f.attempts = append(f.attempts, attempt{turn: turn, base: int32(tokens), worker: unassigned})
 	return engine.RequestID(len(f.attempts) - 1)
@@ -121,7 +121,7 @@ func (f *faultRun) giveUpTry(turn int32, cause string, event int) error {
 	return f.failTry(turn, tokens, cause, event)
 }
 
-// has is how many tokens the client of a turn has got in its try.
+// has returns how many tokens the client of a turn has got in its try.
 func (f *faultRun) has(turn int32) int {
 	tokens, goesOn := f.collector.Emitted(engine.RequestID(turn))
 	if live := f.turns[turn].live; goesOn && len(live) == 1 { // passes of a coast are not on record before its end
@@ -206,7 +206,7 @@ func (f *faultRun) Ended(id engine.RequestID) error {
 	return f.takeBack(others)
 }
 
-// began is told of the attempts that get a token at the end of a pass and had none in the pass before.
+// began records the attempts that get a token at the end of a pass and had none in the pass before.
 func (f *faultRun) began(pass *engine.Pass) error {
 	for _, s := range joinedOrSingle(pass) {
 		if err := f.takeBack(f.claim(s.ID)); err != nil {
@@ -275,7 +275,7 @@ func (f *faultRun) admitted(role engine.Role, i int, pass *engine.Pass) *engine.
 	return seen
 }
 
-// emitted is what clients see of a pass, at endMs: the tokens of attempts that are not over.
+// emitted records what clients see of a pass, at endMs: the tokens of attempts that are not over.
 func (f *faultRun) emitted(pass *engine.Pass, endMs float64) *engine.Pass {
 	seen := &engine.Pass{StartMs: pass.StartMs, EndMs: endMs, Tokens: pass.Tokens}
 	for _, s := range pass.Started {
@@ -343,7 +343,7 @@ func (f *faultRun) divide(pool, i int, pass *engine.Pass) {
 	}
 }
 
-// joinedOrSingle are the requests of a pass that join the emitting set or emit a token by themselves: all whose first token
+// joinedOrSingle returns the requests of a pass that join the emitting set or emit a token by themselves: all whose first token
 // the pass can have emitted.
 func joinedOrSingle(pass *engine.Pass) []engine.TokenRun {
 	return slices.Concat(pass.Started, pass.Singles)

@@ -159,7 +159,7 @@ func newFaultRun(r *run) {
 	}
 	r.collector.KeepTrials(f.trials)
 	r.collector.AttributeAttempts()
-	r.Journal.Endures()
+	r.Journal.ExpectFaults()
 	if r.Journal.KeepsSeries() {
 		r.collector.LogTokens()
 	}
@@ -219,7 +219,7 @@ func (f *faultRun) needs(s *faultyPool, i int, id engine.RequestID) bool {
 	return f.attempts[id].worker == int32(i)
 }
 
-// request is an attempt as engines get it: the tokens that the client has are part of the prompt.
+// request returns an attempt as engines get it: the tokens that the client has are part of the prompt.
 func (f *faultRun) request(id engine.RequestID) engine.Request {
 	a := &f.attempts[id]
 	t := f.driver.Turn(a.turn)
@@ -355,7 +355,7 @@ func (f *faultRun) DueMs() float64 {
 	return next
 }
 
-// disturbedMs is when the script changes something next. No worker coasts beyond.
+// disturbedMs returns when the script changes something next. No worker coasts beyond.
 func (f *faultRun) disturbedMs() float64 {
 	if top, ok := f.script.Top(); ok {
 		return top.AtMs
@@ -387,7 +387,7 @@ func (f *faultRun) abandonAll() {
 	}
 }
 
-// outcome is what has happened.
+// outcome returns what has happened.
 func (f *faultRun) outcome() ([]FaultEvent, FaultTally) {
 	if f.events == nil {
 		f.events = []FaultEvent{}

@@ -58,7 +58,7 @@ func (f *faultRun) join(pool, i int) {
 	}
 }
 
-// clock is that of a fault for a place. It goes on where it was, whichever worker has the place.
+// clock returns that of a fault for a place. It goes on where it was, whichever worker has the place.
 func (f *faultRun) clock(n int, s *faultyPool, place int) *faults.Clock {
 	key := clockKey{n, s.kind, place}
 	if f.clocks[key] == nil {
@@ -93,7 +93,7 @@ func (f *faultRun) scheduleRandomFault(n, pool, i int, clock *faults.Clock) {
 	})
 }
 
-// takePlace is the place of a worker that has become active.
+// takePlace returns the place of a worker that has become active.
 func (s *faultyPool) takePlace(i int) int {
 	if place, ok := s.kept[i]; ok {
 		delete(s.kept, i)
@@ -114,7 +114,7 @@ func (s *faultyPool) takePlace(i int) int {
 // target is a worker that a fault hits.
 type target struct{ pool, worker int }
 
-// targets are the workers that a fault hits now.
+// targets returns the workers that a fault hits now.
 func (f *faultRun) targets(n int, clock *faults.Clock) (hit []target) {
 	ft := &f.cfg.Script[n]
 	for k, s := range f.pools {
@@ -356,7 +356,7 @@ type workerKey struct {
 	worker int
 }
 
-// left is told that a worker which drained is gone.
+// left records that a worker which drained is gone.
 func (f *faultRun) left(pool, i int) error {
 	s := f.pools[pool]
 	f.tellWorks(s, i)
@@ -401,7 +401,7 @@ func (f *faultRun) cutOff(s *faultyPool, pool, i int, ft *faults.Fault, event in
 	})
 }
 
-// giveUpWorker is what happens when it is noticed that a worker cannot be reached: its streams break off. It goes on with its
+// giveUpWorker breaks off the streams of a worker once it is noticed that it cannot be reached. It goes on with its
 // requests until it hears of that.
 func (f *faultRun) giveUpWorker(s *faultyPool, i int) error {
 	c := s.cond(i)
@@ -505,7 +505,7 @@ func (f *faultRun) muteEvents(ft *faults.Fault, s *faultyPool, i int, untilMs fl
 	})
 }
 
-// coldFactor is how many times as long the start-up of a worker takes that begins now.
+// coldFactor returns how many times as long the start-up of a worker takes that begins now.
 func (f *faultRun) coldFactor(pool, i int) float64 {
 	s := f.pools[pool]
 	factor := 1.0

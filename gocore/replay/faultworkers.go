@@ -56,7 +56,7 @@ type lateEvents struct {
 	events []kvcache.Event
 }
 
-// cond is the condition of a worker.
+// cond returns the condition of a worker.
 func (s *faultyPool) cond(i int) *condition {
 	for i >= len(s.conds) {
 		s.conds = append(s.conds, &condition{place: unassigned, event: noFault})
@@ -64,7 +64,7 @@ func (s *faultyPool) cond(i int) *condition {
 	return s.conds[i]
 }
 
-// rate is the speed of a worker, 1 if nothing is wrong.
+// rate returns the speed of a worker, 1 if nothing is wrong.
 func (c *condition) rate() float64 {
 	if c.pauses > 0 {
 		return 0
@@ -282,7 +282,7 @@ func (f *faultRun) breakOff(s *faultyPool, i int, cause string) {
 	}
 }
 
-// seen is how many tokens the client of an attempt has. generated is how many the attempt has got on its worker, passes are
+// seen returns how many tokens the client of an attempt has. generated is how many the attempt has got on its worker, passes are
 // those whose end the client did not see.
 func (f *faultRun) seen(id engine.RequestID, generated map[engine.RequestID]int, passes []*engine.Pass) int {
 	a := &f.attempts[id]

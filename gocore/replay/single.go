@@ -80,7 +80,7 @@ func (r *run) releaseSingle() {
 	}
 }
 
-// coastUntil is the time up to which passes may start without a check for arrivals.
+// coastUntil returns the time up to which passes may start without a check for arrivals.
 func (r *run) coastUntil() float64 {
 	until := math.Nextafter(r.MaxSimTimeMs, math.Inf(1)) // the first time at which no pass may start any more
 	if next, ok := r.driver.NextMs(); ok && (r.Concurrency == 0 || r.only.Engine.Requests() < r.Concurrency) {

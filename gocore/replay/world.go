@@ -175,7 +175,7 @@ func (r *run) of(id engine.RequestID) engine.RequestID {
 	return engine.RequestID(r.faults.attempts[id].turn)
 }
 
-// RouterRequest is what a router needs to know of a request.
+// RouterRequest returns what a router needs to know of a request.
 func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
 	hints := w.Hints[int32(req.ID)]
 	return router.Request{

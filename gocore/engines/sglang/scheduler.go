@@ -203,17 +203,8 @@ func (s *Scheduler) begin(nowMs float64) {
 	if s.rows == 0 && nowMs > s.lastEndMs {
 		s.ratio.value = s.ratio.initial
 	}
-	s.out = engine.Pass{
-		StartMs:  nowMs,
-		Admitted: s.out.Admitted[:0],
-		Started:  s.out.Started[:0],
-		Singles:  s.out.Singles[:0],
-		Finished: s.out.Finished[:0],
-		Rejected: append(s.out.Rejected[:0], s.rejected...),
-		Signals:  s.out.Signals[:0],
-		Parts:    s.parts,
-	}
-	s.parts.Reset()
+	s.out.Reset(nowMs, s.parts)
+	s.out.Rejected = append(s.out.Rejected, s.rejected...)
 	s.rejected = s.rejected[:0]
 }
 

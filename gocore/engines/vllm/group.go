@@ -113,18 +113,8 @@ func (g *Group) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 }
 
 func (g *Group) begin(nowMs float64) {
-	g.out = engine.Pass{
-		StartMs:  nowMs,
-		EndMs:    nowMs,
-		Admitted: g.out.Admitted[:0],
-		Started:  g.out.Started[:0],
-		Finished: g.out.Finished[:0],
-		Rejected: g.out.Rejected[:0],
-		KVEvents: g.out.KVEvents[:0],
-		Signals:  g.out.Signals[:0],
-		Parts:    g.parts,
-	}
-	g.parts.Reset()
+	g.out.Reset(nowMs, g.parts)
+	g.out.EndMs = nowMs
 	for i := range g.ranks {
 		g.ranks[i].begin(nowMs)
 	}

@@ -164,22 +164,7 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 }
 
 func (s *Scheduler) begin(nowMs float64) {
-	s.out = engine.Pass{
-		StartMs:  nowMs,
-		Admitted: s.out.Admitted[:0],
-		Started:  s.out.Started[:0],
-		Finished: s.out.Finished[:0],
-		Held:     s.out.Held[:0],
-		Loads:    s.out.Loads[:0],
-		Released: s.out.Released[:0],
-		Rejected: s.out.Rejected[:0],
-		KVEvents: s.out.KVEvents[:0],
-		Signals:  s.out.Signals[:0],
-		Parts:    s.parts,
-
-		ReleasedAtStart: s.out.ReleasedAtStart[:0],
-	}
-	s.parts.Reset()
+	s.out.Reset(nowMs, s.parts)
 }
 
 // next is the pass that starts now. One in which the only running request had to preempt itself, or that notices the end of a

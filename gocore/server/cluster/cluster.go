@@ -23,8 +23,8 @@ type Pool struct {
 	Setup func(worker int) engine.Setup
 }
 
-// Config describes a cluster: one pool of aggregated workers, or one of prefill and one of decode workers, whose engines have the
-// same type and block size.
+// Config describes a cluster: one pool of aggregated workers, or one of prefill and one of decode workers, whose
+// engines have the same type and block size.
 type Config struct {
 	Pools    []Pool
 	Transfer handoff.Transfer // between two pools
@@ -43,8 +43,8 @@ type Load struct {
 // Counts are numbers since the start of a worker.
 type Counts struct {
 	Preemptions int
-	// LookedUp are the tokens of prompts that were looked up in the prefix cache, at their first admission; Reused are those of
-	// them that were found.
+	// LookedUp are the tokens of prompts that were looked up in the prefix cache, at their first admission; Reused are
+	// those of them that were found.
 	LookedUp, Reused int
 	// Prompt are the tokens of prompts that have been computed or found, Generated those of answers.
 	Prompt, Generated int
@@ -126,14 +126,14 @@ func New(config Config) *Cluster {
 	return c
 }
 
-// last is the pool that makes answers.
+// last returns the pool that makes answers.
 func (c *Cluster) last() int { return len(c.config.Pools) - 1 }
 
 // Requests returns the number of requests that the workers and routers have.
 func (c *Cluster) Requests() int { return len(c.requests) - len(c.unused) }
 
-// Err returns the reason why the cluster cannot go on, nil if it can: the durations of passes cannot be determined, or a router
-// failed.
+// Err returns the reason why the cluster cannot go on, nil if it can: the durations of passes cannot be determined, or
+// a router failed.
 func (c *Cluster) Err() error { return c.failure }
 
 // NextMs returns when something happens next, if no request arrives.
@@ -142,8 +142,8 @@ func (c *Cluster) NextMs() (atMs float64, ok bool) {
 	return atMs, ok && c.failure == nil
 }
 
-// Step lets everything happen that is due before atMs, and what happens at this instant: passes and transfers end, requests
-// arrive or are cancelled, workers start passes. Times must not go back.
+// Step lets everything happen that is due before atMs, and what happens at this instant: passes and transfers end,
+// requests arrive or are cancelled, workers start passes. Times must not go back.
 func (c *Cluster) Step(atMs float64, arrivals, cancels []*Request) error {
 	if c.failure != nil {
 		return c.failure

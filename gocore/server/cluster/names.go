@@ -12,8 +12,8 @@ import (
 // Key identifies a full block of tokens and everything before it, by 128 bits of hash.
 type Key [16]byte
 
-// Keys are those of the full blocks of a sequence. Sequences with different salts have no block in common: each adapter of a
-// model has a salt of its own, as what it computes can be used by no other.
+// Keys are those of the full blocks of a sequence. Sequences with different salts have no block in common: each adapter
+// of a model has a salt of its own, as what it computes can be used by no other.
 func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	keys := make([]Key, len(tokens)/blockSize)
 	previous := xxh3.HashString128(salt).Bytes()

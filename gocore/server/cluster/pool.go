@@ -189,8 +189,8 @@ func (c recorder) Gone(id engine.RequestID) {
 	c.unused = append(c.unused, id)
 }
 
-// Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait elsewhere, the
-// oldest of all.
+// Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait
+// elsewhere, the oldest of all.
 func (c recorder) Stuck() (changed bool, err error) {
 	r := c.oldest()
 	if r == nil {

@@ -299,7 +299,71 @@ def run_trace_replay(
         UserWarning: Only where warnings are turned into errors (``python -W error``): the run has ended and its
             per-request file is written, but the report is lost. Filter UserWarning to keep it.
     """
-    return _replay("trace", locals())
+    return _replay(
+        "trace",
+        trace_files=trace_files,
+        trace_format=trace_format,
+        trace_block_size=trace_block_size,
+        trace_shared_prefix_ratio=trace_shared_prefix_ratio,
+        trace_num_prefix_groups=trace_num_prefix_groups,
+        num_workers=num_workers,
+        num_prefill_workers=num_prefill_workers,
+        num_decode_workers=num_decode_workers,
+        extra_engine_args=extra_engine_args,
+        prefill_engine_args=prefill_engine_args,
+        decode_engine_args=decode_engine_args,
+        router_mode=router_mode,
+        router_config=router_config,
+        router=router,
+        kv_event_lag_ms=kv_event_lag_ms,
+        router_log=router_log,
+        router_decisions=router_decisions,
+        router_decisions_mode=router_decisions_mode,
+        router_policy_config=router_policy_config,
+        model=model,
+        model_name=model_name,
+        planner=planner,
+        autoscaler=autoscaler,
+        planner_log=planner_log,
+        planner_config=planner_config,
+        planner_python=planner_python,
+        benchmark_granularity=benchmark_granularity,
+        gpu_hour_price=gpu_hour_price,
+        faults=faults,
+        fault_rate=fault_rate,
+        migration_limit=migration_limit,
+        detection_ms=detection_ms,
+        avoid_ms=avoid_ms,
+        retry_refused_ms=retry_refused_ms,
+        router_rules=router_rules,
+        client_timeout_ms=client_timeout_ms,
+        client_retries=client_retries,
+        client_backoff_ms=client_backoff_ms,
+        hedge_after_ms=hedge_after_ms,
+        replay_mode=replay_mode,
+        replay_concurrency=replay_concurrency,
+        agentic_lanes=agentic_lanes,
+        arrival_speedup_ratio=arrival_speedup_ratio,
+        seed=seed,
+        max_sim_time_ms=max_sim_time_ms,
+        sla_ttft_ms=sla_ttft_ms,
+        sla_tpot_ms=sla_tpot_ms,
+        sla_itl_ms=sla_itl_ms,
+        sla_e2e_ms=sla_e2e_ms,
+        aic_perf_config=aic_perf_config,
+        rows=rows,
+        capture_per_request=capture_per_request,
+        attribution=attribution,
+        report_jsonl_path=report_jsonl_path,
+        timeline=timeline,
+        timeline_window=timeline_window,
+        timeseries=timeseries,
+        timeseries_step=timeseries_step,
+        telemetry_options=telemetry_options,
+        html=html,
+        save_trace=save_trace,
+        on_progress=on_progress,
+    )
 
 
 @newer.words
@@ -411,7 +475,78 @@ def run_synthetic_trace_replay(
 
     Returns and raises as ``run_trace_replay``.
     """
-    return _replay("synthetic", locals())
+    return _replay(
+        "synthetic",
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        request_count=request_count,
+        arrival_interval_ms=arrival_interval_ms,
+        arrival_process=arrival_process,
+        request_rate=request_rate,
+        request_rate_curve=request_rate_curve,
+        arrival_seed=arrival_seed,
+        arrival_cv=arrival_cv,
+        turns_per_session=turns_per_session,
+        shared_prefix_ratio=shared_prefix_ratio,
+        num_prefix_groups=num_prefix_groups,
+        inter_turn_delay_ms=inter_turn_delay_ms,
+        num_workers=num_workers,
+        num_prefill_workers=num_prefill_workers,
+        num_decode_workers=num_decode_workers,
+        extra_engine_args=extra_engine_args,
+        prefill_engine_args=prefill_engine_args,
+        decode_engine_args=decode_engine_args,
+        router_mode=router_mode,
+        router_config=router_config,
+        router=router,
+        kv_event_lag_ms=kv_event_lag_ms,
+        router_log=router_log,
+        router_decisions=router_decisions,
+        router_decisions_mode=router_decisions_mode,
+        router_policy_config=router_policy_config,
+        model=model,
+        model_name=model_name,
+        planner=planner,
+        autoscaler=autoscaler,
+        planner_log=planner_log,
+        planner_config=planner_config,
+        planner_python=planner_python,
+        benchmark_granularity=benchmark_granularity,
+        gpu_hour_price=gpu_hour_price,
+        faults=faults,
+        fault_rate=fault_rate,
+        migration_limit=migration_limit,
+        detection_ms=detection_ms,
+        avoid_ms=avoid_ms,
+        retry_refused_ms=retry_refused_ms,
+        router_rules=router_rules,
+        client_timeout_ms=client_timeout_ms,
+        client_retries=client_retries,
+        client_backoff_ms=client_backoff_ms,
+        hedge_after_ms=hedge_after_ms,
+        replay_mode=replay_mode,
+        replay_concurrency=replay_concurrency,
+        arrival_speedup_ratio=arrival_speedup_ratio,
+        seed=seed,
+        max_sim_time_ms=max_sim_time_ms,
+        sla_ttft_ms=sla_ttft_ms,
+        sla_tpot_ms=sla_tpot_ms,
+        sla_itl_ms=sla_itl_ms,
+        sla_e2e_ms=sla_e2e_ms,
+        aic_perf_config=aic_perf_config,
+        rows=rows,
+        capture_per_request=capture_per_request,
+        attribution=attribution,
+        report_jsonl_path=report_jsonl_path,
+        timeline=timeline,
+        timeline_window=timeline_window,
+        timeseries=timeseries,
+        timeseries_step=timeseries_step,
+        telemetry_options=telemetry_options,
+        html=html,
+        save_trace=save_trace,
+        on_progress=on_progress,
+    )
 
 
 @newer.words
@@ -436,14 +571,30 @@ def run_mocker_trace_replay(
 
     Args, result and exceptions: see ``run_trace_replay``.
     """
-    return _replay("trace", locals())
+    return _replay(
+        "trace",
+        trace_files=trace_files,
+        extra_engine_args=extra_engine_args,
+        router_config=router_config,
+        num_workers=num_workers,
+        replay_concurrency=replay_concurrency,
+        router_mode=router_mode,
+        arrival_speedup_ratio=arrival_speedup_ratio,
+        trace_block_size=trace_block_size,
+        trace_format=trace_format,
+        trace_shared_prefix_ratio=trace_shared_prefix_ratio,
+        trace_num_prefix_groups=trace_num_prefix_groups,
+        model_name=model_name,
+        sla_ttft_ms=sla_ttft_ms,
+        sla_itl_ms=sla_itl_ms,
+        sla_e2e_ms=sla_e2e_ms,
+    )
 
 
 # End of what is generated
 
 
-def _replay(kind: str, arguments: Mapping[str, Any]) -> Report:
-    given = dict(arguments)
+def _replay(kind: str, **given: Any) -> Report:
     on_progress: OnProgress | None = given.pop("on_progress", None)
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")

@@ -30,8 +30,20 @@ class PlannerReplayBridge:
         sla_e2e_ms: float | None = None,
         replay_concurrency: int | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        self._run: dict[str, Any] | None = given
+        self._run: dict[str, Any] | None = {
+            "trace_file": trace_file,
+            "extra_engine_args": extra_engine_args,
+            "num_workers": num_workers,
+            "router_mode": router_mode,
+            "router_config": router_config,
+            "model_name": model_name,
+            "arrival_speedup_ratio": arrival_speedup_ratio,
+            "trace_block_size": trace_block_size,
+            "sla_ttft_ms": sla_ttft_ms,
+            "sla_itl_ms": sla_itl_ms,
+            "sla_e2e_ms": sla_e2e_ms,
+            "replay_concurrency": replay_concurrency,
+        }
         self._synthetic = False
 
     @classmethod
@@ -53,7 +65,23 @@ class PlannerReplayBridge:
         replay_concurrency: int | None = None,
     ) -> PlannerReplayBridge:
         """The same with a pool of prefill and one of decode workers."""
-        return cls._of(locals(), synthetic=False)
+        return cls._of(
+            synthetic=False,
+            trace_file=trace_file,
+            prefill_engine_args=prefill_engine_args,
+            decode_engine_args=decode_engine_args,
+            num_prefill_workers=num_prefill_workers,
+            num_decode_workers=num_decode_workers,
+            router_mode=router_mode,
+            router_config=router_config,
+            model_name=model_name,
+            arrival_speedup_ratio=arrival_speedup_ratio,
+            trace_block_size=trace_block_size,
+            sla_ttft_ms=sla_ttft_ms,
+            sla_itl_ms=sla_itl_ms,
+            sla_e2e_ms=sla_e2e_ms,
+            replay_concurrency=replay_concurrency,
+        )
 
     @classmethod
     def from_synthetic(
@@ -78,7 +106,27 @@ class PlannerReplayBridge:
         sla_e2e_ms: float | None = None,
     ) -> PlannerReplayBridge:
         """The same with a generated workload."""
-        return cls._of(locals(), synthetic=True)
+        return cls._of(
+            synthetic=True,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            request_count=request_count,
+            extra_engine_args=extra_engine_args,
+            num_workers=num_workers,
+            router_mode=router_mode,
+            router_config=router_config,
+            model_name=model_name,
+            replay_concurrency=replay_concurrency,
+            arrival_speedup_ratio=arrival_speedup_ratio,
+            arrival_interval_ms=arrival_interval_ms,
+            turns_per_session=turns_per_session,
+            shared_prefix_ratio=shared_prefix_ratio,
+            num_prefix_groups=num_prefix_groups,
+            inter_turn_delay_ms=inter_turn_delay_ms,
+            sla_ttft_ms=sla_ttft_ms,
+            sla_itl_ms=sla_itl_ms,
+            sla_e2e_ms=sla_e2e_ms,
+        )
 
     @classmethod
     def from_synthetic_disagg(
@@ -105,12 +153,34 @@ class PlannerReplayBridge:
         sla_e2e_ms: float | None = None,
     ) -> PlannerReplayBridge:
         """The same with a generated workload and two pools."""
-        return cls._of(locals(), synthetic=True)
+        return cls._of(
+            synthetic=True,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            request_count=request_count,
+            prefill_engine_args=prefill_engine_args,
+            decode_engine_args=decode_engine_args,
+            num_prefill_workers=num_prefill_workers,
+            num_decode_workers=num_decode_workers,
+            router_mode=router_mode,
+            router_config=router_config,
+            model_name=model_name,
+            replay_concurrency=replay_concurrency,
+            arrival_speedup_ratio=arrival_speedup_ratio,
+            arrival_interval_ms=arrival_interval_ms,
+            turns_per_session=turns_per_session,
+            shared_prefix_ratio=shared_prefix_ratio,
+            num_prefix_groups=num_prefix_groups,
+            inter_turn_delay_ms=inter_turn_delay_ms,
+            sla_ttft_ms=sla_ttft_ms,
+            sla_itl_ms=sla_itl_ms,
+            sla_e2e_ms=sla_e2e_ms,
+        )
 
     @classmethod
-    def _of(cls, given: dict[str, Any], *, synthetic: bool) -> PlannerReplayBridge:
+    def _of(cls, *, synthetic: bool, **given: Any) -> PlannerReplayBridge:
         bridge = cls.__new__(cls)
-        bridge._run = {name: value for name, value in given.items() if name != "cls"}
+        bridge._run = given
         bridge._synthetic = synthetic
         return bridge
 

@@ -169,18 +169,7 @@ func (s *Scheduler) pass(nowMs float64) {
 func (s *Scheduler) begin(nowMs float64) {
 	s.prefillCount, s.prefillEnds, s.prefillStarts = 0, 0, 0
 	s.scheduledWork = engine.Phases{}
-	s.out = engine.Pass{
-		StartMs:  nowMs,
-		Admitted: s.out.Admitted[:0],
-		Started:  s.out.Started[:0],
-		Bursts:   s.out.Bursts[:0],
-		Finished: s.out.Finished[:0],
-		Held:     s.out.Held[:0],
-		Rejected: s.out.Rejected[:0],
-		Signals:  s.out.Signals[:0],
-		Parts:    s.parts,
-	}
-	s.parts.Reset()
+	s.out.Reset(nowMs, s.parts)
 }
 
 // prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again

@@ -174,19 +174,7 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.budget = s.args.MaxNumBatchedTokens
 	s.preempted, s.leaving = false, s.leaving[:0]
 	s.prefillCount, s.prefillISL, s.prefillStart = 0, 0, 0
-	s.out = engine.Pass{
-		StartMs:  nowMs,
-		Admitted: s.out.Admitted[:0],
-		Started:  s.out.Started[:0],
-		Bursts:   s.out.Bursts[:0],
-		Finished: s.out.Finished[:0],
-		Held:     s.out.Held[:0],
-		Rejected: s.out.Rejected[:0],
-		KVEvents: s.out.KVEvents[:0],
-		Signals:  s.out.Signals[:0],
-		Parts:    s.parts,
-	}
-	s.parts.Reset()
+	s.out.Reset(nowMs, s.parts)
 }
 
 // prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after
