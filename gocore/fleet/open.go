@@ -92,6 +92,23 @@ func (f *Fleet) forget(p *Pool, i int, id engine.RequestID) {
 	f.flow.left(id)
 }
 
+// Empty gives a worker that has nothing to do a new engine, whose cache is empty. removed are the blocks that were in it. It reports
+// false if the worker has a request or a pass.
+func (p *Pool) Empty(i int, removed []kvcache.BlockID) bool {
+	w := &p.workers[i]
+	if w.Engine == nil || !w.empty() {
+		return false
+	}
+	var events []kvcache.Event
+	if len(removed) > 0 {
+		events = []kvcache.Event{{Kind: kvcache.Removed, Blocks: removed}}
+	}
+	p.cacheChanged(i, events)
+	p.start(i)
+	p.updateReady(i)
+	return true
+}
+
 // gone tells the world that a request is gone.
 func (f *Fleet) gone(id engine.RequestID) {
 	if f.Watcher != nil {

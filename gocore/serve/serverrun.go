@@ -195,7 +195,18 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 	}
 	m.MaxLength = l.maxLength()
 	config, loads, latencies := s.cluster(l)
-	config.Loaded = func(pool, worker int, c cluster.Load) { loads[pool][worker].LoadChanged(shownLoad(c)) }
+	m.Workers = openai.NewWorkers()
+	for i := range l.pools {
+		role := ""
+		if len(l.pools) > 1 {
+			role = l.pools[i].args.Role.String()
+		}
+		m.Workers.AddPool(role, &l.pools[i].args, l.spec.pools[i].workers)
+	}
+	config.Loaded = func(pool, worker int, c cluster.Load) {
+		loads[pool][worker].LoadChanged(shownLoad(c))
+		m.Workers.Changed(pool, worker, c)
+	}
 	m.Latencies = latencies
 	m.Deployment = deployment.Start(cluster.New(config), s.log.With("model", m.Name), func(err error) {
 		select {

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -43,4 +45,22 @@ func (c *Cluster) apply(cached naming.Cache, events []kvcache.Event) {
 			}
 		}
 	}
+}
+
+// Empty empties the caches of all workers that have nothing to do, in device and host memory, and returns how many have.
+func (c *Cluster) Empty() (busy int) {
+	for k, p := range c.fleet.Pools() {
+		for i := range p.Len() {
+			w := c.worker(k, i)
+			blocks := make([]kvcache.BlockID, 0, len(w.cached))
+			for _, id := range slices.Sorted(maps.Keys(w.cached)) {
+				blocks = append(blocks, kvcache.BlockID(id))
+			}
+			if !p.Empty(i, blocks) {
+				busy++
+			}
+		}
+	}
+	c.reportLoads()
+	return busy
 }

@@ -132,13 +132,14 @@ func (d *deployment) replayed(t *testing.T, w *workload.Workload) (first, last [
 
 // record remembers what a request hears.
 type record struct {
+	reused      int
 	first, last float64
 	tokens      int
 	reason      string
 	ended       int
 }
 
-func (r *record) Admitted(int, float64) {}
+func (r *record) Admitted(reused int, _ float64) { r.reused = reused }
 
 func (r *record) Emitted(n int, atMs float64) {
 	if r.tokens == 0 {
@@ -297,5 +298,41 @@ func TestCancel(t *testing.T) {
 				checkEmpty(t, c)
 			})
 		}
+	}
+}
+
+// TestEmpty: workers without requests lose what they have cached, and routers hear of it.
+func TestEmpty(t *testing.T) {
+	for _, d := range deployments {
+		t.Run(d.name, func(t *testing.T) {
+			config := d.pools(t)
+			blockSize := config.Pools[0].Args.BlockSize
+			w := conversations(t, blockSize)
+			c := New(config)
+			send := func(empty bool) (r record) {
+				atMs := c.fleet.NowMs() + 1000
+				if err := c.Step(atMs, []*Request{requestOf(&w.Turns[0], blockSize, &r)}, nil); err != nil {
+					t.Fatal(err)
+				}
+				if empty && c.Empty() == 0 {
+					t.Error("the worker of the request is not busy")
+				}
+				drain(t, c)
+				return r
+			}
+			for range 2 * (d.workers + d.decoders) { // each worker has it then
+				send(false)
+			}
+			if r := send(false); r.reused == 0 {
+				t.Fatalf("nothing was found in the caches: %+v", r)
+			}
+			if busy := c.Empty(); busy != 0 || c.names.Len() != 0 {
+				t.Fatalf("%d workers are busy, %d blocks have names", busy, c.names.Len())
+			}
+			if r := send(true); r.reused != 0 || r.tokens != w.Turns[0].OutputTokens || r.reason != "" {
+				t.Errorf("got %+v", r)
+			}
+			checkEmpty(t, c)
+		})
 	}
 }

@@ -60,7 +60,7 @@ func (c *Call) Begun() bool { return c.admitted.Load() != 0 }
 func (c *Call) DueAt() time.Time { return c.deployment.started.Add(time.Duration(c.due.Load())) }
 
 // Cancel gives the call up, which frees its blocks. Nothing happens if it is over.
-func (c *Call) Cancel() { c.deployment.send(c, true) }
+func (c *Call) Cancel() { c.deployment.send(command{call: c, cancel: true}) }
 
 // Admitted implements [cluster.Sink].
 func (c *Call) Admitted(reusedTokens int, atMs float64) {

@@ -48,10 +48,11 @@ type Deployment struct {
 	calls    map[*Call]struct{}
 }
 
-// command is a call that begins, or one that is given up.
+// command is a call that begins, or one that is given up, or something else to do.
 type command struct {
 	call   *Call
 	cancel bool
+	do     func()
 	at     time.Duration
 }
 
@@ -83,24 +84,53 @@ func (d *Deployment) Submit(c *Call) bool {
 	c.request.Sink = c
 	d.waiting.Add(1)
 	d.open.Add(1)
-	if !d.send(c, false) {
+	if !d.send(command{call: c}) {
 		c.leave()
 		return false
 	}
 	return true
 }
 
-func (d *Deployment) send(c *Call, cancel bool) bool {
+// EmptyCaches empties the caches of all workers that have nothing to do, and returns how many have. It reports false if the
+// deployment has ended.
+func (d *Deployment) EmptyCaches() (busy int, ok bool) {
+	return busy, d.do(func() { busy = d.cluster.Empty() })
+}
+
+// Abort fails all calls that are not over.
+func (d *Deployment) Abort(reason string) {
+	d.do(func() {
+		for c := range d.calls {
+			c.fail(Failure{Reason: reason, Shutdown: true}) // whoever waits for it gives it up
+		}
+	})
+}
+
+// do has the goroutine do something, and waits for it. It reports false if the deployment has ended.
+func (d *Deployment) do(f func()) bool {
+	done := make(chan struct{})
+	if !d.send(command{do: func() { f(); close(done) }}) {
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-d.done:
+		return false
+	}
+}
+
+func (d *Deployment) send(c command) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed != "" {
 		return false
 	}
-	at := time.Since(d.started)
-	if !cancel {
-		c.SubmittedAt = d.started.Add(at)
+	c.at = time.Since(d.started)
+	if c.call != nil && !c.cancel {
+		c.call.SubmittedAt = d.started.Add(c.at)
 	}
-	d.inbox = append(d.inbox, command{c, cancel, at})
+	d.inbox = append(d.inbox, c)
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -157,10 +187,15 @@ func (d *Deployment) catchUp() error {
 	d.pause(ms(now))
 	for _, c := range commands {
 		var err error
-		if c.cancel {
+		switch {
+		case c.do != nil:
+			if err = d.cluster.Step(d.simulated(c.at), nil, nil); err == nil {
+				c.do()
+			}
+		case c.cancel:
 			err = d.cluster.Step(d.simulated(c.at), nil, []*cluster.Request{&c.call.request})
 			d.forget(c.call)
-		} else {
+		default:
 			d.calls[c.call] = struct{}{}
 			err = d.cluster.Step(d.simulated(c.at), []*cluster.Request{&c.call.request}, nil)
 		}
@@ -214,7 +249,7 @@ func (d *Deployment) abandon(reason string) {
 	d.inbox = nil
 	d.mu.Unlock()
 	for _, c := range commands {
-		if !c.cancel {
+		if c.call != nil && !c.cancel {
 			d.calls[c.call] = struct{}{}
 		}
 	}

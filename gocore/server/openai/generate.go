@@ -32,6 +32,7 @@ type generation struct {
 	running  bool // and has them in each part
 	most     *int // tokens that the client asks for, nil for no number
 
+	transfer     *kvTransfer // that the answer names, nil for none
 	details      details
 	promptTokens [][]uint32 // of each question, if the client may want to hear of them
 	promptIDs    []uint32   // that the next part of the answer has, nil for none
@@ -106,6 +107,9 @@ func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, quest
 		injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
+	if !t.model.elsewhere() {
+		g.transfer = r.Transfer.offer(s, t, questions)
+	}
 	if n := len(questions) * r.choices(); n > maxAnswers {
 		return nil, badRequest("n", "got %d for %d prompts, want at most %d answers in all", r.choices(), len(questions), maxAnswers)
 	}

@@ -36,7 +36,7 @@ var faultFields = []strictjson.Field{
 	{Name: "delay_ms", Type: strictjson.Number{Max: 3.6e6}},
 	{Name: "break_after_tokens", Type: strictjson.Integer{}},
 	{Name: "model", Type: strictjson.Text{}},
-	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath}}},
+	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath, nativePath}}},
 }
 
 // Faults decide which request meets which fault.

@@ -30,6 +30,8 @@ type Model struct {
 	// Latencies are the histograms of its requests; they may be nil.
 	Latencies *enginemetrics.RequestMetrics
 	Adapters  []string // loaded from the beginning
+	// Workers is what the workers of Deployment have to do; nil if they are elsewhere.
+	Workers *Workers
 	// MaxAdapters is how many adapters an engine holds at once, as metrics show it.
 	MaxAdapters int
 

@@ -22,6 +22,9 @@ type card struct {
 
 func (m *Model) card(a *adapter) card {
 	c := card{ID: m.Name, Object: "model", Created: a.loaded.Unix(), OwnedBy: "dynosim", Root: m.Name, MaxLength: m.MaxLength}
+	if !m.elsewhere() {
+		c.OwnedBy = m.Args.EngineType.String() // by which gateways tell engines
+	}
 	if a.name != "" {
 		c.ID, c.Parent, c.Root = a.name, &m.Name, a.path
 	}

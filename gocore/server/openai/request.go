@@ -37,6 +37,8 @@ type sampling struct {
 	// Truncate is how many tokens of the prompt are kept at most, the last ones.
 	Truncate *int `json:"truncate_prompt_tokens"`
 	TokenIDs bool `json:"return_token_ids"`
+	// Transfer is what a router says of the hand-off of the KV.
+	Transfer *kvTransfer `json:"kv_transfer_params"`
 	// What follows is refused: nothing here could fulfil it.
 	PromptLogprobs *int     `json:"prompt_logprobs"`
 	BeamSearch     bool     `json:"use_beam_search"`

@@ -63,12 +63,14 @@ type Server struct {
 	answering atomic.Int64
 	bodies    *room
 	tokens    *semaphore.Weighted // of answers
+	sleeping  sleeper
+	engineID  string // for hand-offs
 }
 
 // New returns a server whose models run.
 func New(c Config) *Server {
 	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens)}
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens), engineID: newID("", "")}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -98,7 +100,7 @@ const (
 
 // routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
-	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings}
+	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings, nativePath: s.native}
 	for path, h := range generating {
 		s.mux.Handle("POST "+path, s.open(s.keyed(s.generating(h))))
 	}
@@ -106,6 +108,11 @@ func (s *Server) routes() {
 	s.mux.Handle("POST "+messagesPath+"/count_tokens", s.open(asMessages(s.keyed(s.countTokens))))
 	for path, h := range map[string]handler{
 		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize, "POST /detokenize": s.detokenize,
+		"POST /v1/completions/render": s.renderCompletions, "POST /v1/chat/completions/render": s.renderChat,
+		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping, "POST /reset_prefix_cache": s.resetPrefixCache,
+		"POST /flush_cache": s.flushCache, "GET /flush_cache": s.flushCache, "GET /health_generate": s.generating(s.healthGenerate),
+		"GET /model_info": s.modelInfo, "GET /get_model_info": s.modelInfo, "GET /server_info": s.serverInfo, "GET /get_server_info": s.serverInfo,
+		"GET /get_load": s.load, "GET /loads": s.loads, "GET /v1/loads": s.loads,
 		"POST /v1/load_lora_adapter": s.loadAdapter, "POST /v1/unload_lora_adapter": s.unloadAdapter,
 	} {
 		s.mux.Handle(path, s.open(s.keyed(h)))
@@ -274,6 +281,9 @@ func (s *Server) generating(h handler) handler {
 			return unavailable("the server is shutting down")
 		case waiting:
 			return errNoModel
+		}
+		if s.sleeping.asleep() {
+			return unavailable("the server is asleep: POST /wake_up")
 		}
 		if s.config.Timeout > 0 {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), s.config.Timeout, errTooLate)

@@ -45,9 +45,12 @@ func newModel(t *testing.T, name, arguments string, registry *prometheus.Registr
 	if registry != nil {
 		load, m.Latencies = enginemetrics.New(registry, args, false).Rank(name, "0", 0, &args)
 	}
+	m.Workers = NewWorkers()
+	m.Workers.AddPool("", &args, 1)
 	c := cluster.New(cluster.Config{
 		Pools: []cluster.Pool{{Args: args, Workers: 1, Setup: func(int) engine.Setup { return engine.Setup{} }}},
-		Loaded: func(_, _ int, l cluster.Load) {
+		Loaded: func(pool, worker int, l cluster.Load) {
+			m.Workers.Changed(pool, worker, l)
 			if load != nil {
 				load.LoadChanged(enginemetrics.Load{Waiting: l.Waiting, Running: l.Running, UsedBlocks: l.UsedBlocks})
 			}

@@ -196,8 +196,9 @@ func (g *generation) envelope(object string, choices any) []byte {
 		Choices any    `json:"choices"`
 		Usage   usage  `json:"usage"`
 
-		PromptIDs []uint32 `json:"prompt_token_ids,omitempty"`
-	}{g.id, object, g.created, g.modelName(), choices, g.usageOf(), g.promptIDs})
+		PromptIDs []uint32    `json:"prompt_token_ids,omitempty"`
+		Transfer  *kvTransfer `json:"kv_transfer_params,omitempty"`
+	}{g.id, object, g.created, g.modelName(), choices, g.usageOf(), g.promptIDs, g.transfer})
 	return text
 }
 
