@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,45 @@ def test_the_three_answers() -> None:
     assert mean_ttft_s == {"groups": 3.2, "logged": 97.9, "all": 0.7}
     page = (TRACE.parent.parent.parent / "docs/hybrid.md").read_text()
     assert all(f" {seconds} s " in page for seconds in mean_ttft_s.values())
+    engine = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 21000, "kv_cache_groups": GEMMA}
+    report = run_trace_replay(TRACE, num_workers=4, extra_engine_args=engine, router_mode="kv_router")
+    assert f"a mean TTFT of {report['mean_ttft_ms'] / 1000:.1f} s instead of 3.2 s" in page
+
+
+@pytest.mark.parametrize(
+    "beside", [[{"type": "sliding_window", "window": 100}], [{"type": "linear"}] * 3], ids=["window", "linear"]
+)
+def test_the_router_expects_what_workers_find(tmp_path: Path, beside: list[dict[str, object]]) -> None:
+    draw = random.Random(3)
+    families = [range(100 * family, 100 * family + 8) for family in range(3)]
+    with (tmp_path / "trace.jsonl").open("w") as trace:
+        for i in range(60):
+            ids = [
+                *draw.choice(families)[: draw.randint(2, 8)],
+                *(10_000 + 10 * i + j for j in range(draw.randint(1, 3))),
+            ]
+            row = {"timestamp": 3000 * i, "input_length": 64 * len(ids) - 5, "output_length": 3, "hash_ids": ids}
+            trace.write(json.dumps(row) + "\n")
+    engine = {
+        "scheduler": "vllm",
+        "block_size": 64,
+        "num_gpu_blocks": 60,
+        "kv_cache_groups": [{"type": "full"}, *beside],
+    }
+    run_trace_replay(
+        tmp_path / "trace.jsonl",
+        trace_block_size=64,
+        num_workers=2,
+        router_mode="kv_router",
+        extra_engine_args=engine,
+        router_log=tmp_path / "decisions.jsonl",
+        report_jsonl_path=tmp_path / "rows.jsonl",
+    )
+    decisions = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    expected = [64 * d["candidates"][d["chosen"]]["overlap_blocks"] for d in decisions]
+    assert expected == [row["reused_input_tokens"] for row in rows]
+    assert sum(tokens > 0 for tokens in expected) > 30
 
 
 def test_a_model_is_enough() -> None:

@@ -5,7 +5,6 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/worker"
 )
@@ -66,12 +65,6 @@ func parseAggregated(o *strictjson.Object) (deployment, []string, error) {
 		err = &strictjson.FieldError{
 			Field: "extra_engine_args: worker_type", Got: args.Role.String(),
 			Want: "aggregated; prefill and decode workers have prefill_engine_args and decode_engine_args",
-		}
-	}
-	if mode := routerMode(o); err == nil && args.VLLM.Groups.Beside > 0 && mode.Name == router.KVMode {
-		err = &strictjson.FieldError{
-			Field: "router_mode", Got: mode.Name,
-			Want: "round_robin with kv_cache_groups: KV events of several groups are not simulated",
 		}
 	}
 	return deployment{args: args, workers: o.Int("num_workers")}, warnings, err

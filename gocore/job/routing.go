@@ -168,6 +168,7 @@ func stageRouter(config router.Config, args engineargs.Args, workers int, stream
 		Workers:             workers,
 		BlockSize:           args.BlockSize,
 		MaxNumBatchedTokens: args.MaxNumBatchedTokens,
+		Groups:              router.Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(args.BlockSize)},
 		Rand:                rand.New(rand.NewPCG(config.Seed, stream)),
 	}
 }

@@ -166,7 +166,7 @@ func (a *Asked) Submit(r Request, nowMs float64) ([]Admission, error) {
 	a.admitted = a.admitted[:0]
 	k := a.kv
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, r.PromptTokens/k.blockSize)
-	overlaps := slices.Clone(k.index.overlaps(&k.cached, k.stretches))
+	overlaps := slices.Clone(k.overlaps())
 	a.kept = append(a.kept, held{r, overlaps, nowMs})
 	a.question.New = &a.kept[len(a.kept)-1].request
 	a.cached = a.cached[:0]

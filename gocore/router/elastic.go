@@ -80,7 +80,12 @@ func (m *members) set(active []int) {
 }
 
 // Forget implements [Elastic].
-func (k *KV) Forget(worker int) { k.index.forget(int32(worker)) }
+func (k *KV) Forget(worker int) {
+	k.index.forget(int32(worker))
+	for g := range k.beside.groups {
+		k.beside.groups[g].forget(int32(worker))
+	}
+}
 
 // Queues implements [Elastic].
 func (k *KV) Queues() bool { return k.config.Queueing }

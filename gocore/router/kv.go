@@ -20,6 +20,7 @@ type KV struct {
 	log       func(Decision)
 
 	index      index
+	beside     besides
 	tracker    *tracker
 	queue      queue
 	candidates candidates
@@ -42,6 +43,7 @@ type Options struct {
 	// MaxNumBatchedTokens is what a worker computes in one pass at most; math.MaxInt stands for no limit. The queue
 	// threshold is a multiple of it.
 	MaxNumBatchedTokens int
+	Groups              Groups     // of layers that workers have beside the one of full attention
 	Rand                *rand.Rand // decides ties, and everything at a temperature above 0
 	Stage               string     // names the router in decisions and errors: "" or "prefill" or "decode"
 
@@ -82,6 +84,7 @@ func New(o Options) *KV {
 		log:        o.Log,
 		tracker:    newTracker(o.Config, o.Workers, o.busyAbove(), o.Estimate),
 		queue:      queue{policy: o.Config.QueuePolicy},
+		beside:     newBesides(o.Groups),
 		candidates: newCandidates(o.Workers),
 	}
 	k.candidates.activeBlocks = k.tracker.activeBlocks
@@ -119,7 +122,7 @@ func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
 		return nil, fmt.Errorf("request %d has %d full blocks and ids for %d of them", r.ID, blocks, known)
 	}
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
-	overlaps := k.index.overlaps(&k.cached, k.stretches)
+	overlaps := k.overlaps()
 	if k.config.Queueing && (k.queue.len() > 0 || k.allBusy(nowMs)) {
 		k.queue.push(r, overlaps, k.bestCached(overlaps), nowMs)
 		return nil, nil
@@ -157,8 +160,8 @@ func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 // admitted by it.
 func (k *KV) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		if e.Tier == kvcache.Device {
-			k.index.apply(int32(worker), e)
+		if x := k.indexOf(e.Group); x != nil && e.Tier == kvcache.Device {
+			x.apply(int32(worker), e)
 		}
 	}
 }
@@ -176,7 +179,13 @@ func (k *KV) Load(worker int, nowMs float64) Load {
 
 // UnknownRemovals is how many blocks were removed by a worker that did not have them, as far as the router knew. Above
 // 0, an engine has made a slip; the router ignores it.
-func (k *KV) UnknownRemovals() int64 { return k.index.unknownRemovals }
+func (k *KV) UnknownRemovals() int64 {
+	all := k.index.unknownRemovals
+	for g := range k.beside.groups {
+		all += k.beside.groups[g].unknownRemovals
+	}
+	return all
+}
 
 // drain admits waiting requests until all workers are busy.
 func (k *KV) drain(nowMs float64) ([]Admission, error) {

@@ -13,11 +13,16 @@ import (
 // decision, as the rules are written. Only the draws are the same by agreement: one number per decision that needs one.
 type naive struct {
 	Options
-	cached  []map[kvcache.BlockID]bool // per worker
-	active  []*naiveRequest            // in the order of booking
-	waiting []*naiveWaiting            // in the order of arrival
-	prefill []naivePrefill             // per worker
-	fresh   kvcache.BlockID            // last id given to a block that is never shared
+	cached  []map[naiveBlock]bool // per worker
+	active  []*naiveRequest       // in the order of booking
+	waiting []*naiveWaiting       // in the order of arrival
+	prefill []naivePrefill        // per worker
+	fresh   kvcache.BlockID       // last id given to a block that is never shared
+}
+
+type naiveBlock struct {
+	group int
+	id    kvcache.BlockID
 }
 
 type naiveRequest struct {
@@ -48,7 +53,7 @@ type naiveEntry struct {
 func newNaive(o Options) *naive {
 	n := &naive{Options: o, prefill: make([]naivePrefill, o.Workers)}
 	for range o.Workers {
-		n.cached = append(n.cached, map[kvcache.BlockID]bool{})
+		n.cached = append(n.cached, map[naiveBlock]bool{})
 	}
 	n.fresh = 1 << 63
 	return n
@@ -58,9 +63,9 @@ func (n *naive) apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
 		for _, id := range e.Blocks {
 			if e.Kind == kvcache.Stored {
-				n.cached[worker][id] = true
+				n.cached[worker][naiveBlock{e.Group, id}] = true
 			} else {
-				delete(n.cached[worker], id)
+				delete(n.cached[worker], naiveBlock{e.Group, id})
 			}
 		}
 	}
@@ -72,8 +77,11 @@ func (n *naive) submit(r Request, nowMs float64) []naiveDecision {
 	best := 0
 	for worker := range n.Workers {
 		overlap := 0
-		for overlap < len(blocks) && n.cached[worker][blocks[overlap]] {
+		for overlap < len(blocks) && n.cached[worker][naiveBlock{0, blocks[overlap]}] {
 			overlap++
+		}
+		for !n.goesOn(worker, blocks[:overlap]) {
+			overlap--
 		}
 		w.overlap = append(w.overlap, overlap)
 		best = max(best, overlap)
@@ -92,6 +100,29 @@ func (n *naive) submit(r Request, nowMs float64) []naiveDecision {
 	}
 	n.waiting = append(n.waiting, w)
 	return nil
+}
+
+// has returns what a worker has cached in a group.
+func (n *naive) has(worker, group int) map[kvcache.BlockID]bool {
+	blocks := map[kvcache.BlockID]bool{}
+	for b := range n.cached[worker] {
+		if b.group == group {
+			blocks[b.id] = true
+		}
+	}
+	return blocks
+}
+
+// goesOn reports whether a worker has the last blocks of a prefix in all groups beside the first.
+func (n *naive) goesOn(worker int, prefix []kvcache.BlockID) bool {
+	for _, id := range prefix[max(0, len(prefix)-n.Groups.Run):] {
+		for group := 1; group <= n.Groups.Beside; group++ {
+			if !n.cached[worker][naiveBlock{group, id}] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (n *naive) prefillCompleted(id int32, nowMs float64) (decisions []naiveDecision, known bool) {

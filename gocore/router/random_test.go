@@ -39,6 +39,7 @@ func TestRandomScripts(t *testing.T) {
 		"admitted at once", "queued", "drained", "drained several", "waited", "strict priority", "credit", "two workers with credit",
 		"shared blocks", "tie", "sampled", "pinned", "cancelled", "cancelled in the queue", "unknown removal",
 		"unknown prefill", "unknown free", "prompt without a full block", "fully cached", "decayed prefill",
+		"cached up to the end of a run",
 	} {
 		if seen[what] < numScripts/8 {
 			t.Errorf("%s: reached %d times only", what, seen[what])
@@ -110,6 +111,9 @@ func newDuel(t *testing.T, variant uint64, script []byte) *duel {
 		o.Estimate = func(uncached, prefix int) (int64, bool) {
 			return int64(uncached%7) * int64(250_000+prefix), uncached%11 > 0
 		}
+	}
+	if pick(3) == 0 {
+		o.Groups = Groups{Beside: 1 + pick(2), Run: 1 + pick(4)}
 	}
 	d.log = append(d.log, fmt.Sprintf("%d blocks per segment, %+v", d.blocks, o))
 	o.Rand = naiveRand(variant)
@@ -196,6 +200,7 @@ func (d *duel) submit() {
 	}
 	d.saw("admitted at once", true)
 	d.saw("prompt without a full block", r.PromptTokens < d.naive.BlockSize)
+	d.saw("cached up to the end of a run", d.naive.Groups.Beside > 0 && admitted[0].OverlapBlocks > d.naive.Groups.Run)
 	d.saw("fully cached", admitted[0].OverlapBlocks*d.naive.BlockSize == r.PromptTokens)
 }
 
@@ -219,13 +224,28 @@ func (d *duel) cacheEvents() {
 		if d.next(8) == 0 {
 			e.Blocks = append(e.Blocks, e.Blocks...)
 		}
-		events = append(events, e)
+		events = append(events, d.inGroups(e)...)
 	}
 	d.logf("worker %d: %+v", worker, events)
 	unknown := d.kv.UnknownRemovals()
 	d.kv.Apply(worker, events)
 	d.naive.apply(worker, events)
 	d.saw("unknown removal", d.kv.UnknownRemovals() > unknown)
+}
+
+// inGroups makes an event one of all groups, or of one of them.
+func (d *duel) inGroups(e kvcache.Event) (events []kvcache.Event) {
+	beside := d.naive.Groups.Beside
+	only := 0
+	if beside > 0 {
+		only = d.next(2 * (beside + 1))
+	}
+	for group := range beside + 1 {
+		if e.Group = group; only > beside || only == group {
+			events = append(events, e.Clone())
+		}
+	}
+	return events
 }
 
 func (d *duel) prefillCompleted() {
@@ -337,7 +357,12 @@ func (d *duel) check() {
 		if got := d.kv.Load(w, d.nowMs); got != want {
 			d.fatalf("load of worker %d: got %+v, want %+v", w, got, want)
 		}
-		if err := d.kv.index.units.checkWorker(int32(w), d.naive.cached[w]); err != nil {
+		for group := range d.naive.Groups.Beside {
+			if err := d.kv.beside.groups[group].units.checkWorker(int32(w), d.naive.has(w, group+1)); err != nil {
+				d.fatalf("worker %d has cached in group %d: %v", w, group+1, err)
+			}
+		}
+		if err := d.kv.index.units.checkWorker(int32(w), d.naive.has(w, 0)); err != nil {
 			d.fatalf("cached: %v", err)
 		}
 		if d.kv.tracker.shareBlocks {

@@ -27,11 +27,8 @@ type groups struct {
 }
 
 func newGroups(args engineargs.Args) groups {
-	g := groups{Groups: args.VLLM.Groups, run: 1, period: args.VLLM.Groups.Retention / args.BlockSize}
-	if !g.Linear {
-		g.run = ceilDiv(g.Window-1, args.BlockSize)
-	}
-	return g
+	g := args.VLLM.Groups
+	return groups{Groups: g, run: g.Run(args.BlockSize), period: g.Retention / args.BlockSize}
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -148,13 +145,13 @@ func (s *Scheduler) grow(r *sequence, to int) {
 // registerBeside registers those of the entries from..to-1 that are not null and are retained.
 func (s *Scheduler) registerBeside(r *sequence, from, to int) {
 	t, count := &r.tables, s.groups.Beside
-	i, _ := slices.BinarySearch(t.kept, from)
-	for ; i < len(t.kept) && t.kept[i] < to; i++ {
-		if !s.retained(r, t.kept[i]) {
-			continue
-		}
-		for g := range count {
-			slot := s.pool.RegisterInGroup(paged.InGroup(r.key.Block(t.kept[i]), g+1))
+	first, _ := slices.BinarySearch(t.kept, from)
+	for g := range count {
+		for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
+			if !s.retained(r, t.kept[i]) {
+				continue
+			}
+			slot := s.pool.RegisterInGroup(&r.key, t.kept[i], g+1)
 			t.slots[i*count+g] = slot
 			if s.groups.Linear && s.composing != nil {
 				s.newStates = append(s.newStates, slot)

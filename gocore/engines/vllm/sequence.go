@@ -115,12 +115,13 @@ func (s *Scheduler) register(r *sequence, tokens int) {
 	if len(r.registered) < r.key.Shareable {
 		s.headWaits = false // the head of the queue may find them
 	}
-	if s.groups.Beside > 0 {
-		s.registerBeside(r, len(r.registered), full)
-	}
-	s.ids = r.key.AppendBlocks(s.ids[:0], len(r.registered), full)
+	from := len(r.registered)
+	s.ids = r.key.AppendBlocks(s.ids[:0], from, full)
 	r.unregistered -= len(s.ids)
 	r.registered = s.pool.Register(r.registered, s.ids)
+	if s.groups.Beside > 0 {
+		s.registerBeside(r, from, full)
+	}
 }
 
 // take makes r hold the blocks of its first tokens tokens; false, and nothing has changed, if too few are free.

@@ -17,7 +17,7 @@ import "dynosim/gocore/kvcache"
 //	registered | unregistered        registered, oldest first | without content
 //
 // Groups of layers share the pool: a content is registered for one group (InGroup), so that equal tokens in two groups are two
-// blocks. Events tell of group 0 only.
+// blocks, and two events.
 //
 // An LRUPool is not safe for concurrent use.
 type LRUPool struct {
@@ -33,7 +33,7 @@ type LRUPool struct {
 	lost      []Slot // evicted since TakeEvicted, if watched
 	recording bool
 	events    []Event
-	evicted   []kvcache.BlockID
+	evicted   []kvcache.BlockID // as they were registered, InGroup
 }
 
 // copies are the blocks whose content was registered already when they were. Each lives in the table under an alias,
@@ -61,6 +61,11 @@ func InGroup(id kvcache.BlockID, group int) kvcache.BlockID {
 
 // groupOf is the group of a content.
 func groupOf(id kvcache.BlockID) int { return int(id>>groupBits) & groupMask }
+
+// inAnyGroup is the id of a content whatever its group.
+func inAnyGroup(id kvcache.BlockID) kvcache.BlockID {
+	return id &^ (groupMask << groupBits)
+}
 
 // NewLRU returns a pool of capacity blocks without content.
 func NewLRU(capacity int) *LRUPool {
@@ -200,13 +205,33 @@ func (p *LRUPool) Drop(slot Slot) {
 	}
 }
 
-// RegisterInGroup registers an unregistered block of a request, which another group than 0 has.
-func (p *LRUPool) RegisterInGroup(id kvcache.BlockID) Slot {
+// RegisterInGroup registers an unregistered block of a request, which another group than 0 has. Blocks that follow each other
+// are announced together.
+func (p *LRUPool) RegisterInGroup(key *kvcache.Key, block, group int) Slot {
 	if p.loose--; p.loose < 0 {
 		panic("paged: a block was registered that no request holds")
 	}
-	slot, _ := p.register(id)
+	id := key.Block(block)
+	slot, known := p.register(InGroup(id, group))
+	if !p.recording || known {
+		return slot
+	}
+	e := kvcache.Event{Kind: kvcache.Stored, Group: group}
+	if block > 0 {
+		e.Parent, e.HasParent = key.Block(block-1), true
+	}
+	if n := len(p.events) - 1; n >= 0 && e.HasParent && p.events[n].endsAt(e.Parent, group) {
+		p.events[n].Blocks = append(p.events[n].Blocks, id)
+		return slot
+	}
+	e.Blocks = append(e.Blocks, id)
+	p.publish(e)
 	return slot
+}
+
+// endsAt reports whether an event tells of blocks of a group that have been stored, the last of which is id.
+func (e *Event) endsAt(id kvcache.BlockID, group int) bool {
+	return e.Kind == kvcache.Stored && e.Group == group && e.Blocks[len(e.Blocks)-1] == id
 }
 
 // evict takes the content of the registered block that has been in the free queue longest. There must be one.
@@ -219,7 +244,7 @@ func (p *LRUPool) evict() {
 		p.lost = append(p.lost, victim)
 	}
 	id, last := p.forget(victim)
-	if p.recording && last && groupOf(id) == 0 {
+	if p.recording && last {
 		p.evicted = append(p.evicted, id)
 	}
 	p.evictable--
@@ -284,10 +309,14 @@ func (p *LRUPool) publishNew(held []Slot, first int, isNew []bool) {
 }
 
 func (p *LRUPool) publishEvicted() {
-	if len(p.evicted) == 0 {
-		return
+	for rest := p.evicted; len(rest) > 0; {
+		group, same := groupOf(rest[0]), 0
+		for ; same < len(rest) && groupOf(rest[same]) == group; same++ {
+			rest[same] = inAnyGroup(rest[same])
+		}
+		p.publish(kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: rest[:same:same]})
+		rest = rest[same:]
 	}
-	p.publish(kvcache.Event{Kind: kvcache.Removed, Blocks: p.evicted})
 	p.evicted = nil
 }
 
