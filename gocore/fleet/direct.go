@@ -102,22 +102,12 @@ func (d *direct) receive(p *Pool, i int, id engine.RequestID) {
 // ended makes the end of a pass visible. A router that observes gets cache events first, then first and last tokens,
 // then rejections.
 func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
+	d.shown(p, i, pass)
 	if !p.observes {
-		if d.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
-			p.cacheChanged(i, pass.KVEvents)
-		}
-		for _, id := range pass.Finished {
-			if p.over(id) {
-				continue
-			}
-			if err := d.leave(p, id, Completed, ""); err != nil {
-				return err
-			}
+		if err := d.endFinished(p, pass); err != nil {
+			return err
 		}
 		return d.reject(p, pass)
-	}
-	if pass.KVEventsAtMs > pass.StartMs {
-		p.cacheChanged(i, pass.KVEvents)
 	}
 	for _, s := range pass.Signals {
 		if p.over(s.ID) {
@@ -135,6 +125,43 @@ func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
 		}
 	}
 	return d.reject(p, pass)
+}
+
+// shown makes visible what blocks a pass has stored and removed, if anything sees that.
+func (f *Fleet) shown(p *Pool, i int, pass *engine.Pass) {
+	if (p.observes || f.Watcher != nil) && pass.KVEventsAtMs > pass.StartMs {
+		p.cacheChanged(i, pass.KVEvents)
+	}
+}
+
+// prefilled tells the router of a pool of prefill workers which prompts a pass has computed.
+func (f *Fleet) prefilled(p *Pool, pass *engine.Pass) error {
+	if !p.observes {
+		return nil
+	}
+	for _, id := range pass.Finished {
+		if p.over(id) {
+			continue
+		}
+		admitted, err := p.router.PrefillCompleted(int32(id), f.nowMs)
+		if err := f.flow.admitted(p, admitted, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endFinished ends the requests that a pass has finished.
+func (f *Fleet) endFinished(p *Pool, pass *engine.Pass) error {
+	for _, id := range pass.Finished {
+		if p.over(id) {
+			continue
+		}
+		if err := f.leave(p, id, Completed, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reject ends the requests that a pass has found to be unable to run.

@@ -377,19 +377,9 @@ func (h *handoffs) ended(p *Pool, i int, pass *engine.Pass) error {
 // endPrefill tells router and hand-offs what has come out of a pass of a prefill worker.
 func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 	p := h.prefill
-	if pass.KVEventsAtMs > pass.StartMs {
-		p.cacheChanged(i, pass.KVEvents)
-	}
-	if p.observes {
-		for _, id := range pass.Finished {
-			if p.over(id) {
-				continue
-			}
-			admitted, err := p.router.PrefillCompleted(int32(id), h.nowMs)
-			if err := h.admitted(p, admitted, err); err != nil {
-				return err
-			}
-		}
+	h.shown(p, i, pass)
+	if err := h.prefilled(p, pass); err != nil {
+		return err
 	}
 	for _, rejected := range pass.Rejected {
 		if !p.over(rejected.ID) {
@@ -410,25 +400,13 @@ func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 // requests have left, and reports the room afterwards.
 func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	p := h.decode
-	if h.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
-		p.cacheChanged(i, pass.KVEvents)
-	}
+	h.shown(p, i, pass)
 	room, reserved := p.workers[i].destination.TryReserve()
-	for _, id := range pass.Finished {
-		if p.over(id) {
-			continue
-		}
-		if err := h.leave(p, id, Completed, ""); err != nil {
-			return err
-		}
+	if err := h.endFinished(p, pass); err != nil {
+		return err
 	}
-	for _, rejected := range pass.Rejected {
-		if p.over(rejected.ID) {
-			continue
-		}
-		if err := h.leave(p, rejected.ID, Rejected, rejected.Reason); err != nil {
-			return err
-		}
+	if err := h.reject(p, pass); err != nil {
+		return err
 	}
 	if reserved {
 		h.reserved(room)

@@ -231,19 +231,9 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 	if p == h.decode {
 		return h.endDecode(i, pass)
 	}
-	if pass.KVEventsAtMs > pass.StartMs {
-		p.cacheChanged(i, pass.KVEvents)
-	}
-	if p.observes {
-		for _, id := range pass.Finished {
-			if p.over(id) {
-				continue
-			}
-			admitted, err := p.router.PrefillCompleted(int32(id), h.nowMs)
-			if err := h.admitted(p, admitted, err); err != nil {
-				return err
-			}
-		}
+	h.shown(p, i, pass)
+	if err := h.prefilled(p, pass); err != nil {
+		return err
 	}
 	if err := h.reject(p, pass); err != nil {
 		return err
@@ -262,16 +252,9 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 
 // endDecode ends requests. One that its decode worker can never run leaves its KV behind.
 func (h *pulls) endDecode(i int, pass *engine.Pass) error {
-	if p := h.decode; h.Watcher != nil && pass.KVEventsAtMs > pass.StartMs {
-		p.cacheChanged(i, pass.KVEvents)
-	}
-	for _, id := range pass.Finished {
-		if h.decode.over(id) {
-			continue
-		}
-		if err := h.leave(h.decode, id, Completed, ""); err != nil {
-			return err
-		}
+	h.shown(h.decode, i, pass)
+	if err := h.endFinished(h.decode, pass); err != nil {
+		return err
 	}
 	for _, rejected := range pass.Rejected {
 		if h.decode.over(rejected.ID) {

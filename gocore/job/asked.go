@@ -132,14 +132,14 @@ func appendQuestion(dst []byte, q *router.Question) []byte {
 		dst[len(dst)-1] = ']'
 	}
 	if len(q.Withdrawn) > 0 {
-		dst = appendInts(append(dst, `,"withdrawn":`...), q.Withdrawn)
+		dst = strictjson.AppendInts(append(dst, `,"withdrawn":`...), q.Withdrawn)
 	}
 	if q.Workers != nil {
-		dst = appendInts(append(dst, `,"ids":`...), q.Workers)
+		dst = strictjson.AppendInts(append(dst, `,"ids":`...), q.Workers)
 	}
-	dst = appendInts(append(dst, `,"requests":`...), q.Requests)
-	dst = appendInts(append(dst, `,"prefill_tokens":`...), q.PrefillTokens)
-	return append(appendInts(append(dst, `,"active_blocks":`...), q.ActiveBlocks), '}')
+	dst = strictjson.AppendInts(append(dst, `,"requests":`...), q.Requests)
+	dst = strictjson.AppendInts(append(dst, `,"prefill_tokens":`...), q.PrefillTokens)
+	return append(strictjson.AppendInts(append(dst, `,"active_blocks":`...), q.ActiveBlocks), '}')
 }
 
 // appendArrival appends what is known of the new request.
@@ -171,17 +171,6 @@ func appendText(dst []byte, text string) []byte {
 		return append(dst, `""`...)
 	}
 	return append(dst, quoted...)
-}
-
-func appendInts[N int | int32 | int64](dst []byte, values []N) []byte {
-	dst = append(dst, '[')
-	for i, v := range values {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(dst, int64(v), 10)
-	}
-	return append(dst, ']')
 }
 
 // named gives the request at which a router in Python has failed the name that messages use. Attempts of runs with faults keep their

@@ -363,66 +363,36 @@ var options = slices.Concat([]option{
 		help: "script of what goes wrong: crash, slow, pause, partition and the like, one JSON object per line, or YAML",
 		doc:  "What goes wrong: a list of dicts with the keys ``kind``, ``at_ms`` or ``mtbf_s``, ``target`` and others, or the path of a JSONL or YAML file with them. See docs/faults.md.",
 	},
-	{
-		Field: strictjson.Field{Name: "fault_rate", Type: strictjson.Number{Max: 1e6}, Default: 1.0},
-		group: faultGroup,
-		help:  "how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
-		doc:   "Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
-	},
-	{
-		Field: strictjson.Field{Name: "migration_limit", Type: strictjson.Integer{Max: 1000}, Default: 0},
-		group: faultGroup,
-		help:  "how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
-		doc:   "How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
-	},
-	{
-		Field: strictjson.Field{Name: "detection_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		group: faultGroup,
-		help:  "until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
-		doc:   "Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
-	},
-	{
-		Field: strictjson.Field{Name: "avoid_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		group: faultGroup,
-		help:  "nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
-		doc:   "How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
-	},
-	{
-		Field: strictjson.Field{Name: "retry_refused_ms", Type: strictjson.Number{Max: 1e15}, Default: 0.0},
-		group: faultGroup,
-		help:  "requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		doc:   "How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
-	},
-	{
-		Field: strictjson.Field{Name: "router_rules", Type: strictjson.Enum{Choices: []string{"1.3", "1.6"}}, Default: "1.3"},
-		group: faultGroup,
-		help:  "what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
-		doc:   "What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
-	},
-	{
-		Field: strictjson.Field{Name: "client_timeout_ms", Type: strictjson.Number{MinOpen: true, Max: 1e15}},
-		group: faultGroup,
-		help:  "clients give a request up that takes longer",
-		doc:   "Time after which a client gives a request up, in milliseconds; never if not given.",
-	},
-	{
-		Field: strictjson.Field{Name: "client_retries", Type: strictjson.Integer{Max: 1000}, Default: 0},
-		group: faultGroup,
-		help:  "how often a client begins a request anew that has failed or timed out (default: 0)",
-		doc:   "How often a client begins a request anew that has failed or timed out; 0 if not given.",
-	},
-	{
-		Field: strictjson.Field{Name: "client_backoff_ms", Type: strictjson.Number{Max: 1e15}, Default: 1000.0},
-		group: faultGroup,
-		help:  "pause before the first of these, doubled each time (default: 1000)",
-		doc:   "Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
-	},
-	{
-		Field: strictjson.Field{Name: "hedge_after_ms", Type: strictjson.Number{Max: 1e15}},
-		group: faultGroup,
-		help:  "send a request a second time that has no token after so long; the first answer counts",
-		doc:   "Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given.",
-	},
+	faultOption("fault_rate", strictjson.Number{Max: 1e6}, 1.0,
+		"how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
+		"Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never."),
+	faultOption("migration_limit", strictjson.Integer{Max: 1000}, 0,
+		"how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
+		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given."),
+	faultOption("detection_ms", strictjson.Number{Max: 1e15}, 0.0,
+		"until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
+		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000."),
+	faultOption("avoid_ms", strictjson.Number{Max: 1e15}, 0.0,
+		"nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
+		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000."),
+	faultOption("retry_refused_ms", strictjson.Number{Max: 1e15}, 0.0,
+		"requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
+		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router."),
+	faultOption("router_rules", strictjson.Enum{Choices: []string{"1.3", "1.6"}}, "1.3",
+		"what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
+		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again."),
+	faultOption("client_timeout_ms", strictjson.Number{MinOpen: true, Max: 1e15}, nil,
+		"clients give a request up that takes longer",
+		"Time after which a client gives a request up, in milliseconds; never if not given."),
+	faultOption("client_retries", strictjson.Integer{Max: 1000}, 0,
+		"how often a client begins a request anew that has failed or timed out (default: 0)",
+		"How often a client begins a request anew that has failed or timed out; 0 if not given."),
+	faultOption("client_backoff_ms", strictjson.Number{Max: 1e15}, 1000.0,
+		"pause before the first of these, doubled each time (default: 1000)",
+		"Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given."),
+	faultOption("hedge_after_ms", strictjson.Number{Max: 1e15}, nil,
+		"send a request a second time that has no token after so long; the first answer counts",
+		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given."),
 	{
 		Field: strictjson.Field{Name: "replay_mode", Type: strictjson.Enum{Choices: []string{offlineMode, onlineMode}}, Default: offlineMode},
 		group: runGroup,
@@ -592,6 +562,11 @@ var aicHelp = [][2]string{
 	{"aic_fmha_dtype", "data type of attention"},
 	{"aic_kv_cache_dtype", "data type of the KV cache"},
 	{"aic_comm_dtype", "data type of communication"},
+}
+
+// faultOption returns a row about what goes wrong, or what is done about it.
+func faultOption(name string, t strictjson.Type, preset any, help, doc string) option {
+	return option{Field: strictjson.Field{Name: name, Type: t, Default: preset}, group: faultGroup, help: help, doc: doc}
 }
 
 func aicOptions() []option {

@@ -248,7 +248,7 @@ func (o *offload) quiet() bool {
 	return o.storing.Len()+o.loading.Len() == 0 && !o.outstanding() && len(o.holding) == 0
 }
 
-// reserved is the number of blocks that requests lack whose prompts are on their way into the pool.
+// reserved returns the number of blocks that requests lack whose prompts are on their way into the pool.
 func (o *offload) reserved() (blocks int) {
 	lacks := func(r *sequence) int { return o.s.ceilBlocks(r.tokens()) - r.blocks() }
 	for _, r := range o.holding {
@@ -257,12 +257,7 @@ func (o *offload) reserved() (blocks int) {
 	for _, r := range o.ghosts {
 		blocks += lacks(r)
 	}
-	for _, r := range o.s.running {
-		if r.midPrompt {
-			blocks += lacks(r)
-		}
-	}
-	return blocks
+	return blocks + o.s.owed()
 }
 
 // launch ends the composition of a pass: what it computes is offered to the host, and what the pass has to wait for is waited for.

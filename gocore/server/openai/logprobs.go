@@ -3,12 +3,13 @@ package openai
 import (
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/strictjson"
 )
 
 // details are what a client wants to hear of the tokens of answers, beside their text.
@@ -109,7 +110,7 @@ func (c *choice) appendDetails(b []byte, g *generation, to int) []byte {
 	}
 	b = append(b, ',')
 	if g.details.ids && !c.silent {
-		b = appendIDs(append(b, `"token_ids":`...), c.answer.Tokens[from:to])
+		b = strictjson.AppendInts(append(b, `"token_ids":`...), c.answer.Tokens[from:to])
 		b = append(b, ',')
 	}
 	return b
@@ -137,17 +138,6 @@ func (g *generation) prompts(c *choice) []uint32 {
 		return nil
 	}
 	return g.promptTokens[c.index*len(g.promptTokens)/len(g.choices)]
-}
-
-func appendIDs(b []byte, tokens []uint32) []byte {
-	b = append(b, '[')
-	for i, token := range tokens {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, uint64(token), 10)
-	}
-	return append(b, ']')
 }
 
 // logprobs implements [shape].

@@ -189,11 +189,8 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) error {
 	if body.MaxTokens == nil {
 		return badRequest("max_tokens", "missing, want the number of tokens that the answer may have")
 	}
-	chat, err := body.chat()
+	chat, err := checked(body.chat())
 	if err != nil {
-		return err
-	}
-	if err := chat.check(); err != nil {
 		return err
 	}
 	g, err := s.newReply(r.Context(), t, chat, body.Thinking != nil && body.Thinking.Type != "disabled")
@@ -212,11 +209,8 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	chat, err := body.chat()
+	chat, err := checked(body.chat())
 	if err != nil {
-		return err
-	}
-	if err := chat.check(); err != nil {
 		return err
 	}
 	tokens, err := t.model.Tokenizer.Chat(r.Context(), chat.conversation())

@@ -258,6 +258,14 @@ func checkMost(name string, n *int) error {
 	return nil
 }
 
+// checked returns a chat that could be read and has no values that no server accepts.
+func checked(chat *chatRequest, err error) (*chatRequest, error) {
+	if err != nil {
+		return nil, err
+	}
+	return chat, chat.check()
+}
+
 func (r *chatRequest) check() error {
 	if len(r.Messages) == 0 {
 		return badRequest("messages", "got none, want a list of at least one message")

@@ -116,11 +116,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	chat, err := body.chat()
+	chat, err := checked(body.chat())
 	if err != nil {
-		return err
-	}
-	if err := chat.check(); err != nil {
 		return err
 	}
 	chat.N = nil

@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"dynosim/gocore/strictjson"
 )
 
 // shape is the form of the answers of an endpoint.
@@ -48,7 +50,7 @@ func (f *frame) close(b []byte, g *generation) []byte {
 		if g.running {
 			tail = string(appendUsage([]byte("]"), g))
 		}
-		b = appendIDs(append(b, `],"prompt_token_ids":`...), g.promptIDs)
+		b = strictjson.AppendInts(append(b, `],"prompt_token_ids":`...), g.promptIDs)
 		g.promptIDs = nil
 		return append(b, tail[1:]...)
 	}
@@ -223,7 +225,7 @@ func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int)
 	b = append(strconv.AppendInt(append(b, `{"index":`...), int64(c.index), 10), `,"text":`...)
 	b = c.appendDetails(append(appendQuoted(b, text), ','), g, to)
 	if first && g.details.ids {
-		b = append(appendIDs(append(b, `"prompt_token_ids":`...), g.prompts(c)), ',')
+		b = append(strictjson.AppendInts(append(b, `"prompt_token_ids":`...), g.prompts(c)), ',')
 	}
 	if finished {
 		b = c.appendFinish(b)

@@ -89,14 +89,10 @@ class Predictor(Protocol):
 class CompiledEngine:
     """The SDK's compiled predictions."""
 
-    def __init__(self, handle: Any, model: Any, walk: OperationWalk, drafts: int) -> None:
+    def __init__(self, handle: Any, walk: OperationWalk) -> None:
         self._handle = handle
         self._walk = walk
-        self._tokens_per_step = drafts + 1
-        self._experts = {
-            _PREFILL: _expert_operations(model.context_ops),
-            _DECODE: _expert_operations(model.generation_ops),
-        }
+        self._experts = {kind: _expert_operations(walk.operations(kind)) for kind in (_PREFILL, _DECODE)}
 
     def prefill(self, batch: int, tokens: int, prefix: int) -> float:
         return float(self._handle.predict_prefill_latency(batch, tokens + prefix, prefix))
@@ -111,7 +107,7 @@ class CompiledEngine:
         if kind == _PREFILL:
             values = self._handle.evaluate_context_ops(indices, batch_size=1, s=tokens, x=tokens)
         else:
-            verified = tokens * self._tokens_per_step
+            verified = tokens * self._walk.tokens_per_step
             values = self._handle.evaluate_generation_ops(indices, batch_size=verified, s=1, x=verified)
         return sum(float(value[1]) for value in values)
 
@@ -134,11 +130,15 @@ class OperationWalk:
         self._model = model
         self._database = database
         self._name = name
-        self._tokens_per_step = drafts + 1
+        self.tokens_per_step = drafts + 1
+
+    def operations(self, kind: int) -> Any:
+        """The operations of the model in a prefill or a decode."""
+        return self._model.context_ops if kind == _PREFILL else self._model.generation_ops
 
     def prefill(self, batch: int, tokens: int, prefix: int) -> float:
         return self._total(
-            self._model.context_ops,
+            self.operations(_PREFILL),
             lambda op: batch if "logits_gemm" in op._name else batch * tokens,
             batch_size=batch,
             s=tokens,
@@ -147,9 +147,9 @@ class OperationWalk:
         )
 
     def decode(self, batch: int, context: int) -> float:
-        verified = batch * self._tokens_per_step
+        verified = batch * self.tokens_per_step
         return self._total(
-            self._model.generation_ops,
+            self.operations(_DECODE),
             lambda op: verified,
             batch_size=verified,
             s=context + 1,
@@ -159,11 +159,10 @@ class OperationWalk:
     def experts(self, kind: int, tokens: int) -> float:
         if kind == _PREFILL:
             shape = {"batch_size": 1, "s": tokens, "prefix": 0, "seq_imbalance_correction_scale": 1.0}
-            operations = self._model.context_ops
         else:
-            tokens *= self._tokens_per_step
+            tokens *= self.tokens_per_step
             shape = {"batch_size": tokens, "s": 1, "gen_seq_imbalance_correction_scale": 1.0}
-            operations = self._model.generation_ops
+        operations = self.operations(kind)
         chosen = [operations[index] for index in _told_apart(_expert_operations(operations))]
         return self._total(chosen, lambda op: tokens, **shape)
 
@@ -433,8 +432,7 @@ def _compiled(asked: Mapping[str, Any], model: Any, database: Any) -> Predictor 
         engine = _module("rust_engine_step")
     except ImportError:
         return None
-    walk = _walk(asked, model, database)
-    return CompiledEngine(engine._cached_engine_handle(model, database), model, walk, asked.get("nextn", 0))
+    return CompiledEngine(engine._cached_engine_handle(model, database), _walk(asked, model, database))
 
 
 def _walk(asked: Mapping[str, Any], model: Any, database: Any) -> OperationWalk:

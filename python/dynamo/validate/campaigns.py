@@ -19,8 +19,8 @@ REQUESTS_PER_CLIENT = 10
 def refuse_what_is_not_replayed(row: Measurement) -> None:
     """Raises Refusal for rows whose measurement cannot be told, or cannot be true."""
     if row.mode != "agg":
-        known = all(row.facts.get(f"{pool}_num_workers") for pool in ("prefill", "decode"))
-        raise Refusal("disaggregated: " + ("replayed with --splits" if known else "number of workers unknown"))
+        row.refuse_unknown_workers()
+        raise Refusal("disaggregated: replayed with --splits")
     if row.concurrency is None:
         raise Refusal("concurrency unknown")
     if row.concurrency == 512 and "gpt-oss" in row.model and row.system == "h100_sxm":

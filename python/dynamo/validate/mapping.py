@@ -11,7 +11,17 @@ from typing import Any
 
 from dynamo.validate import campaigns, splits, stand_ins
 from dynamo.validate.checkpoints import checkpoint, is_dense
-from dynamo.validate.measurement import ClosedLoop, Measurement, OpenLoop, Parallelism, Recorded, Refusal, Replay, Split
+from dynamo.validate.measurement import (
+    POOLS,
+    ClosedLoop,
+    Measurement,
+    OpenLoop,
+    Parallelism,
+    Recorded,
+    Refusal,
+    Replay,
+    Split,
+)
 from dynamo.validate.sources import accelmark, llmservingsim
 from dynamo.validate.sources.silicon import CAMPAIGNS
 
@@ -90,7 +100,7 @@ def _split_replay(row: Measurement, rules: Rules) -> Replay:
     instead, words = splits.stand_ins(row)
     own_rules = {"scheduler": "vllm"} if row.engine == "vllm" and rules.own_scheduler else {}
     engines = {}
-    for pool in splits.POOLS:
+    for pool in POOLS:
         spread = splits.parallelism(row, pool)
         engine = {
             **_aic(row, model, types, spread, dense=is_dense(row.model)),
@@ -102,7 +112,7 @@ def _split_replay(row: Measurement, rules: Rules) -> Replay:
         engines[pool] = _overridden(engine, rules.engine)
     isl, osl = campaigns.lengths(row)
     workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
-    split = Split(engines["prefill"], *(splits.workers(row, pool) for pool in splits.POOLS))
+    split = Split(engines["prefill"], *(splits.workers(row, pool) for pool in POOLS))
     return Replay(row, engines["decode"], workload, words, split=split)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 PERCENTILES = (50, 90, 99)
+POOLS = ("prefill", "decode")
 # Tokens of a prompt or an answer: a number, or a distribution as the options of a replay spell it.
 Length: TypeAlias = int | str
 
@@ -94,6 +95,11 @@ class Measurement:
     def group(self) -> tuple[str, str, str, str]:
         """Engine, model without its owner, GPU and precision: what errors are listed by."""
         return self.engine, self.model.rpartition("/")[2], self.system, self.precision or "bf16"
+
+    def refuse_unknown_workers(self) -> None:
+        """Raises Refusal for a run in two pools of which the number of workers is not known."""
+        if not all(self.facts.get(f"{pool}_num_workers") for pool in POOLS):
+            raise Refusal("disaggregated: number of workers unknown")
 
 
 @dataclass(frozen=True)

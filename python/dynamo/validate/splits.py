@@ -11,7 +11,6 @@ from typing import Any
 from dynamo.validate.checkpoints import is_dense
 from dynamo.validate.measurement import Measurement, Parallelism, Refusal
 
-POOLS = ("prefill", "decode")
 WORDS = "limits of the workers and the link between them: defaults of the engine, and of hand-offs"
 # Kernels that take the place of those that the SDK lacks: its SGLang has no attention of DeepSeek in FP8.
 _DEEPSEEK = {"aic_fmha_dtype": "bfloat16", "aic_kv_cache_dtype": "bfloat16"}
@@ -23,8 +22,7 @@ _RUNNING = 1024
 
 def refuse_what_is_not_replayed(row: Measurement) -> None:
     """Raises Refusal for rows that do not say enough."""
-    if not all(row.facts.get(f"{pool}_num_workers") for pool in POOLS):
-        raise Refusal("disaggregated: number of workers unknown")
+    row.refuse_unknown_workers()
     if row.concurrency is None:
         raise Refusal("concurrency unknown")
 

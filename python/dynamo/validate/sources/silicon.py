@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 
-from dynamo.validate.measurement import Figures, Measurement, Parallelism
+from dynamo.validate.measurement import POOLS, Figures, Measurement, Parallelism
 from dynamo.validate.sources.checks import BadSource, count, number
 from dynamo.validate.sources.file import SourceFile
 
@@ -29,7 +29,7 @@ _COLUMNS = (
 _MEASURED = ("silicon_ttft_ms", "silicon_tpot_ms")
 # Parallelism of the one engine, or of prefill and decode workers, in the order of the table.
 _SIZES = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
-_POOLS = tuple(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("num_workers", *_SIZES))
+_POOLS = tuple(f"{pool}_{name}" for pool in POOLS for name in ("num_workers", *_SIZES))
 # The two names of one model whose rows repeat each other.
 _SAME_MODEL = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
 _INFERENCEX_SHAPES = ((1024, 1024), (1024, 8192), (8192, 1024))
