@@ -134,10 +134,13 @@ func (s *serverSpec) parseAddress(o *strictjson.Object) error {
 	host := cmp.Or(o.Text("http_host"), listen, loopback)
 	s.address = openai.Address{
 		Listen:      net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(o.Int("http_port"))),
-		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), MaxConnections: o.Int("max_connections"),
+		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), SelfSigned: o.Bool("tls_self_signed"), MaxConnections: o.Int("max_connections"),
 	}
 	if o.Given("tls_cert") != o.Given("tls_key") {
 		return fmt.Errorf("tls_cert, tls_key: got one of them, want both or none")
+	}
+	if o.Given("tls_cert") && s.address.SelfSigned {
+		return fmt.Errorf("tls_self_signed: got tls_cert too, want one of them")
 	}
 	for _, name := range []string{"tls_cert", "tls_key"} {
 		if o.Given(name) {
@@ -264,7 +267,7 @@ func runServer(text string, stop *Stop, ask Ask) error {
 // url is the URL at which clients find a server.
 func (s *serverSpec) url(at net.Addr) string {
 	scheme := "http"
-	if s.address.Certificate != "" {
+	if s.address.TLS() {
 		scheme = "https"
 	}
 	return scheme + "://" + at.String()
@@ -286,7 +289,7 @@ func (s *serverSpec) try(at net.Addr) string {
 	}
 	scheme, _, _ := strings.Cut(s.url(at), ":")
 	line := "curl " + scheme + "://" + net.JoinHostPort(host, port) + "/v1/"
-	if s.address.Certificate != "" {
+	if s.address.TLS() {
 		line = strings.Replace(line, "curl", "curl --insecure", 1)
 	}
 	if len(s.keys) > 0 { // which are secrets

@@ -66,9 +66,10 @@ func TestServerIsRefused(t *testing.T) {
 		return string(q)
 	}
 	for members, says := range map[string]string{
-		`, "http_port": 70000`:                  "http_port",
-		`, "router_mode": "best"`:               "router_mode",
-		`, "tls_cert": "x"`:                     "tls_cert, tls_key",
+		`, "http_port": 70000`:    "http_port",
+		`, "router_mode": "best"`: "router_mode",
+		`, "tls_cert": "x"`:       "tls_cert, tls_key",
+		`, "tls_cert": "x", "tls_key": "x", "tls_self_signed": true`: "tls_self_signed: got tls_cert too",
 		`, "api_key": ","`:                      "got no key",
 		`, "api_key_file": "/no"`:               `api_key_file: got "/no", want a file that can be read: no such file`,
 		`, "tls_cert": "/no", "tls_key": "/no"`: `tls_cert: got "/no", want a file that can be read: no such file`,

@@ -253,6 +253,8 @@ var options = []option{
 		help(serverGroup, "file with the certificate chain, for HTTPS").told("none"),
 	own("tls_key", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "file with its private key").told("none"),
+	own("tls_self_signed", strictjson.Bool{}, false).serving().
+		help(serverGroup, "HTTPS with a certificate that the server makes at the start; clients have to be told to trust it"),
 	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").serving().
 		help(serverGroup, "origins of pages that browsers let call the server, with commas or as a JSON list (default: *)"),
 	own("allowed_methods", strictjson.Text{NonEmpty: true}, "*").serving().

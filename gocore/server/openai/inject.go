@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,37 @@ var faultFields = []strictjson.Field{
 	{Name: "path", Type: strictjson.Enum{Choices: []string{chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath, nativePath}}},
 }
 
+// byHeader are the fields of a fault that a request asks for itself.
+var byHeader = slices.DeleteFunc(slices.Clone(faultFields), func(f strictjson.Field) bool {
+	return f.Name == "share" || f.Name == "model" || f.Name == "path"
+})
+
+// faultHeader names the fault that a request is to meet, as an object of --inject-errors without share, model and path.
+const faultHeader = "X-Inject-Error"
+
+// asked adds the fault that the headers of a request ask for to those that it has drawn.
+func (i *injected) asked(headers http.Header) (*injected, error) {
+	text := headers.Get(faultHeader)
+	if text == "" {
+		return i, nil
+	}
+	if len(text) > maxFaultHeader {
+		return nil, badRequest(faultHeader, "got %d bytes, want at most %d", len(text), maxFaultHeader)
+	}
+	fault, err := parseFault(text, byHeader)
+	if err != nil {
+		return nil, badRequest(faultHeader, "%s", err)
+	}
+	if i == nil {
+		i = &injected{}
+	}
+	i.add(&fault)
+	return i, nil
+}
+
+// maxFaultHeader bounds the header, in bytes.
+const maxFaultHeader = 4096
+
 // Faults decide which request meets which fault.
 type Faults struct {
 	list []Fault
@@ -51,7 +83,7 @@ func ParseFaults(text string, seed uint64) (*Faults, error) {
 	wrong := &strictjson.FieldError{Got: fmt.Sprintf("%.64q", text), Want: "a JSON object or a list of them"}
 	switch begin := strings.TrimSpace(text); {
 	case strings.HasPrefix(begin, "{"):
-		fault, err := parseFault(text)
+		fault, err := parseFault(text, faultFields)
 		return newFaults([]Fault{fault}, seed), err
 	case !strings.HasPrefix(begin, "["):
 		return nil, wrong
@@ -63,7 +95,7 @@ func ParseFaults(text string, seed uint64) (*Faults, error) {
 	list := make([]Fault, len(objects))
 	for i, object := range objects {
 		var err error
-		if list[i], err = parseFault(string(object)); err != nil {
+		if list[i], err = parseFault(string(object), faultFields); err != nil {
 			return nil, fmt.Errorf("%d: %w", i, err)
 		}
 	}
@@ -87,17 +119,17 @@ func newFaults(list []Fault, seed uint64) *Faults {
 	return &Faults{list: list, rng: rand.New(rand.NewPCG(seed, uint64(len(list))))}
 }
 
-func parseFault(text string) (Fault, error) {
-	o, err := strictjson.Decode(text, strictjson.Schema{Fields: faultFields})
+func parseFault(text string, fields []strictjson.Field) (Fault, error) {
+	o, err := strictjson.Decode(text, strictjson.Schema{Fields: fields})
 	if err != nil {
 		return Fault{}, err
 	}
 	if err := strictjson.Join(o.RangeErrors()); err != nil {
 		return Fault{}, err
 	}
-	f := Fault{
-		Share: o.Float("share"), Status: o.Int("status"), Message: o.Text("message"), RetryAfter: o.Int("retry_after_s"),
-		DelayMs: o.Float("delay_ms"), Model: o.Text("model"), Path: o.Text("path"),
+	f := Fault{Status: o.Int("status"), Message: o.Text("message"), RetryAfter: o.Int("retry_after_s"), DelayMs: o.Float("delay_ms")}
+	if len(fields) == len(faultFields) {
+		f.Share, f.Model, f.Path = o.Float("share"), o.Text("model"), o.Text("path")
 	}
 	if o.Given("break_after_tokens") {
 		tokens := o.Int("break_after_tokens")
@@ -122,15 +154,20 @@ func (f *Faults) draw(path, model string) *injected {
 		if fault.Path != "" && fault.Path != path || fault.Model != "" && fault.Model != model || f.rng.Float64() >= fault.Share {
 			continue
 		}
-		i.delay += time.Duration(fault.DelayMs * 1e6)
-		if fault.Status != 0 && i.problem == nil {
-			i.problem = fault.problem()
-		}
-		if fault.BreakAfter != nil && i.breakAfter == nil {
-			i.breakAfter = fault.BreakAfter
-		}
+		i.add(fault)
 	}
 	return &i
+}
+
+// add has a request meet one more fault.
+func (i *injected) add(fault *Fault) {
+	i.delay += time.Duration(fault.DelayMs * 1e6)
+	if fault.Status != 0 && i.problem == nil {
+		i.problem = fault.problem()
+	}
+	if fault.BreakAfter != nil && i.breakAfter == nil {
+		i.breakAfter = fault.BreakAfter
+	}
 }
 
 func (f *Fault) problem() *problem {
@@ -142,7 +179,7 @@ func (f *Fault) problem() *problem {
 		p.kind = "rate_limit_error"
 	}
 	if p.message == "" {
-		p.message = "a fault that --inject-errors asks for"
+		p.message = "a fault on purpose: --inject-errors or " + faultHeader + " asks for it"
 	}
 	return p
 }

@@ -23,7 +23,9 @@ type Address struct {
 	Listen string // HOST:PORT
 	// Certificate and Key are files for TLS, "" for none.
 	Certificate, Key string
-	MaxConnections   int
+	// SelfSigned makes a certificate for TLS that nobody vouches for, anew at each start.
+	SelfSigned     bool
+	MaxConnections int
 }
 
 // Limits on what a connection may do before it has sent a request.
@@ -53,10 +55,10 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 	l.server.Protocols.SetHTTP1(true)
 	l.server.Protocols.SetHTTP2(true)
 	l.server.Protocols.SetUnencryptedHTTP2(true)
-	if a.Certificate != "" {
-		pair, err := tls.LoadX509KeyPair(a.Certificate, a.Key)
+	if a.TLS() {
+		pair, err := a.pair()
 		if err != nil {
-			return nil, fmt.Errorf("tls_cert, tls_key: got %q, %q, want a certificate chain and its private key in PEM format: %w", a.Certificate, a.Key, err)
+			return nil, err
 		}
 		l.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
@@ -70,7 +72,7 @@ func (s *Server) Listen(a Address) (*Listener, error) {
 	}
 	l.server.ConnState = (&connections{limit: limit, of: map[net.Conn]*list.Element{}}).changed
 	go guard.Func(func() {
-		if a.Certificate != "" {
+		if a.TLS() {
 			l.failed <- l.server.ServeTLS(l.inner, "", "")
 		} else {
 			l.failed <- l.server.Serve(l.inner)

@@ -393,7 +393,11 @@ func (s *Server) meet(r *http.Request, model string) (target, *http.Request, err
 	if err != nil {
 		return t, r, err
 	}
-	if i := s.config.Faults.draw(r.URL.Path, model); i != nil {
+	i, err := s.config.Faults.draw(r.URL.Path, model).asked(r.Header)
+	if err != nil {
+		return t, r, err
+	}
+	if i != nil {
 		r = r.WithContext(context.WithValue(r.Context(), injectedKey{}, i))
 		if err := i.meet(r.Context()); err != nil {
 			return t, r, err

@@ -538,6 +538,44 @@ func TestInjectedFaults(t *testing.T) {
 	}
 }
 
+// TestFaultsByHeader: a request meets the fault that its header names, and no other does.
+func TestFaultsByHeader(t *testing.T) {
+	_, url := start(t, fast, nil)
+	body := `{"prompt":"x","max_tokens":50,"stream":true}`
+	ask := func(fault string) answer { return post(t, url+"/v1/completions", body, "X-Inject-Error", fault) }
+	if got := ask(`{"status":429,"retry_after_s":7}`); got.status != 429 || got.header.Get("Retry-After") != "7" {
+		t.Errorf("got %d %v", got.status, got.header)
+	}
+	begun := time.Now()
+	if got := ask(`{"delay_ms":30}`); got.status != 200 || time.Since(begun) < 30*time.Millisecond {
+		t.Errorf("got %d after %v", got.status, time.Since(begun))
+	}
+	for _, c := range []struct{ fault, want string }{
+		{`{}`, "X-Inject-Error: got a fault that does nothing"}, {`{"share":1,"status":500}`, "share"}, {`429`, "X-Inject-Error"},
+		{`{"status":200}`, "status: got 200"},
+	} {
+		if got := ask(c.fault); got.status != 400 || !strings.Contains(got.text, c.want) {
+			t.Errorf("%s: got %d %s", c.fault, got.status, got.text)
+		}
+	}
+	if got := post(t, url+"/v1/completions", body); got.status != 200 || !strings.HasSuffix(got.text, "[DONE]\n\n") {
+		t.Errorf("got %d %s", got.status, got.text)
+	}
+	r, err := http.NewRequest(http.MethodPost, url+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Inject-Error", `{"break_after_tokens":5}`)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if text, err := io.ReadAll(response.Body); err == nil || bytes.Contains(text, []byte("[DONE]")) {
+		t.Errorf("got %v, %s", err, text)
+	}
+}
+
 func TestBadFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"share":2,"status":500}`, "share: got 2, want a finite number from 0 to 1"},
