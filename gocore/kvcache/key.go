@@ -15,6 +15,17 @@ func (k *Key) Block(i int) BlockID {
 	return k.Private + BlockID(i)
 }
 
+// Run is the id of full block from, and how many of the blocks from..to-1 have ids that follow each other from there on.
+func (k *Key) Run(from, to int) (first BlockID, n int) {
+	if from >= k.Shareable {
+		return k.Private + BlockID(from), to - from
+	}
+	for first, n = range k.Prompt.Runs(from, min(to, k.Shareable)) {
+		break
+	}
+	return first, n
+}
+
 // AppendBlocks appends the ids of full blocks from..to-1 to dst.
 func (k *Key) AppendBlocks(dst []BlockID, from, to int) []BlockID {
 	if shared := min(to, k.Shareable); from < shared {

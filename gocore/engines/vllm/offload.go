@@ -50,16 +50,16 @@ type offload struct {
 	endMs float64 // of the last pass
 	use   engine.Copied
 	told  engine.Copied // of use
-	keys  []kvcache.BlockID
-	left  int // blocks that the last look-up found and that are not loaded, as they are less than a chunk
+	spans []chunks.Span // scratch
+	left  int           // blocks that the last look-up found and that are not loaded, as they are less than a chunk
 }
 
 // transferring is a copy between the pool and the host.
 type transferring struct {
 	of      *hosted
 	loading *sequence // nil for a store
-	chunks  []*chunks.Chunk
-	slots   []paged.Slot // that a store reads
+	spans   []chunks.Span
+	slots   []paged.Slot // that a store reads whose request has ended
 	blocks  int
 	endMs   float64 // once it is submitted
 }
@@ -72,7 +72,7 @@ type hosted struct {
 	copying []*transferring
 	loaded  bool
 	ended   bool
-	slots   []paged.Slot // when it has ended
+	slots   []paged.Slot // when it has ended, if copies read them or are going to
 	tokens  int          // to offer at the end
 }
 
@@ -84,7 +84,7 @@ func newOffload(s *Scheduler) *offload {
 	}
 	s.pool.Watch()
 	return &offload{
-		s: s, host: chunks.New(a.Blocks/a.ChunkBlocks, a.StoreThreshold, policy),
+		s: s, host: chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy),
 		chunkBlocks: a.ChunkBlocks, promptOnly: a.PromptOnly,
 		storeMs: a.StoreMsPerBlock, loadMs: a.LoadMsPerBlock, latencyMs: a.LatencyMs,
 	}
@@ -93,13 +93,16 @@ func newOffload(s *Scheduler) *offload {
 // chunkTokens is the length of a chunk.
 func (o *offload) chunkTokens() int { return o.chunkBlocks * o.s.blockSize }
 
-// chunkKeys lists the keys of chunks from..to-1. It is valid until the next call.
-func (o *offload) chunkKeys(key *kvcache.Key, from, to int) []kvcache.BlockID {
-	o.keys = o.keys[:0]
-	for i := from; i < to; i++ {
-		o.keys = append(o.keys, key.Block((i+1)*o.chunkBlocks-1))
+// chunksOf lists chunks from..to-1. It is valid until the next call.
+func (o *offload) chunksOf(key *kvcache.Key, from, to int) []chunks.Span {
+	o.spans = o.spans[:0]
+	for from < to {
+		first, n := key.Run((from+1)*o.chunkBlocks-1, to*o.chunkBlocks)
+		span := chunks.Span{Key: first, Index: from, Count: ceilDiv(n, o.chunkBlocks)}
+		o.spans = append(o.spans, span)
+		from += span.Count
 	}
-	return o.keys
+	return o.spans
 }
 
 // find looks up what the host has of a request behind hit tokens that the pool has. A request is to be skipped in this pass
@@ -109,13 +112,16 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	from, to := hit/size, hit/size
 	busy := false
 	o.left = 0
-	for ; to < r.tokens()/size; to++ {
-		present, storing, loading := o.host.Find(r.key.Block((to+1)*o.chunkBlocks - 1))
-		if !present {
-			break
-		}
+	for whole := r.tokens() / size; to < whole; {
+		first, n := r.key.Run((to+1)*o.chunkBlocks-1, whole*o.chunkBlocks)
+		span := chunks.Span{Key: first, Count: ceilDiv(n, o.chunkBlocks)}
+		present, storing, loading := o.host.Find(span)
+		to += present
 		skip = skip || storing
 		busy = busy || loading
+		if present < span.Count {
+			break
+		}
 	}
 	if to == from {
 		return 0, false
@@ -226,13 +232,14 @@ func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 		panic("vllm: a request that fits the pool does not get its blocks")
 	}
 	first := cached / size
-	loaded := o.host.Load(&r.hosted.Request, first, o.chunkKeys(&r.key, first, tokens/size))
+	loaded := slices.Clone(o.chunksOf(&r.key, first, tokens/size))
+	o.host.Load(&r.hosted.Request, loaded...)
 	r.hosted.next = ceilDiv(tokens, size)
 	r.hosted.loaded = false
 	r.computed = tokens
 	r.status = loading
 	o.holding = append(o.holding, r)
-	t := &transferring{of: r.hosted, loading: r, chunks: loaded, blocks: s.ceilBlocks(tokens) - hit.blocks}
+	t := &transferring{of: r.hosted, loading: r, spans: loaded, blocks: s.ceilBlocks(tokens) - hit.blocks}
 	o.loads = append(o.loads, t)
 	r.hosted.copying = append(r.hosted.copying, t)
 	return true
@@ -270,7 +277,7 @@ func (o *offload) launch(b *batch, nowMs float64) float64 {
 			if o.promptOnly {
 				tokens = min(tokens, r.promptTokens)
 			}
-			o.offer(r.hosted, tokens, r.registered)
+			o.offer(r.hosted, tokens)
 		}
 	}
 	o.bidFarewell()
@@ -280,7 +287,7 @@ func (o *offload) launch(b *batch, nowMs float64) float64 {
 // bidFarewell makes the last offers of the requests that ended in the last pass, and lets the host forget them.
 func (o *offload) bidFarewell() {
 	for _, h := range o.leaving {
-		o.offer(h, h.tokens, h.slots)
+		o.offer(h, h.tokens)
 	}
 	for _, h := range o.leaving {
 		o.host.Farewell(&h.Request)
@@ -289,12 +296,12 @@ func (o *offload) bidFarewell() {
 }
 
 // offer offers the chunks that the first tokens of a request fill and that were not offered yet.
-func (o *offload) offer(h *hosted, tokens int, slots []paged.Slot) {
+func (o *offload) offer(h *hosted, tokens int) {
 	to := tokens / o.chunkTokens()
 	if h.next >= to {
 		return
 	}
-	stored, taken := o.host.Offer(&h.Request, h.next, o.chunkKeys(&h.key, h.next, to))
+	stored, taken := o.host.Offer(&h.Request, o.chunksOf(&h.key, h.next, to)...)
 	if !taken {
 		return
 	}
@@ -302,11 +309,9 @@ func (o *offload) offer(h *hosted, tokens int, slots []paged.Slot) {
 	if len(stored) == 0 {
 		return
 	}
-	t := &transferring{of: h, chunks: slices.Clone(stored), blocks: len(stored) * o.chunkBlocks}
-	t.slots = make([]paged.Slot, 0, t.blocks)
-	for _, c := range stored {
-		first := c.Index() * o.chunkBlocks
-		t.slots = append(t.slots, slots[first:first+o.chunkBlocks]...)
+	t := &transferring{of: h, spans: slices.Clone(stored)}
+	for _, span := range stored {
+		t.blocks += span.Count * o.chunkBlocks
 	}
 	o.fresh = append(o.fresh, t)
 	h.copying = append(h.copying, t)
@@ -317,6 +322,9 @@ func (o *offload) offer(h *hosted, tokens int, slots []paged.Slot) {
 
 // fence makes passes that use a block which a store reads wait for the store: its request has given it back.
 func (o *offload) fence(t *transferring) {
+	for _, span := range t.spans {
+		t.slots = append(t.slots, t.of.slots[span.Index*o.chunkBlocks:(span.Index+span.Count)*o.chunkBlocks]...)
+	}
 	for _, slot := range t.slots {
 		if more := int(slot) + 1 - len(o.fences); more > 0 {
 			o.fences = append(o.fences, make([]*transferring, more)...)
@@ -400,7 +408,7 @@ func (o *offload) finish(t *transferring) {
 	t.of.copying = slices.DeleteFunc(t.of.copying, func(q *transferring) bool { return q == t })
 	r := t.loading
 	if r == nil {
-		o.host.Stored(t.chunks)
+		o.host.Stored(t.spans)
 		if !t.of.ended {
 			return
 		}
@@ -412,7 +420,7 @@ func (o *offload) finish(t *transferring) {
 		}
 		return
 	}
-	o.host.Loaded(t.chunks)
+	o.host.Loaded(t.spans)
 	if i := slices.Index(o.ghosts, r); i >= 0 {
 		o.ghosts = slices.Delete(o.ghosts, i, i+1)
 		o.s.release(r)
@@ -431,10 +439,12 @@ func (o *offload) leave(r *sequence) {
 	s, h := o.s, r.hosted
 	s.register(r, min(r.computed, r.tokens()-1))
 	h.ended = true
-	h.slots = slices.Clone(r.registered)
 	h.tokens = min(r.promptTokens, r.computed)
 	if !o.promptOnly {
 		h.tokens = min(max(r.promptTokens, r.tokens()-1), r.computed)
+	}
+	if len(h.copying) > 0 || h.next < h.tokens/o.chunkTokens() {
+		h.slots = slices.Clone(r.registered)
 	}
 	for _, t := range h.copying {
 		o.fence(t)

@@ -6,27 +6,27 @@ package chunks
 //	oldest                                                       youngest
 //	[a2] [a1] [a0]    [b3] [b1] [b0] (b)    [c1] (c)    [d1] [d0]
 //
-// Here b and c still run: chunks that they use from now on go in front of (b) and (c).
+// Here b and c still run: chunks that they use from now on go in front of (b) and (c). Chunks next to each other are one run as long
+// as nothing happens to some of them only.
 type lru struct {
-	head  ranked // of a ring of all chunks and requests that run
+	head  ranked // of a ring of all runs and of the requests that run
 	count int    // of requests so far
-	gone  []*Chunk
 }
 
 // ranked is an entry of the ring.
 type ranked struct {
 	older, younger *ranked
-	chunk          *Chunk // nil for a request
+	run            *run   // nil for a request
 	of             *group // whose rank it has; nil if the request has ended
-	minor          int    // the index of the chunk there
-	major          int    // of two chunks the one with the larger number ranks higher
+	minor          int    // the index of the first chunk there
+	major          int    // of two runs the one with the larger number ranks higher
 }
 
 // group is the rank of a request.
 type group struct {
 	mark   ranked
 	number int     // 0 before it uses a chunk
-	oldest *ranked // of its chunks, nil for none
+	oldest *ranked // of its runs, nil for none
 }
 
 func newLRU() *lru {
@@ -60,29 +60,31 @@ func (l *lru) join(r *Request) {
 	}
 }
 
-func (l *lru) learn(*Request, []*Chunk) {}
+func (l *lru) learn(*Request, *Store, []Span) {}
 
-func (l *lru) evict(count, offer int) []*Chunk {
-	l.gone = l.gone[:0]
-	for e := l.head.younger; len(l.gone) < count; {
-		next := e.younger
-		if c := e.chunk; c != nil && c.idle() && c.offer != offer {
-			e.leave()
-			l.gone = append(l.gone, c)
+func (l *lru) evict(s *Store, count int) {
+	for at := l.head.younger; count > 0; {
+		e := at.run
+		at = at.younger
+		if e == nil || !e.idle() || e.offer == s.number {
+			continue
 		}
-		e = next
+		n := min(count, e.count)
+		count -= n
+		if s.shorten(e, n) {
+			e.ranked.leave()
+		}
 	}
-	return l.gone
 }
 
-func (l *lru) add(r *Request, c *Chunk) {
-	c.ranked.chunk = c
-	l.rank(&c.ranked, r, c.index)
+func (l *lru) add(r *Request, e *run, index int) {
+	e.ranked.run = e
+	l.rank(&e.ranked, r, index)
 }
 
-// rank gives e the rank of a chunk of r.
+// rank gives e the rank of chunks of r.
 func (l *lru) rank(e *ranked, r *Request, index int) {
-	e.of, e.minor, e.major = &r.group, index, r.number
+	e.of, e.minor, e.major = &r.group, index, r.group.number
 	at := r.oldest
 	if at == nil {
 		at = &r.mark
@@ -97,23 +99,34 @@ func (l *lru) rank(e *ranked, r *Request, index int) {
 	}
 }
 
-func (l *lru) touch(r *Request, c *Chunk, index int) {
-	l.join(r)
-	if c == nil {
-		return
-	}
-	if e := &c.ranked; e.major < r.number {
-		e.leave()
-		l.rank(e, r, index)
+func (l *lru) touch(r *Request, e *run, index int) {
+	if e.major < r.number {
+		e.ranked.leave()
+		l.rank(&e.ranked, r, index)
 	}
 }
 
-func (l *lru) farewell(_ *access, c *Chunk) {
-	e := &c.ranked
-	e.leave()
+func (l *lru) split(rest, part *run, end bool) {
+	e, p := &rest.ranked, &part.ranked
+	p.run, p.of, p.major = part, e.of, e.major
+	if end {
+		p.minor = e.minor + rest.count
+		p.insert(e)
+		if e.of != nil && e.of.oldest == e {
+			e.of.oldest = p
+		}
+		return
+	}
+	p.minor = e.minor
+	e.minor += part.count
+	p.insert(e.younger)
+}
+
+func (l *lru) farewell(_ *access, e *run) {
+	e.ranked.leave()
 	l.count++
 	e.of, e.major = nil, l.count
-	e.insert(&l.head)
+	e.ranked.insert(&l.head)
 }
 
 func (l *lru) forget(r *Request) {

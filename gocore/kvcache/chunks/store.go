@@ -1,6 +1,10 @@
 package chunks
 
-import "dynosim/gocore/kvcache"
+import (
+	"slices"
+
+	"dynosim/gocore/kvcache"
+)
 
 // Policy is an order of eviction.
 type Policy uint8
@@ -11,52 +15,66 @@ const (
 	ARC
 )
 
+// Span is some chunks of a request that follow each other. The keys of no two chunks of a request are equal.
+type Span struct {
+	Key   kvcache.BlockID // of the first one; each further one has a key that is larger by the stride of the store
+	Index int             // which chunk of the request the first one is
+	Count int
+}
+
 // Store is the memory of the host. It is not safe for concurrent use.
 type Store struct {
 	capacity  int
 	threshold int
-	chunks    map[kvcache.BlockID]*Chunk
-	idle      int
-	order     order
-	offers    map[kvcache.BlockID]int // of a key so far, with a threshold
-	number    int                     // of the last offer
-	use       Use
-	spares    []*Chunk
-	fresh     []*Chunk // scratch
+	stride    kvcache.BlockID
+	longest   int // chunks of a run
+
+	index    index
+	runs     []*run // by number
+	spares   []*run
+	resident int // chunks
+	idle     int // chunks
+	order    order
+	offers   map[kvcache.BlockID]int // of a key so far, with a threshold
+	number   int                     // of the last offer
+	use      Use
+
+	fresh, stored []Span // scratch
 }
 
 // Use is what a store has done so far, in chunks.
 type Use struct{ Stored, Loaded, Evicted, Resident int }
 
-// Chunk is one that the store has.
-type Chunk struct {
-	key     kvcache.BlockID
-	index   int // in the request that stores it
+// run is some chunks that the store has, whose keys follow each other and to which the same has happened. Their order of eviction is
+// from the last one to the first.
+type run struct {
+	number  int32
+	key     kvcache.BlockID // of the first chunk
+	count   int
 	storing bool
-	loads   int // that run
+	loads   int // that are under way
 	offer   int // the last one that it was part of
-	present bool
 	ranked
 	place
 }
 
-// Index is which chunk it is of the request that stores it.
-func (c *Chunk) Index() int { return c.index }
-
-func (c *Chunk) idle() bool { return !c.storing && c.loads == 0 }
+func (e *run) idle() bool { return !e.storing && e.loads == 0 }
 
 // order says which chunks go first.
 type order interface {
 	// learn sees the fresh chunks of an offer before anything is evicted for them.
-	learn(r *Request, fresh []*Chunk)
-	// evict chooses count idle chunks that are not part of an offer. There are so many.
-	evict(count, offer int) []*Chunk
-	// add takes a chunk in that a request stores.
-	add(r *Request, c *Chunk)
-	// touch notes that a request uses a chunk for the first time.
-	touch(r *Request, c *Chunk, index int)
-	// farewell notes that a request has ended that used c. It is called for the last chunk of the request first.
-	farewell(a *access, c *Chunk)
+	learn(r *Request, s *Store, fresh []Span)
+	// evict lets the store drop count idle chunks that are not part of the last offer. There are so many.
+	evict(s *Store, count int)
+	// add takes a run in that a request stores, from its chunk index on.
+	add(r *Request, e *run, index int)
+	// join notes that a request uses chunks for the first time, and touch what the store has of them.
+	join(r *Request)
+	touch(r *Request, e *run, index int)
+	// split puts a run into the order that was the beginning of another one, or its end.
+	split(rest, part *run, end bool)
+	// farewell notes that a request has ended that used e. It is called for the last chunks of the request first.
+	farewell(a *access, e *run)
 	// forget notes that a request has ended.
 	forget(r *Request)
 }
@@ -68,21 +86,23 @@ type Request struct {
 	missed map[kvcache.BlockID]bool
 }
 
-// access is a chunk that a request has used, or not.
+// access is some chunks that a request has used.
 type access struct {
-	chunk                *Chunk // nil if the store did not have it then
-	key                  kvcache.BlockID
-	used, stored, reused bool
+	Span
+	stored, reused bool
 }
 
-// New returns an empty store of capacity chunks. A chunk is stored when it is offered for the threshold-th time.
-func New(capacity, threshold int, policy Policy) *Store {
-	s := &Store{capacity: capacity, threshold: threshold, chunks: map[kvcache.BlockID]*Chunk{}}
+func (a *access) end() int { return a.Index + a.Count }
+
+// New returns an empty store of capacity chunks, whose keys are stride apart in a request as a rule. A chunk is stored when it is
+// offered for the threshold-th time.
+func New(capacity, stride, threshold int, policy Policy) *Store {
+	s := &Store{capacity: capacity, stride: kvcache.BlockID(stride), threshold: threshold, longest: capacity, index: newIndex()}
 	if threshold > 1 {
 		s.offers = map[kvcache.BlockID]int{}
 	}
 	if policy == ARC {
-		s.order = newARC(capacity)
+		s.order, s.longest = newARC(capacity), 1 // it weighs chunks one by one
 	} else {
 		s.order = newLRU()
 	}
@@ -91,153 +111,320 @@ func New(capacity, threshold int, policy Policy) *Store {
 
 // Use returns what the store has done so far.
 func (s *Store) Use() Use {
-	s.use.Resident = len(s.chunks)
+	s.use.Resident = s.resident
 	return s.use
 }
 
-// Find reports whether the store has a chunk, whether it is still being stored, and whether it is being loaded.
-func (s *Store) Find(key kvcache.BlockID) (present, storing, loading bool) {
-	c := s.chunks[key]
-	if c == nil {
-		return false, false, false
+// Find counts the leading chunks that the store has, and reports whether any of those is still being stored, or being loaded.
+func (s *Store) Find(span Span) (present int, storing, loading bool) {
+	for present < span.Count {
+		e, offset := s.at(s.key(span, present))
+		if e == nil {
+			break
+		}
+		present += min(e.count-offset, span.Count-present)
+		storing = storing || e.storing
+		loading = loading || e.loads > 0
 	}
-	return true, c.storing, c.loads > 0
+	return present, storing, loading
 }
 
-// Offer offers the chunks of a request from index first on. It returns those that are to be stored, and whether the store took the
-// offer: if there is no room for all of them, it stores none. The slice is valid until the next call.
-func (s *Store) Offer(r *Request, first int, keys []kvcache.BlockID) (stored []*Chunk, taken bool) {
+// key is the key of chunk i of a span.
+func (s *Store) key(span Span, i int) kvcache.BlockID { return span.Key + kvcache.BlockID(i)*s.stride }
+
+// part is count chunks of a span from its chunk i on.
+func (s *Store) part(span Span, i, count int) Span {
+	return Span{Key: s.key(span, i), Index: span.Index + i, Count: count}
+}
+
+// at is the run of a key, and which of its chunks that is.
+func (s *Store) at(key kvcache.BlockID) (e *run, offset int) {
+	number, any := s.index.at(key)
+	if !any {
+		return nil, 0
+	}
+	e = s.runs[number]
+	return e, int((key - e.key) / s.stride)
+}
+
+// cut makes chunks of a run, from offset on, a run of their own.
+func (s *Store) cut(e *run, offset, count int) *run {
+	if rest := e.count - offset - count; rest > 0 {
+		e = s.split(e, e.count-rest)[0]
+	}
+	if offset > 0 {
+		e = s.split(e, offset)[1]
+	}
+	return e
+}
+
+// split makes two runs of one, the first of which has count chunks.
+func (s *Store) split(e *run, count int) [2]*run {
+	rest := e.count - count
+	key := e.key + kvcache.BlockID(count)*s.stride
+	part := s.newRun()
+	part.storing, part.loads, part.offer = e.storing, e.loads, e.offer
+	if count < rest {
+		part.key, part.count = e.key, count
+		e.key, e.count = key, rest
+		s.order.split(e, part, false)
+	} else {
+		part.key, part.count = key, rest
+		e.count = count
+		s.order.split(e, part, true)
+	}
+	s.index.set(part.key, s.stride, part.count, part.number)
+	if count < rest {
+		return [2]*run{part, e}
+	}
+	return [2]*run{e, part}
+}
+
+// Offer offers chunks of a request. It returns those that are to be stored, and whether the store took the offer: if there is no
+// room for all of them, it stores none. The slice is valid until the next call.
+func (s *Store) Offer(r *Request, spans ...Span) (stored []Span, taken bool) {
 	s.number++
 	s.fresh = s.fresh[:0]
-	idle, room := 0, s.capacity-len(s.chunks) // idle are those of the offer
-	for i, key := range keys {
-		c := s.chunks[key]
-		if c != nil && c.offer == s.number {
-			continue
-		}
-		if s.offers != nil {
-			s.offers[key]++
-		}
-		switch {
-		case c == nil:
-			if s.offers != nil && s.offers[key] < s.threshold {
+	fresh, idle := 0, 0 // idle are chunks of the offer
+	for _, span := range spans {
+		for i := 0; i < span.Count; {
+			e, offset := s.at(s.key(span, i))
+			if e == nil {
+				n := s.index.absent(s.key(span, i), s.stride, span.Count-i)
+				fresh += s.miss(r, s.part(span, i, n))
+				i += n
 				continue
 			}
-			c = s.chunk(key, first+i)
-			s.chunks[key] = c
-			s.access(r, nil, key, first+i)
-			s.fresh = append(s.fresh, c)
-		case !c.storing:
-			s.access(r, c, key, first+i)
-			if c.idle() {
-				idle++
+			n := min(e.count-offset, span.Count-i)
+			e = s.cut(e, offset, n)
+			e.offer = s.number
+			s.count(e.key, n)
+			if !e.storing {
+				if e.idle() {
+					idle += n
+				}
+				s.access(r, s.part(span, i, n), true)
 			}
+			i += n
 		}
-		c.offer = s.number
 	}
-	if len(s.fresh) == 0 {
+	if fresh == 0 {
 		return nil, true
 	}
-	s.order.learn(r, s.fresh)
-	if short := len(s.fresh) - room; short > 0 {
+	s.order.learn(r, s, s.fresh)
+	if short := fresh - (s.capacity - s.resident); short > 0 {
 		if short > s.idle-idle {
-			for _, c := range s.fresh {
-				s.drop(c)
-			}
 			return nil, false
 		}
-		for _, c := range s.order.evict(short, s.number) {
-			s.drop(c)
-			s.idle--
-			s.use.Evicted++
+		s.order.evict(s, short)
+	}
+	s.stored = s.stored[:0]
+	for _, span := range s.fresh {
+		for i := 0; i < span.Count; i += s.longest {
+			s.add(r, s.part(span, i, min(s.longest, span.Count-i)))
 		}
 	}
-	for _, c := range s.fresh {
-		s.order.add(r, c)
-		a := &r.seen[c.index]
-		a.chunk, a.stored = c, true
-	}
-	s.use.Stored += len(s.fresh)
-	return s.fresh, true
+	s.resident += fresh
+	s.use.Stored += fresh
+	return s.stored, true
 }
 
-func (s *Store) chunk(key kvcache.BlockID, index int) *Chunk {
-	c := &Chunk{}
+// miss notes that chunks are offered that the store does not have, and counts those that it is to have.
+func (s *Store) miss(r *Request, span Span) (fresh int) {
+	if s.offers == nil {
+		s.fresh = append(s.fresh, span)
+		s.access(r, span, false)
+		return span.Count
+	}
+	s.count(span.Key, span.Count)
+	for i := 0; i < span.Count; {
+		n := 0
+		for i+n < span.Count && s.offers[s.key(span, i+n)] >= s.threshold {
+			n++
+		}
+		if n > 0 {
+			s.fresh = append(s.fresh, s.part(span, i, n))
+			s.access(r, s.part(span, i, n), false)
+			fresh += n
+		}
+		i += n + 1
+	}
+	return fresh
+}
+
+// count counts offers of keys, with a threshold.
+func (s *Store) count(key kvcache.BlockID, count int) {
+	if s.offers == nil {
+		return
+	}
+	for range count {
+		s.offers[key]++
+		key += s.stride
+	}
+}
+
+// add makes chunks a run that is being stored.
+func (s *Store) add(r *Request, span Span) {
+	e := s.newRun()
+	e.key, e.count, e.storing, e.offer = span.Key, span.Count, true, s.number
+	s.index.set(e.key, s.stride, e.count, e.number)
+	s.order.add(r, e, span.Index)
+	for i := range r.within(span.Index, span.Index+span.Count, s.stride) {
+		r.seen[i].stored = true
+	}
+	s.stored = append(s.stored, span)
+}
+
+func (s *Store) newRun() *run {
 	if last := len(s.spares) - 1; last >= 0 {
-		c, s.spares = s.spares[last], s.spares[:last]
+		e := s.spares[last]
+		s.spares = s.spares[:last]
+		*e = run{number: e.number}
+		return e
 	}
-	*c = Chunk{key: key, index: index, storing: true, present: true}
-	return c
+	e := &run{number: int32(len(s.runs))}
+	s.runs = append(s.runs, e)
+	return e
 }
 
-func (s *Store) drop(c *Chunk) {
-	delete(s.chunks, c.key)
-	c.present = false
-	s.spares = append(s.spares, c)
+// shorten drops the last chunks of a run, and reports whether that is all of it.
+func (s *Store) shorten(e *run, count int) (all bool) {
+	e.count -= count
+	s.index.clear(e.key+kvcache.BlockID(e.count)*s.stride, s.stride, count)
+	s.resident -= count
+	s.idle -= count
+	s.use.Evicted += count
+	if e.count == 0 {
+		s.spares = append(s.spares, e)
+	}
+	return e.count == 0
 }
 
-// access notes that a request uses a chunk, the first time with an effect on the order of eviction. c is nil if the store does not
-// have it.
-func (s *Store) access(r *Request, c *Chunk, key kvcache.BlockID, index int) {
-	for index >= len(r.seen) {
-		r.seen = append(r.seen, access{})
+// access notes that a request uses chunks, the first time with an effect on the order of eviction. The store has them, or not.
+func (s *Store) access(r *Request, span Span, present bool) {
+	at := r.place(span.Index, s.stride)
+	for i, end := span.Index, span.Index+span.Count; i < end; at++ {
+		if at == len(r.seen) || r.seen[at].Index > i {
+			to := end
+			if at < len(r.seen) {
+				to = min(to, r.seen[at].Index)
+			}
+			used := s.part(span, i-span.Index, to-i)
+			r.seen = slices.Insert(r.seen, at, access{Span: used})
+			s.order.join(r)
+			if present {
+				s.touch(r, used)
+			}
+		} else if r.seen[at].end() > end {
+			r.divide(at, end, s.stride)
+		}
+		if a := &r.seen[at]; present && !a.stored {
+			a.reused = true
+		}
+		i = r.seen[at].end()
 	}
-	a := &r.seen[index]
-	if !a.used {
-		*a = access{chunk: c, key: key, used: true}
-		s.order.touch(r, c, index)
+}
+
+// touch makes chunks those of a request in the order of eviction.
+func (s *Store) touch(r *Request, span Span) {
+	s.each(span, func(e *run, index int) { s.order.touch(r, e, index) })
+}
+
+// each calls a function for the runs of chunks that the store has, made to begin and end with them.
+func (s *Store) each(span Span, do func(e *run, index int)) {
+	for i := 0; i < span.Count; {
+		e, offset := s.at(s.key(span, i))
+		e = s.cut(e, offset, min(e.count-offset, span.Count-i))
+		do(e, span.Index+i)
+		i += e.count
 	}
-	if c != nil && !a.stored {
-		a.reused = true
+}
+
+// place is where in seen the first access is that ends behind chunk index; it begins there, or behind it.
+func (r *Request) place(index int, stride kvcache.BlockID) int {
+	at := len(r.seen)
+	for at > 0 && r.seen[at-1].end() > index {
+		at--
+	}
+	if at < len(r.seen) && r.seen[at].Index < index {
+		r.divide(at, index, stride)
+		at++
+	}
+	return at
+}
+
+// divide makes two of an access, the second of which begins with chunk index.
+func (r *Request) divide(at, index int, stride kvcache.BlockID) {
+	first := &r.seen[at]
+	second, count := *first, index-first.Index
+	second.Key += kvcache.BlockID(count) * stride
+	second.Index, second.Count = index, second.Count-count
+	first.Count = count
+	r.seen = slices.Insert(r.seen, at+1, second)
+}
+
+// within yields the places in seen of chunks from..to-1, all of which were used, and makes accesses begin and end there.
+func (r *Request) within(from, to int, stride kvcache.BlockID) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for at := r.place(from, stride); from < to; at++ {
+			if r.seen[at].end() > to {
+				r.divide(at, to, stride)
+			}
+			from = r.seen[at].end()
+			if !yield(at) {
+				return
+			}
+		}
 	}
 }
 
 // Stored tells that chunks have been copied to the host.
-func (s *Store) Stored(copied []*Chunk) {
-	for _, c := range copied {
-		c.storing = false
+func (s *Store) Stored(copied []Span) {
+	for _, span := range copied {
+		s.each(span, func(e *run, _ int) {
+			e.storing = false
+			s.idle += e.count
+		})
 	}
-	s.idle += len(copied)
 }
 
-// Load begins to load chunks of a request, from index first on, and returns them. The store has them, and none is being stored.
-func (s *Store) Load(r *Request, first int, keys []kvcache.BlockID) []*Chunk {
-	loaded := make([]*Chunk, len(keys))
-	for i, key := range keys {
-		c := s.chunks[key]
-		if c.idle() {
-			s.idle--
-		}
-		c.loads++
-		s.access(r, c, key, first+i)
-		loaded[i] = c
+// Load begins to load chunks of a request. The store has them, and none is being stored.
+func (s *Store) Load(r *Request, spans ...Span) {
+	for _, span := range spans {
+		s.each(span, func(e *run, _ int) {
+			if e.idle() {
+				s.idle -= e.count
+			}
+			e.loads++
+		})
+		s.access(r, span, true)
 	}
-	return loaded
 }
 
 // Loaded tells that chunks have been loaded.
-func (s *Store) Loaded(loaded []*Chunk) {
-	for _, c := range loaded {
-		if c.loads--; c.idle() {
-			s.idle++
-		}
+func (s *Store) Loaded(loaded []Span) {
+	for _, span := range loaded {
+		s.each(span, func(e *run, _ int) {
+			if e.loads--; e.idle() {
+				s.idle += e.count
+			}
+		})
+		s.use.Loaded += span.Count
 	}
-	s.use.Loaded += len(loaded)
 }
 
 // Farewell tells that a request has ended and makes no more offers.
 func (s *Store) Farewell(r *Request) {
 	for i := len(r.seen) - 1; i >= 0; i-- {
 		a := &r.seen[i]
-		if !a.used {
-			continue
-		}
-		c := a.chunk
-		if c == nil || c.key != a.key || !c.present {
-			c = s.chunks[a.key]
-		}
-		if c != nil {
-			s.order.farewell(a, c)
+		for left := a.Count; left > 0; {
+			if left -= s.index.absentLast(a.Key, s.stride, left); left == 0 {
+				break
+			}
+			e, offset := s.at(s.key(a.Span, left-1))
+			n := min(offset+1, left)
+			s.order.farewell(a, s.cut(e, offset+1-n, n))
+			left -= n
 		}
 	}
 	s.order.forget(r)
