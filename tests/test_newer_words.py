@@ -328,6 +328,64 @@ def test_telemetry_of_two_pools():
     assert (first["active_prefill_ids"], first["active_decode_ids"]) == ([0, 1], [0])
 
 
+class UpAndDown:
+    """Has one to three workers in turn, every 60 ms."""
+
+    def initial_tick_ms(self):
+        self.seen = []
+        return 60.0
+
+    def on_tick(self, metrics):
+        self.seen.append(metrics)
+        return {
+            "target_prefill": None,
+            "target_decode": 1 + len(self.seen) % 3,
+            "next_tick_ms": metrics["now_ms"] + 60.0,
+        }
+
+
+@pytest.mark.parametrize("engine", [{}, {"scheduler": "vllm"}])
+def test_telemetry_beside_a_planner(engine):
+    alone, beside = UpAndDown(), UpAndDown()
+    started = {**engine, "startup_time": 0.03}
+    plain = busy(extra_engine_args=started, planner=alone)
+    found = busy(extra_engine_args=started, planner=beside, telemetry_options=TelemetryOptions(20))
+    assert str(beside.seen) == str(alone.seen)  # to the last bit; as text, since nan is not equal to itself
+    assert found.requests == plain.requests
+    summed = ("decode_worker_seconds", "gpu_hours")  # from other terms, as samples are instants, too
+    assert [found[key] for key in summed] == pytest.approx([plain[key] for key in summed], rel=1e-12)
+    assert counted(found) == counted(plain) | {key: found[key] for key in summed}
+    samples = found.telemetry.samples
+    assert samples[3]["sampled_at_ms"] == 60.0  # before the planner decides at that instant
+    assert (samples[3]["starting_decode_ids"], samples[3]["draining_decode_ids"]) == ([], [])
+    states = {state: {len(sample[f"{state}_decode_ids"]) for sample in samples} for state in ("starting", "draining")}
+    assert states["starting"] > {0}
+    assert states["draining"] > {0}
+    assert sum(sample["traffic"]["arriving_requests"] for sample in samples) == 60
+    assert sum(sample["traffic"]["completed_requests"] for sample in samples) == 60
+
+
+def test_telemetry_beside_an_autoscaler():
+    policy = {"policy": "queue", "target": 2, "max": 6, "sync_s": 0.1}
+    plain = busy(autoscaler=policy)
+    found = busy(autoscaler=policy, telemetry_options=TelemetryOptions(7))
+    assert found.requests == plain.requests
+    assert found["scaling_events"] == plain["scaling_events"]
+    assert len({len(sample["active_decode_ids"]) for sample in found.telemetry.samples}) > 1
+
+
+def test_samples_do_not_keep_a_run_going():
+    class Ends:
+        def initial_tick_ms(self):
+            return 1.0
+
+        def on_tick(self, metrics):
+            return {"target_prefill": None, "target_decode": 0, "next_tick_ms": None}
+
+    with pytest.raises(RuntimeError, match="dead end"):
+        busy(planner=Ends(), telemetry_options=TelemetryOptions(10))
+
+
 def test_telemetry_goes_to_callbacks_and_files(tmp_path):
     seen, path = [], tmp_path / "deep" / "samples.jsonl"
 
@@ -361,7 +419,6 @@ def test_a_callback_that_fails():
         ({"callback": 1}, {}, TypeError, "telemetry_options: callback: got 1, want a function"),
         ({"capture_in_memory": 1}, {}, TypeError, "capture_in_memory: got 1, want true or false"),
         ({"jsonl_path": ""}, {}, ValueError, "jsonl_path"),
-        ({}, {"autoscaler": {"policy": "hpa", "target": 5, "max": 8}}, ValueError, "telemetry_options: got them, want"),
     ],
 )
 def test_telemetry_options_are_checked(given, options, error, want):

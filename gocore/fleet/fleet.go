@@ -31,6 +31,8 @@ type Config struct {
 	// Planner changes how many workers there are; nil leaves them alone. Every router has to be a [router.Elastic] then,
 	// and every engine an [engine.Reporter].
 	Planner planner.Planner
+	// Sampler looks on at ticks of its own, beside a planner; nil for none. It leaves all workers alone.
+	Sampler planner.Planner
 	// Seed is that of start-up times which are drawn.
 	Seed uint64
 	// KVEventLagMs is how long after a change of a cache the routers hear of it; 0 for at once.
@@ -193,10 +195,7 @@ func (f *Fleet) ended() error {
 	if err := f.tellKeepers(); err != nil || f.scaler == nil {
 		return err
 	}
-	if e, ok := f.scaler.planner.(planner.Ender); ok {
-		return e.End(f.scaler.look(f.nowMs))
-	}
-	return nil
+	return f.scaler.end(f.nowMs)
 }
 
 // instant handles everything that happens at this instant.
@@ -313,6 +312,9 @@ func (f *Fleet) sooner(next float64, pending bool) (float64, bool) {
 	}
 	if f.faults != nil {
 		next = min(next, f.faults.DueMs())
+	}
+	if f.scaler != nil {
+		next = f.scaler.sampled(next)
 	}
 	return next, !math.IsInf(next, 1)
 }
@@ -440,7 +442,7 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 		}
 		changed = true
 		if f.scaler != nil {
-			f.scaler.traffic.Arrived++
+			f.scaler.each(func(t *planner.Traffic) { t.Arrived++ })
 		}
 		if err := f.flow.arrive(r); err != nil {
 			return changed, err
@@ -563,7 +565,7 @@ func (f *Fleet) interrupt(p *Pool, i int) {
 func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) error {
 	admitted, err := p.router.Free(int32(id), f.nowMs)
 	if how == Completed && f.scaler != nil {
-		f.World.Completing(id, &f.scaler.traffic, f.scaler.wants.TTFT)
+		f.scaler.completing(id)
 	}
 	f.World.Over(id, how, reason)
 	f.flow.left(id)

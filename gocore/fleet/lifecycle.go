@@ -225,13 +225,16 @@ func (p *Pool) Launch() { p.fleet.scaler.startUp(p, p.add()) }
 func (p *Pool) state(wants planner.Wants) planner.Pool {
 	s := planner.Pool{
 		Active: len(p.active), Starting: len(p.starting), Total: p.total(),
-		Held:   p.waiting(),
-		Passes: p.tally.take(),
+		Held: p.waiting(),
+	}
+	if wants.Passes {
+		s.Passes = p.tally.take()
 	}
 	if wants.Gauges {
 		for _, id := range p.active {
 			s.Gauges = append(s.Gauges, p.gauge(id))
 		}
+		s.StartingIDs, s.DrainingIDs = p.starting, p.draining
 	}
 	return s
 }

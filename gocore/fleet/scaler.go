@@ -16,20 +16,46 @@ import (
 // A fleet whose workers never change has none.
 type scaler struct {
 	fleet   *Fleet
-	planner planner.Planner
-	wants   planner.Wants
-	pools   []*Pool // that of an aggregated run, or those of prefill and of decode workers
+	planner watcher
+	sampler *watcher // nil for none
+	pools   []*Pool  // that of an aggregated run, or those of prefill and of decode workers
 
-	asked     bool    // for the first tick
-	tickMs    float64 // the next tick, +Inf if there is none
+	asked     bool // for the first ticks
 	ready     eventheap.Heap[startUp]
 	started   int64 // start-ups so far
-	traffic   planner.Traffic
 	events    []planner.Event
 	idleTicks int // since anything else has happened
 	ticks     int // so far
 
 	meetings Meetings
+}
+
+// watcher is what ticks are for: the planner, or the sampler, which decides nothing.
+type watcher struct {
+	planner.Planner
+	wants   planner.Wants
+	tickMs  float64         // the next tick, +Inf if there is none
+	traffic planner.Traffic // since the last tick
+}
+
+func newWatcher(p planner.Planner) watcher {
+	return watcher{Planner: p, wants: p.Wants(), tickMs: math.Inf(1)}
+}
+
+// begin asks for the first tick.
+func (w *watcher) begin() error {
+	first, err := w.InitialTickMs()
+	if w.due(first); w.tickMs < 0 {
+		w.tickMs = 0
+	}
+	return err
+}
+
+// due sets the next tick. There is none if it is not finite.
+func (w *watcher) due(atMs float64) {
+	if w.tickMs = atMs; math.IsNaN(atMs) || math.IsInf(atMs, 0) {
+		w.tickMs = math.Inf(1)
+	}
 }
 
 // Meetings counts requests, at the pool that computes their prompts, which met workers that were not up to speed.
@@ -54,16 +80,17 @@ const (
 
 // changes prepares a fleet whose workers come and go.
 func (f *Fleet) changes() error {
-	s := &scaler{
-		fleet: f, planner: f.Planner, wants: f.Planner.Wants(), pools: f.pools, tickMs: math.Inf(1),
-		events: []planner.Event{},
+	s := &scaler{fleet: f, planner: newWatcher(f.Planner), pools: f.pools, events: []planner.Event{}}
+	if f.Sampler != nil {
+		w := newWatcher(f.Sampler)
+		s.sampler = &w
 	}
 	f.scaler = s
 	for i, p := range f.pools {
 		if err := p.changes(f); err != nil {
 			return err
 		}
-		p.tally = tally{on: s.wants.Passes, emits: i == len(f.pools)-1, traffic: &s.traffic}
+		p.tally = tally{on: s.planner.wants.Passes, emits: i == len(f.pools)-1, traffic: &s.planner.traffic}
 		for i := range p.workers {
 			s.observe(p.workers[i].Engine)
 		}
@@ -86,17 +113,25 @@ func (s *scaler) begin() error {
 
 // observe has an engine report what the planner wants to see.
 func (s *scaler) observe(e engine.Engine) {
-	if s.wants.Passes {
+	if s.planner.wants.Passes {
 		e.(engine.Reporter).ReportWork()
 	}
 }
 
-// nextMs returns when the next tick is due or the next start-up ends, +Inf if neither will come.
+// nextMs returns when the planner's next tick is due or the next start-up ends, +Inf if neither will come.
 func (s *scaler) nextMs() float64 {
 	if top, ok := s.ready.Top(); ok {
-		return min(s.tickMs, top.AtMs)
+		return min(s.planner.tickMs, top.AtMs)
 	}
-	return s.tickMs
+	return s.planner.tickMs
+}
+
+// sampled returns the next instant of a run, if next is that without samples. Samples alone do not keep a run going.
+func (s *scaler) sampled(next float64) float64 {
+	if s.sampler == nil || math.IsInf(next, 1) {
+		return next
+	}
+	return min(next, s.sampler.tickMs)
 }
 
 // afterwards does what comes once everything else of an instant has happened. It reports true if there may be more to
@@ -110,6 +145,9 @@ func (s *scaler) afterwards(nowMs float64, done func() bool) (again bool, err er
 	}
 	if done() {
 		return false, nil
+	}
+	if err := s.sample(nowMs); err != nil {
+		return false, err
 	}
 	return s.tick(nowMs)
 }
@@ -171,7 +209,7 @@ func (f *Fleet) count(admitted []router.Admission) {
 			s.meetings.Cold++
 		}
 		if a.PromptBlocks > 0 {
-			s.traffic.Hit(a.OverlapBlocks, a.PromptBlocks)
+			s.each(func(t *planner.Traffic) { t.Hit(a.OverlapBlocks, a.PromptBlocks) })
 		}
 	}
 }
@@ -188,36 +226,72 @@ func (s *scaler) ask() error {
 		return nil
 	}
 	s.asked = true
-	first, err := s.planner.InitialTickMs()
-	if err != nil {
-		return err
+	if s.sampler != nil {
+		if err := s.sampler.begin(); err != nil {
+			return err
+		}
 	}
-	s.tickMs = math.Inf(1)
-	if !math.IsNaN(first) && !math.IsInf(first, 0) {
-		s.tickMs = max(first, 0)
+	return s.planner.begin()
+}
+
+// each has the planner and the sampler count something.
+func (s *scaler) each(count func(*planner.Traffic)) {
+	count(&s.planner.traffic)
+	if s.sampler != nil {
+		count(&s.sampler.traffic)
+	}
+}
+
+// completing counts a request that is about to complete.
+func (s *scaler) completing(id engine.RequestID) {
+	s.fleet.World.Completing(id, &s.planner.traffic, s.planner.wants.TTFT)
+	if s.sampler != nil {
+		s.fleet.World.Completing(id, &s.sampler.traffic, s.sampler.wants.TTFT)
+	}
+}
+
+// sample has the sampler look, if that is due: before the planner, whose decisions are seen at the next sample.
+func (s *scaler) sample(nowMs float64) error {
+	if s.sampler == nil || s.sampler.tickMs > nowMs {
+		return nil
+	}
+	decision, err := s.sampler.OnTick(s.look(s.sampler, nowMs))
+	s.sampler.due(decision.NextMs)
+	return err
+}
+
+// end shows the sampler and the planner the end of the run, if they want to see that.
+func (s *scaler) end(nowMs float64) error {
+	watchers := []*watcher{s.sampler, &s.planner}
+	if s.sampler == nil {
+		watchers = watchers[1:]
+	}
+	for _, w := range watchers {
+		if e, ok := w.Planner.(planner.Ender); ok {
+			if err := e.End(s.look(w, nowMs)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
 // tick has the planner decide, if that is due, and carries it out.
 func (s *scaler) tick(nowMs float64) (ticked bool, err error) {
-	if s.tickMs > nowMs {
+	if s.planner.tickMs > nowMs {
 		return false, nil
 	}
 	if err := s.tooMany(nowMs); err != nil {
 		return true, err
 	}
-	decision, err := s.planner.OnTick(s.look(nowMs))
+	decision, err := s.planner.OnTick(s.look(&s.planner, nowMs))
 	if err != nil {
 		return true, err
 	}
 	if err := s.check(decision, nowMs); err != nil {
 		return true, err
 	}
-	s.tickMs = math.Inf(1)
-	if !math.IsNaN(decision.NextMs) && !math.IsInf(decision.NextMs, 0) {
-		s.tickMs = decision.NextMs
-	}
+	s.planner.due(decision.NextMs)
 	targets := []int{decision.Prefill, decision.Decode}
 	if len(s.pools) == 1 {
 		targets = targets[1:]
@@ -250,20 +324,20 @@ func (s *scaler) tooMany(nowMs float64) error {
 	return nil
 }
 
-// look returns what the planner sees now. A new window begins.
-func (s *scaler) look(nowMs float64) *planner.Tick {
+// look returns what the planner or the sampler sees now. A new window of it begins.
+func (s *scaler) look(w *watcher, nowMs float64) *planner.Tick {
 	t := &planner.Tick{NowMs: nowMs}
-	if s.wants.Passes || s.wants.Gauges {
+	if w.wants.Passes || w.wants.Gauges {
 		s.fleet.catchUp()
 	}
 	last := len(s.pools) - 1
-	t.Decode = s.pools[last].state(s.wants)
+	t.Decode = s.pools[last].state(w.wants)
 	if last > 0 {
-		t.Prefill = s.pools[0].state(s.wants)
+		t.Prefill = s.pools[0].state(w.wants)
 	}
-	s.traffic.NowMs = nowMs
-	t.Traffic = s.traffic
-	s.traffic = planner.Traffic{SinceMs: nowMs}
+	w.traffic.NowMs = nowMs
+	t.Traffic = w.traffic
+	w.traffic = planner.Traffic{SinceMs: nowMs}
 	return t
 }
 

@@ -15,7 +15,7 @@ type scaling struct {
 	asks       bool                // a planner of the caller
 	stock      *stockPlanner       // nil without planner_config
 	autoscaler *planner.Autoscaler // nil if there is none
-	sampleMs   float64             // between samples of telemetry, 0 for none; only without a planner
+	sampleMs   float64             // between samples of telemetry, 0 for none
 	log        string              // path of a file for the ticks, "" for none
 	ticks      *tickLog            // while the file is open
 }
@@ -32,9 +32,6 @@ func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
 	}
 	if s.log != "" && !isPlanned(o) {
 		return s, &strictjson.FieldError{Field: "planner_log", Got: o.Shown("planner_log"), Want: "planner, planner_config or autoscaler with it"}
-	}
-	if isPlanned(o) && s.sampleMs > 0 {
-		return s, &strictjson.FieldError{Field: "telemetry_options", Got: "them", Want: "them left out in a run with a planner: planner_log has what it sees"}
 	}
 	if isPlanned(o) && o.Given("router_decisions") {
 		return s, &strictjson.FieldError{Field: "router_decisions", Got: o.Shown("router_decisions"), Want: "it left out in a run whose workers change"}

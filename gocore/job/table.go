@@ -526,7 +526,7 @@ var options = slices.Concat([]option{
 	{
 		Field: strictjson.Field{Name: "telemetry_options", Type: strictjson.Number{Min: 1, Max: 1e15}},
 		aside: true, takes: takesTelemetry,
-		doc: "Takes samples of queues, KV use and traffic **during** the run: a ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for. Not in runs with a planner.",
+		doc: "Takes samples of queues, KV use and traffic **during** the run: a ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A callback is called with each, in the calling thread, and an exception that it raises ends the run; a file gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for.",
 	},
 	{
 		Field: strictjson.Field{Name: "html", Type: strictjson.Text{NonEmpty: true}},

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"dynosim/gocore/planner"
+	"dynosim/gocore/strictjson"
 )
 
 // sampler tells the caller of a run how its workers are, at equal distances of simulated time. It is a planner that changes nothing.
@@ -50,8 +51,17 @@ func (s *sampler) tell(kind string, t *planner.Tick) error {
 		question = fmt.Appendf(question, `,"router_pending_%s_requests":%d,`, pool.name, pool.state.Held)
 	}
 	for _, pool := range pools {
-		question = appendIDs(fmt.Appendf(question, `"active_%s_ids":`, pool.name), pool.state.Gauges)
-		question = fmt.Appendf(question, `,"starting_%s_ids":[],"draining_%s_ids":[],`, pool.name, pool.name)
+		active := make([]int, len(pool.state.Gauges))
+		for i, g := range pool.state.Gauges {
+			active[i] = g.Worker
+		}
+		for _, ids := range []struct {
+			state string
+			ids   []int
+		}{{"active", active}, {"starting", pool.state.StartingIDs}, {"draining", pool.state.DrainingIDs}} {
+			question = strictjson.AppendInts(fmt.Appendf(question, `"%s_%s_ids":`, ids.state, pool.name), ids.ids)
+			question = append(question, ',')
+		}
 	}
 	question[len(question)-1] = '}'
 	s.taken++
@@ -76,17 +86,6 @@ func appendGauges(dst []byte, gauges []planner.Gauge) []byte {
 		dst = fmt.Appendf(dst, `{"worker_id":%d,"dp_rank":0,"active_blocks":%d,"total_blocks":%d,"active_cache_usage":`, g.Worker, g.ActiveBlocks, g.Blocks)
 		dst = appendReal(dst, float64(g.ActiveBlocks)/math.Max(float64(g.Blocks), 1))
 		dst = fmt.Appendf(dst, `,"running_requests":%d,"waiting_requests":%d}`, g.Running, g.Waiting)
-	}
-	return append(dst, ']')
-}
-
-func appendIDs(dst []byte, gauges []planner.Gauge) []byte {
-	dst = append(dst, '[')
-	for i, g := range gauges {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = fmt.Append(dst, g.Worker)
 	}
 	return append(dst, ']')
 }

@@ -31,7 +31,7 @@ type Ender interface {
 // Wants is what a planner looks at. What it does not want is not collected.
 type Wants struct {
 	Passes bool // Pool.Passes, and the tokens and forwards of Traffic
-	Gauges bool // Pool.Gauges
+	Gauges bool // Pool.Gauges, and the ids beside them
 	TTFT   bool // Traffic.TTFTsMs
 }
 
@@ -51,6 +51,8 @@ type Pool struct {
 	Held   int
 	Passes []Pass  // that ended since the tick before, in the order in which they were applied
 	Gauges []Gauge // of the active workers, by ascending id
+	// With Gauges, the ids of the workers that will be active later, and of those that only end the requests they have.
+	StartingIDs, DrainingIDs []int
 }
 
 // Pass is a pass that has ended: what it did, and what waited when it had begun.

@@ -48,8 +48,7 @@ type Config struct {
 	// Planner changes how many workers there are; Workers and those of Disagg are the first ones then. Nil leaves them alone.
 	// Every router has to be a [router.Elastic], and every engine an [engine.Reporter].
 	Planner planner.Planner
-	// Sampler looks on as a planner does, and changes nothing; nil for none. There is no Planner beside it, for which everything
-	// else that is said of Planner holds.
+	// Sampler looks on as a planner does, and changes nothing; nil for none. What Planner says of routers and engines holds.
 	Sampler planner.Planner
 	// Faults go wrong in the run, whose collector has to keep rows then; nil for none. What Planner says of routers holds.
 	Faults *FaultConfig

@@ -35,7 +35,8 @@ func (r *run) newFleet(c fleet.Config) (err error) {
 // fleetConfig describes the fleet of a run.
 func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 	c := fleet.Config{
-		LimitMs: r.MaxSimTimeMs, World: r, Recorder: recorder{r}, Requests: len(r.Workload.Turns), Planner: r.Planner, Seed: r.Seed,
+		LimitMs: r.MaxSimTimeMs, World: r, Recorder: recorder{r}, Requests: len(r.Workload.Turns),
+		Planner: r.Planner, Sampler: r.Sampler, Seed: r.Seed,
 		KVEventLagMs:    r.KVEventLagMs,
 		StopWhenStalled: r.stopWhenStalled,
 	}
@@ -46,9 +47,7 @@ func (r *run) fleetConfig(setups []engine.Setup) fleet.Config {
 	}
 	switch {
 	case c.Planner != nil:
-	case r.Sampler != nil:
-		c.Planner = r.Sampler
-	case r.Faults != nil:
+	case r.Faults != nil || r.Sampler != nil:
 		c.Planner = noPlanner{}
 	}
 	setup := func(role engine.Role) func(int) engine.Setup {

@@ -276,8 +276,7 @@ def run_trace_replay(
         telemetry_options: Takes samples of queues, KV use and traffic **during** the run: a
             ``TelemetryOptions(sample_interval_ms=1000.0, capture_in_memory=None, callback=None, jsonl_path=None)``. A
             callback is called with each, in the calling thread, and an exception that it raises ends the run; a file
-            gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for. Not in
-            runs with a planner.
+            gets a line for each; ``report.telemetry.samples`` has all, unless only the others are asked for.
         html: Also write a page about the run to this file: summary, distributions, queues and KV use over time, slowest
             requests. One file for a browser, without anything from the net. The report gets the attribution of
             latencies, too.
@@ -614,7 +613,7 @@ def _replay(kind: str, **given: Any) -> Report:
     script = given.get("faults")
     files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
     try:
-        result = planned.run(config, on_progress, trace, hook or sampler, router)
+        result = planned.run(config, on_progress, trace, hook, router, sampler)
     finally:
         samples = sampler.close() if sampler is not None else None
     if on_progress is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dynamo import _core
+from dynamo.replay.telemetry import SAMPLE
 
 if TYPE_CHECKING:
     from dynamo.replay import routers
@@ -18,16 +19,17 @@ def run(
     config: Mapping[str, Any],
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None = None,
-    hook: Hook | Sampler | None = None,
+    hook: Hook | None = None,
     router: routers.Hook | None = None,
+    sampler: Sampler | None = None,
 ) -> _core.RunResult:
-    """Carries out a run. What its planner raises passes unchanged; what its router raises is the cause of an error."""
+    """Carries out a run. What its planner or sampler raises passes unchanged; what its router raises is a cause."""
     if router is None and config.get("router"):
         from dynamo.replay import routers  # not before it is needed
 
         router = routers.hook_for(config)
     try:
-        return _planned(config, on_progress, trace, hook, router)
+        return _planned(config, on_progress, trace, hook, router, sampler)
     except (RuntimeError, ValueError) as error:
         if router is None or router.failure is None:
             raise
@@ -39,16 +41,17 @@ def _planned(
     config: Mapping[str, Any],
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None,
-    hook: Hook | Sampler | None,
+    hook: Hook | None,
     router: routers.Hook | None,
+    sampler: Sampler | None,
 ) -> _core.RunResult:
     beside = config.get("planner") or config.get("autoscaler")  # Go refuses them beside planner_config
     if beside or config.get("planner_config") is None:
-        return _answered(config, on_progress, trace, hook, router)
+        return _answered(config, on_progress, trace, hook, sampler, router)
     from dynamo.replay.stock import StockPlanner  # not before it is needed: it takes time to load
 
     with StockPlanner(config.get("planner_python")) as stock:
-        result = _answered(config, on_progress, trace, stock, router)
+        result = _answered(config, on_progress, trace, stock, sampler, router)
         result.report["planner"] = stock.finish(result.report)._asdict()
     return result
 
@@ -57,15 +60,22 @@ def _answered(
     config: Mapping[str, Any],
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None,
-    planner: Hook | Sampler | StockPlanner | None,
+    planner: Hook | StockPlanner | None,
+    sampler: Sampler | None,
     router: routers.Hook | None,
 ) -> _core.RunResult:
-    route = None if router is None else router.answer
-    if planner is None:
-        return _core.run(config, on_progress, trace, router=route)
+    """Carries out a run in which a planner and a sampler answer, as far as there are any."""
+    answering = [one for one in (planner, sampler) if one is not None]
+
+    def answer(question: str) -> str:
+        one = sampler if sampler is not None and question.startswith(SAMPLE) else planner
+        assert one is not None
+        return one.answer(question)
+
     try:
-        return _core.run(config, on_progress, trace, planner.answer, route)
+        return _core.run(config, on_progress, trace, answer if answering else None, router.answer if router else None)
     except (RuntimeError, ValueError):  # the latter before the run began
-        if planner.failure is None:
-            raise
-        raise planner.failure from None
+        for one in answering:
+            if one.failure is not None:
+                raise one.failure from None
+        raise
