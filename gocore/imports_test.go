@@ -74,6 +74,7 @@ var areas = []struct {
 		"faults":             {"strictjson"},
 		"journal":            {"engine", "eventheap", "perfetto"},
 		"fleet":              {"engine", "engineargs", "eventheap", "handoff", "kvcache", "planner", "router", "worker"},
+		"deploy":             {"engine", "engineargs", "router", "strictjson", "timing", "timing/profile"},
 		"replay":             {"engine", "engineargs", "eventheap", "faults", "fleet", "handoff", "journal", "kvcache", "planner", "report", "router", "timing", "worker", "workload"},
 
 		"truth":        {"engine", "engineargs", "handoff", "replay", "workload"},
@@ -102,7 +103,7 @@ var areas = []struct {
 		"live/publish/zmtp":     {"guard"},
 		"live/publish":          {"engine", "live/blocks", "live/bus", "guard", "live/plane", "live/publish/events", "live/publish/zmtp", "protocol/discovery", "protocol/wire"},
 		"enginemetrics":         {"engine", "engineargs", "worker"},
-		"live":                  {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "speculation", "timing", "worker"},
+		"live":                  {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "timing", "worker"},
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
 		"server/cluster":    {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache", "kvcache/naming", "planner", "router"},
@@ -121,8 +122,8 @@ var areas = []struct {
 	{"the two entries: a run, and a process of live workers", map[string][]string{
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
-		"job":            {"aic", "aic/session", "cachetrace", "calibration", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay", "report", "router", "router/policies", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"serve":          {"aic/session", "cachetrace", "calibration", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "speculation", "spelling", "strictjson", "timing", "timing/profile", "worker"},
+		"job":            {"aic", "aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay", "report", "router", "router/policies", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
+		"serve":          {"aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "spelling", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},

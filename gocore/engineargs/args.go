@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
+	"dynosim/gocore/speculation"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/timing"
 )
@@ -115,6 +116,15 @@ type TransferArgs struct {
 	UnlimitedLanes bool
 	// BytesGiven and SpeedGiven tell values from defaults: who gives 0 wants hand-offs that take no time.
 	BytesGiven, SpeedGiven bool
+}
+
+// NewDrafts returns which drafted tokens are accepted on a rank of a worker, nil if none are drafted.
+func (a *Args) NewDrafts(worker, rank int) *speculation.Drafts {
+	if a.Drafts == 0 {
+		return nil
+	}
+	rates, _ := speculation.ParseRates(a.AcceptRates, a.Drafts) // they have been checked
+	return speculation.New(rates, a.DraftSeed+uint64(worker)+uint64(rank)<<32)
 }
 
 // Handoff returns how long hand-offs take.

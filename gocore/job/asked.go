@@ -185,7 +185,7 @@ func (r *run) named(err error) error {
 
 // askRouters has routers in Python decide.
 func (r *run) askRouters() {
-	if !r.routing.mode.Asks {
+	if !r.routing.Mode.Asks {
 		return
 	}
 	for i, stage := range r.stages {

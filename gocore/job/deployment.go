@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
@@ -15,6 +16,15 @@ type deployment struct {
 	args                    engineargs.Args // of the one pool, or of decode workers
 	prefill                 engineargs.Args
 	workers, prefillWorkers int // in the pool that emits tokens, in the other
+}
+
+// inOrder lists the pools in the order in which a request meets them.
+func (d deployment) inOrder() []deploy.Pool {
+	last := deploy.Pool{Args: d.args, Workers: d.workers}
+	if !d.disaggregated {
+		return []deploy.Pool{last}
+	}
+	return []deploy.Pool{{Args: d.prefill, Workers: d.prefillWorkers}, last}
 }
 
 // anyPool reports whether the engine arguments of a pool have a property.
@@ -107,16 +117,13 @@ func checkPair(prefill, decode engineargs.Args) error {
 		return &strictjson.FieldError{Field: field, Got: fmt.Sprint(got), Want: want}
 	}
 	switch {
-	case prefill.EngineType != decode.EngineType:
-		return wrong("decode_engine_args: engine_type", decode.EngineType, "the same as in prefill_engine_args, "+prefill.EngineType.String())
 	case prefill.Role != engine.Prefill:
 		return wrong("prefill_engine_args: worker_type", prefill.Role, "prefill")
 	case decode.Role != engine.Decode:
 		return wrong("decode_engine_args: worker_type", decode.Role, "decode")
-	case prefill.SchedulerName() != decode.SchedulerName():
-		return wrong("decode_engine_args: scheduler", decode.SchedulerName(), "the same as in prefill_engine_args, "+prefill.SchedulerName())
-	case prefill.BlockSize != decode.BlockSize:
-		return wrong("decode_engine_args: block_size", decode.BlockSize, fmt.Sprintf("the same as in prefill_engine_args, %d", prefill.BlockSize))
+	}
+	if differ := deploy.Differ(prefill, decode); differ != nil {
+		return wrong("decode_engine_args: "+differ.Argument, differ.Decode, "the same as in prefill_engine_args, "+differ.Prefill)
 	}
 	return nil
 }

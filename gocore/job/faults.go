@@ -111,7 +111,7 @@ func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because s
 	if o.Float("fault_rate") != 0 && !has(func(f *faults.Fault) bool { return f.MTBFMs > 0 }) {
 		warn("fault_rate", "without a fault with mtbf_s")
 	}
-	if mode := s.routing.mode; !mode.Configured && !mode.Asks {
+	if mode := s.routing.Mode; !mode.Configured && !mode.Asks {
 		for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
 			if has(func(f *faults.Fault) bool { return f.Kind == kind }) {
 				s.warnings = append(s.warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which does not hear of caches", kind, mode.Name))

@@ -55,7 +55,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 	if args := s.deployment.args; !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if mode := s.routing.mode; !mode.Configured {
+	if mode := s.routing.Mode; !mode.Configured {
 		if mode.Settings == nil && !mode.Asks {
 			warn("router_config", "with router_mode "+mode.Name)
 		}
@@ -69,10 +69,10 @@ func unusedOptions(o *strictjson.Object, s *Spec) []string {
 // unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0 && !o.Given("arrival_seed")
-	if s.routing.mode.Configured || s.routing.mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
+	if s.routing.Mode.Configured || s.routing.Mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {
 		return ""
 	}
-	because := "with router_mode " + s.routing.mode.Name
+	because := "with router_mode " + s.routing.Mode.Name
 	if s.synthetic {
 		because += " and a workload in which nothing is drawn"
 	}
@@ -83,7 +83,7 @@ func unusedSeed(o *strictjson.Object, s *Spec) string {
 func (r *run) ineffective() []string {
 	warnings := slices.Clone(r.unused)
 	w, args := r.workload, r.deployment.args
-	if mode := r.routing.mode; !mode.Configured {
+	if mode := r.routing.Mode; !mode.Configured {
 		if w.RouterHints && !mode.Asks {
 			warnings = append(warnings, w.File+": priority and strict_priority have no effect with router_mode "+mode.Name)
 		}

@@ -163,12 +163,12 @@ func (r *run) simulate() (ended, error) {
 // config is the configuration of the replay.
 func (r *run) config() replay.Config {
 	r.askRouters()
-	cfg := deploy(replay.Config{
+	cfg := withWorkers(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
 		NoRows: !r.rows && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
 		KVEventLagMs: r.kvEventLagMs,
-	}, r.deployment, r.routing.mode, r.stages)
+	}, r.deployment, r.routing.Mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Sampler = r.scaling.sampler(r.monitor)
 	cfg.Journal = r.journal.open(r)

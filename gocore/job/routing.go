@@ -2,10 +2,9 @@ package job
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"dynosim/gocore/aic"
-	"dynosim/gocore/engineargs"
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/replay"
 	"dynosim/gocore/router"
 	"dynosim/gocore/spelling"
@@ -15,20 +14,17 @@ import (
 
 // Streams of random numbers drawn from the seed of a run, one for each consumer.
 const (
-	routerStream = 100 + iota // below are those of the workload
-	prefillRouterStream
-	decodeRouterStream
+	routerStream        = 100 + iota // below are those of the workload
+	prefillRouterStream              // that of the decode workers is the next one
 )
 
 // routing describes how requests are given to workers.
 type routing struct {
-	mode      router.Mode
-	config    router.Config      // the default one for a mode without configuration
-	settings  *strictjson.Object // of a mode that has settings of its own, nil for others
-	session   aic.Config         // predicts how long prompts take; without a Backend nothing is predicted
-	decisions string             // path of a file with decisions to repeat, "" for none
-	asked     string             // the router in Python, "" for none
-	force     bool               // repeat them even where another worker is cheaper
+	deploy.Routing
+	session   aic.Config // predicts how long prompts take; without a Backend nothing is predicted
+	decisions string     // path of a file with decisions to repeat, "" for none
+	asked     string     // the router in Python, "" for none
+	force     bool       // repeat them even where another worker is cheaper
 }
 
 // parseRouting reads the options of the router. Decisions to repeat need the workload: see pin.
@@ -40,60 +36,40 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	if err := checkAsked(o); err != nil {
 		return routing{}, nil, err
 	}
-	if mode := routerMode(o); !mode.Configured && !mode.Asks && o.Float("kv_event_lag_ms") > 0 {
+	mode := routerMode(o)
+	if !mode.Configured && !mode.Asks && o.Float("kv_event_lag_ms") > 0 {
 		return routing{}, nil, &strictjson.FieldError{
 			Field: "kv_event_lag_ms", Got: o.Shown("kv_event_lag_ms"), Want: "router_mode " + router.KVMode + " with it: a router of mode " + mode.Name + " does not hear of caches",
 		}
 	}
-	if mode := routerMode(o); mode.Asks {
-		r := routing{mode: mode, config: router.DefaultConfig(), asked: o.Text("router")}
+	if mode.Asks {
+		r := routing{Routing: deploy.Routing{Mode: mode, Config: router.DefaultConfig()}, asked: o.Text("router")}
 		if !d.disaggregated && d.workers < 2 && !isPlanned(o) {
 			return routing{}, nil, &strictjson.FieldError{Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router " + r.asked}
 		}
 		return r, nil, refuseWithoutRouter(o)
 	}
-	if mode := routerMode(o); mode.Settings != nil {
-		return parseSettings(o, mode, text)
-	}
-	config, warnings, err := router.ParseConfig(text)
+	read, warnings, err := deploy.ParseRouting(mode, text, o.Uint("seed"))
 	if err != nil {
-		return routing{}, nil, fmt.Errorf("router_config: %w", err)
+		return routing{}, nil, err
 	}
-	r := routing{mode: routerMode(o), config: config, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
-	if !r.mode.Configured {
-		r.config = router.DefaultConfig()
+	r := routing{Routing: read, decisions: o.Text("router_decisions"), force: o.Text("router_decisions_mode") == "force"}
+	if !mode.Configured {
 		return r, nil, refuseWithoutRouter(o)
 	}
 	var more []string
-	if r.session, more, err = parseEstimator(o, config); err != nil {
+	if r.session, more, err = parseEstimator(o, r.Config); err != nil {
 		return routing{}, nil, err
-	}
-	if !config.Seeded {
-		r.config.Seed = o.Uint("seed")
 	}
 	if !d.disaggregated && d.workers < 2 && o.Text("replay_mode") == offlineMode && !isPlanned(o) {
 		return routing{}, nil, &strictjson.FieldError{
-			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + r.mode.Name,
+			Field: "num_workers", Got: fmt.Sprint(d.workers), Want: "at least 2 with router_mode " + mode.Name,
 		}
 	}
 	if r.decisions == "" && o.Given("router_decisions_mode") {
 		return routing{}, nil, &strictjson.FieldError{Field: "router_decisions_mode", Got: o.Shown("router_decisions_mode"), Want: "router_decisions with it"}
 	}
 	return r, append(warnings, more...), nil
-}
-
-// parseSettings reads the options of a router whose mode has settings of its own.
-func parseSettings(o *strictjson.Object, mode router.Mode, text string) (routing, []string, error) {
-	settings, err := mode.ParseSettings(text)
-	if err != nil {
-		return routing{}, nil, fmt.Errorf("router_config: %w", err)
-	}
-	r := routing{mode: mode, config: router.DefaultConfig(), settings: settings}
-	r.config.Seed = o.Uint("seed")
-	if settings.Given("router_seed") {
-		r.config.Seed = settings.Uint("router_seed")
-	}
-	return r, nil, refuseWithoutRouter(o)
 }
 
 // routerMode is the mode that a checked description asks for.
@@ -135,9 +111,9 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 // open describes the routers of all stages: of one pool, or of prefill and decode workers. The first
 // router learns from the AIC SDK how long prompts take, if that is asked for.
 func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
-	stages := stageOptions(r.config, d)
-	for _, stage := range stages {
-		stage.Settings = r.settings
+	stages := r.Stages(d.inOrder(), routerStream)
+	if d.disaggregated {
+		stages = r.Stages(d.inOrder(), prefillRouterStream)
 	}
 	if r.session.Backend == "" {
 		return stages, nil
@@ -147,30 +123,6 @@ func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
 		stages[0].Estimate = e.estimate
 	}
 	return stages, err
-}
-
-// stageOptions describes the routers of all stages.
-func stageOptions(config router.Config, d deployment) []*router.Options {
-	if !d.disaggregated {
-		return []*router.Options{stageRouter(config, d.args, d.workers, routerStream)}
-	}
-	prefill := stageRouter(config, d.prefill, d.prefillWorkers, prefillRouterStream)
-	prefill.Config, prefill.Stage = prefill.Config.PrefillStage(), "prefill"
-	decode := stageRouter(config, d.args, d.workers, decodeRouterStream)
-	decode.Config, decode.Stage = decode.Config.DecodeStage(), "decode"
-	return []*router.Options{prefill, decode}
-}
-
-// stageRouter is the router of one pool. A queue policy among the engine arguments replaces that of the router.
-func stageRouter(config router.Config, args engineargs.Args, workers int, stream uint64) *router.Options {
-	return &router.Options{
-		Config:              config.WithQueuePolicy(args.RouterQueuePolicy),
-		Workers:             workers,
-		BlockSize:           args.BlockSize,
-		MaxNumBatchedTokens: args.MaxNumBatchedTokens,
-		Groups:              router.Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(args.BlockSize)},
-		Rand:                rand.New(rand.NewPCG(config.Seed, stream)),
-	}
 }
 
 // refuseWithoutRouter refuses options that the routers of this mode would ignore although results depend on them.
@@ -208,8 +160,8 @@ func (r routing) pin(stages []*router.Options, w *workload.Workload, comeAndGo b
 	return nil, nil
 }
 
-// deploy adds the workers of a run and their routers to its configuration.
-func deploy(cfg replay.Config, d deployment, mode router.Mode, stages []*router.Options) replay.Config {
+// withWorkers adds the workers of a run and their routers to its configuration.
+func withWorkers(cfg replay.Config, d deployment, mode router.Mode, stages []*router.Options) replay.Config {
 	if !d.disaggregated {
 		cfg.Args, cfg.Workers = d.args, d.workers
 		cfg.Router = mode.Factory(stages[0])

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 	if s.sla.ITLMs != 20 || !math.IsNaN(s.sla.TTFTMs) || s.generated.RequestCount != 3 {
 		t.Errorf("got %+v, %+v", s.sla, s.generated)
 	}
-	if s.deployment.workers != 3 || s.routing.mode.Name != router.KVMode || s.routing.config.Seed != 7 {
+	if s.deployment.workers != 3 || s.routing.Mode.Name != router.KVMode || s.routing.Config.Seed != 7 {
 		t.Errorf("got %+v, %+v", s.deployment, s.routing)
 	}
 }
@@ -39,7 +39,7 @@ func TestParseDefaults(t *testing.T) {
 	if s.synthetic || s.concurrency != 0 || s.speedup != 1 || !math.IsInf(s.maxSimTimeMs, 1) || s.outputs != (outputs{}) {
 		t.Errorf("got %+v", s)
 	}
-	if s.trace.format != workload.Agentic || s.trace.blockSize != 0 || s.deployment.workers != 1 || s.routing.mode.Name != router.RoundRobinMode {
+	if s.trace.format != workload.Agentic || s.trace.blockSize != 0 || s.deployment.workers != 1 || s.routing.Mode.Name != router.RoundRobinMode {
 		t.Errorf("got %+v, %+v, %+v", s.trace, s.deployment, s.routing)
 	}
 }
@@ -70,7 +70,7 @@ func TestStagesReadTheSpec(t *testing.T) {
 			return true
 		})
 	}
-	if !reached["generate"] || !reached["deploy"] || reached["Parse"] {
+	if !reached["generate"] || !reached["withWorkers"] || reached["Parse"] {
 		t.Errorf("the calls of a run were not followed: reached %v", reached)
 	}
 }

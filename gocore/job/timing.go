@@ -6,11 +6,10 @@ import (
 	"os"
 
 	"dynosim/gocore/cachetrace"
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
-	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
-	"dynosim/gocore/timing/profile"
 )
 
 // models say how long the passes of each pool take.
@@ -41,34 +40,22 @@ func loadModels(d deployment, s *sdk) (models, error) {
 
 // loadModel finds the model that the engine arguments in option ask for, and its name.
 func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, string, error) {
-	switch {
-	case args.AIC.Backend != "":
+	if args.AIC.Backend != "" {
 		model, name, err := s.timingModel(option, args)
 		return model, name, err
-	case args.Profile != "":
-		grid, _, err := profile.Open(args.Profile)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", option, err)
-		}
-		return grid, args.TimingModel, nil
-	default:
-		return args.Formula, args.TimingModel, nil
 	}
+	model, err := deploy.Model(option, args)
+	return model, args.TimingModel, err
 }
 
 // setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
-	rates, _ := speculation.ParseRates(d.args.AcceptRates, d.args.Drafts) // they have been checked
 	trace := cacheTrace()
 	return func(role engine.Role, worker int) engine.Setup {
 		if role == engine.Prefill {
 			return engine.Setup{Model: m.prefill, Trace: cachetrace.New(trace, d.prefill, 0)}
 		}
-		s := engine.Setup{Model: m.decode, Trace: cachetrace.New(trace, d.args, 0)}
-		if d.args.Drafts > 0 {
-			s.Drafts = speculation.New(rates, d.args.DraftSeed+uint64(worker))
-		}
-		return s
+		return engine.Setup{Model: m.decode, Trace: cachetrace.New(trace, d.args, 0), Drafts: d.args.NewDrafts(worker, 0)}
 	}
 }
 

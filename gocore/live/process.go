@@ -20,7 +20,6 @@ import (
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
-	"dynosim/gocore/speculation"
 	"dynosim/gocore/timing"
 )
 
@@ -78,13 +77,9 @@ func (c *Config) setup(worker, dpRank int) engine.Setup {
 func EngineSetup(
 	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker, dpRank int,
 ) engine.Setup {
-	s := engine.Setup{Model: model, Role: args.Role}
+	s := engine.Setup{Model: model, Role: args.Role, Drafts: args.NewDrafts(worker, dpRank)}
 	if predict != nil {
 		s.Model = timing.NewAsked(1, predict)
-	}
-	if args.Drafts > 0 {
-		rates, _ := speculation.ParseRates(args.AcceptRates, args.Drafts) // they have been checked
-		s.Drafts = speculation.New(rates, args.DraftSeed+uint64(worker)+uint64(dpRank)<<32)
 	}
 	return s
 }

@@ -117,11 +117,11 @@ func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error
 }
 
 func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
-	m := servedModel{routing: findMode(o.Text("router_mode")), seed: o.Uint("seed")}
+	m := servedModel{seed: o.Uint("seed")}
 	if err := m.parseRouter(o); err != nil {
 		return err
 	}
-	s.router = m.router
+	s.router = m.routing.Config
 	s.warnings = append(s.warnings, m.warnings...)
 	return nil
 }

@@ -24,7 +24,7 @@ func TestOwnHandoffs(t *testing.T) {
 			continue
 		}
 		m := &s.models[0]
-		if got := transfer(m.pools[0].args); got != want {
+		if got := transfer(m.pools[0].Args); got != want {
 			t.Errorf("%s: got %+v, want %+v", given, got, want)
 		}
 		if want := strings.Contains(given, "lag"); (m.lagMs == 7) != want {

@@ -6,12 +6,12 @@ import (
 	"os"
 	"slices"
 
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/live"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/timing"
-	"dynosim/gocore/timing/profile"
 )
 
 // inputs are what a Spec asks for, loaded: the model, recorded answers, durations of passes, and the addresses of this machine.
@@ -57,17 +57,9 @@ func (in *inputs) loadRecorded() error {
 
 // loadProfile takes the timing model that the engine arguments in option describe, or reads measured durations that they
 // name.
-func (in *inputs) loadProfile(option string) error {
-	in.timing = in.args.Formula
-	if in.args.Profile == "" {
-		return nil
-	}
-	grid, _, err := profile.Open(in.args.Profile)
-	if err != nil {
-		return fmt.Errorf("%s: %w", option, err)
-	}
-	in.timing = grid
-	return nil
+func (in *inputs) loadProfile(option string) (err error) {
+	in.timing, err = deploy.Model(option, in.args)
+	return err
 }
 
 // loadModel makes the model card. If no size of transfers is given, it follows from the model.

@@ -1,12 +1,9 @@
 package serve
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/router"
 	_ "dynosim/gocore/router/policies" // routing modes
 )
@@ -61,27 +58,4 @@ func findMode(name string) router.Mode {
 func configuredModes() string {
 	names := slices.DeleteFunc(routerModes(), func(name string) bool { return !findMode(name).Configured })
 	return strings.Join(names, " or ")
-}
-
-// factory makes the router of a pool.
-func (m *servedModel) factory(args engineargs.Args, pool, pools int) router.Factory {
-	options := m.routerOptions(args, pool, pools)
-	options.Rand = rand.New(rand.NewPCG(m.router.Seed, uint64(pool)))
-	return m.routing.Factory(&options)
-}
-
-// routerOptions are those of the router of a pool, but for the number of workers and random numbers.
-func (m *servedModel) routerOptions(args engineargs.Args, pool, pools int) router.Options {
-	config, stage := m.router, ""
-	switch {
-	case pools == 2 && pool == 0:
-		config, stage = config.PrefillStage(), engine.Prefill.String()
-	case pools == 2:
-		config, stage = config.DecodeStage(), engine.Decode.String()
-	}
-	return router.Options{
-		Config:    config.WithQueuePolicy(args.RouterQueuePolicy),
-		BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens, Stage: stage,
-		Settings: m.settings,
-	}
 }

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
-	"dynosim/gocore/router"
 )
 
 func describe(t *testing.T, members string) string {
@@ -27,7 +25,7 @@ func TestServerSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.models[0]
-	if m.name != "builtin:bytes" || len(m.pools) != 1 || m.pools[0].workers != 6 || len(m.adapters) != 2 || len(s.keys) != 2 {
+	if m.name != "builtin:bytes" || len(m.pools) != 1 || m.pools[0].Workers != 6 || len(m.adapters) != 2 || len(s.keys) != 2 {
 		t.Errorf("got %+v", m)
 	}
 	if s.address.Listen != "127.0.0.1:0" || s.address.MaxConnections != 8192 {
@@ -41,8 +39,8 @@ func TestServerPools(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.models[0].pools
-	if len(p) != 2 || p[0].workers != 2 || p[1].workers != 3 || p[0].args.MaxNumSeqs != 5 || p[1].args.MaxNumSeqs != 7 ||
-		p[0].args.Role != engine.Prefill || p[1].args.Role != engine.Decode {
+	if len(p) != 2 || p[0].Workers != 2 || p[1].Workers != 3 || p[0].Args.MaxNumSeqs != 5 || p[1].Args.MaxNumSeqs != 7 ||
+		p[0].Args.Role != engine.Prefill || p[1].Args.Role != engine.Decode {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -55,7 +53,7 @@ func TestServedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := s.models[0], s.models[1]
-	if a.name != "a" || a.pools[0].workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].workers != 4 || b.routing.Name != "random" || b.maxLength != 100 {
+	if a.name != "a" || a.pools[0].Workers != 2 || a.maxLength != 0 || b.name != "b" || b.pools[0].Workers != 4 || b.routing.Mode.Name != "random" || b.maxLength != 100 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 }
@@ -188,22 +186,6 @@ func TestFromCommandLine(t *testing.T) {
 	}
 }
 
-// TestQueuePolicy: a queue policy among the engine arguments replaces that of the router, for each pool.
-func TestQueuePolicy(t *testing.T) {
-	m := servedModel{routing: findMode("kv"), router: router.DefaultConfig()}
-	lcfs, _ := router.ParseQueuePolicy("lcfs")
-	for pools := 1; pools <= 2; pools++ {
-		for pool := range pools {
-			if got := m.routerOptions(engineargs.Args{}, pool, pools).Config.QueuePolicy; got != m.router.QueuePolicy {
-				t.Errorf("pool %d of %d: policy %v without one among the arguments", pool, pools, got)
-			}
-			if got := m.routerOptions(engineargs.Args{RouterQueuePolicy: "lcfs"}, pool, pools).Config.QueuePolicy; got != lcfs {
-				t.Errorf("pool %d of %d: policy %v with lcfs among the arguments", pool, pools, got)
-			}
-		}
-	}
-}
-
 // TestModelOfFrontendIsRefused: the same for a frontend, which has no tokenizer of its own.
 func TestModelOfFrontendIsRefused(t *testing.T) {
 	folder := t.TempDir()
@@ -278,7 +260,7 @@ func TestWordsOfReplays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.models[0].routing.Name; got != want {
+		if got := s.models[0].routing.Mode.Name; got != want {
 			t.Errorf("%s: got %s, want %s", word, got, want)
 		}
 	}

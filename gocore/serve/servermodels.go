@@ -9,10 +9,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/protocol/card"
-	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/openai"
 	"dynosim/gocore/server/tokens"
@@ -23,12 +23,10 @@ import (
 // servedModel describes one model of a server.
 type servedModel struct {
 	name, path string
-	cache      string // the folder of the Hugging Face cache
-	pools      []poolSpec
-	routing    router.Mode
-	router     router.Config
-	settings   *strictjson.Object // of a routing mode that has settings of its own
-	lagMs      float64            // after which routers hear of caches
+	cache      string        // the folder of the Hugging Face cache
+	pools      []deploy.Pool // a rank is a worker there
+	routing    deploy.Routing
+	lagMs      float64 // after which routers hear of caches
 	seed       uint64
 	maxLength  int // 0 for what the pool holds
 	adapters   []string
@@ -44,12 +42,6 @@ type servedModel struct {
 	toolCalls float64
 	mostCalls int
 	warnings  []string
-}
-
-// poolSpec is workers that are alike.
-type poolSpec struct {
-	args    engineargs.Args
-	workers int
 }
 
 // ofServer are the options of the process as a whole: those of one model cannot say them.
@@ -129,7 +121,7 @@ func (m *servedModel) check(taken map[string]bool, engines int) error {
 // engines is the number of engines of all pools.
 func (m *servedModel) engines() (n int) {
 	for _, p := range m.pools {
-		n += p.workers
+		n += p.Workers
 	}
 	return n
 }
@@ -172,7 +164,7 @@ var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": an
 
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
-		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get), routing: findMode(o.Text("router_mode")),
+		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
 		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
@@ -210,40 +202,23 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 // lag is the option that says how late routers hear of caches.
 const lag = "kv_event_lag_ms"
 
-func (m *servedModel) parseRouter(o *strictjson.Object) error {
-	if m.lagMs = o.Float(lag); m.lagMs > 0 && !m.routing.Configured {
+func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
+	mode := findMode(o.Text("router_mode"))
+	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured {
 		return &strictjson.FieldError{
 			Field: lag, Got: o.Shown(lag), Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
 		}
 	}
-	if m.routing.Settings != nil {
-		settings, err := m.routing.ParseSettings(o.Text("router_config"))
-		if err != nil {
-			return fmt.Errorf("router_config: %w", err)
-		}
-		m.settings, m.router, m.router.Seed = settings, router.DefaultConfig(), m.seed
-		if settings.Given("router_seed") {
-			m.router.Seed = settings.Uint("router_seed")
-		}
-		return nil
+	var warnings []string
+	if m.routing, warnings, err = deploy.ParseRouting(mode, o.Text("router_config"), m.seed); err != nil {
+		return err
 	}
-	config, warnings, err := router.ParseConfig(o.Text("router_config"))
-	if err != nil {
-		return fmt.Errorf("router_config: %w", err)
-	}
-	if config.EstimatePrefill {
+	if m.routing.Given.EstimatePrefill {
 		return fmt.Errorf("router_config: router_prefill_load_model: not built for a server, leave it out")
 	}
-	if !m.routing.Configured {
-		if !o.AtDefault("router_config") {
-			warnings = append(warnings, "router_config has no effect without router_mode "+configuredModes())
-		}
-		config = router.DefaultConfig()
+	if !mode.Configured && mode.Settings == nil && !o.AtDefault("router_config") {
+		warnings = append(warnings, "router_config has no effect without router_mode "+configuredModes())
 	}
-	if !config.Seeded {
-		config.Seed = m.seed
-	}
-	m.router = config
 	m.warnings = append(m.warnings, warnings...)
 	return nil
 }
@@ -276,14 +251,8 @@ func (m *servedModel) parsePools(o *strictjson.Object) error {
 	if err := m.addPool(o, engine.Decode.String(), o.Text("decode_engine_args"), decode); err != nil {
 		return err
 	}
-	p, d := m.pools[0].args, m.pools[1].args
-	switch {
-	case p.BlockSize != d.BlockSize:
-		return fmt.Errorf("block_size: got %d of prefill workers and %d of decode workers, want the same", p.BlockSize, d.BlockSize)
-	case p.EngineType != d.EngineType:
-		return fmt.Errorf("engine_type: got %s of prefill workers and %s of decode workers, want the same", p.EngineType, d.EngineType)
-	case p.SchedulerName() != d.SchedulerName():
-		return fmt.Errorf("scheduler: got %s of prefill workers and %s of decode workers, want the same", p.SchedulerName(), d.SchedulerName())
+	if differ := deploy.Differ(m.pools[0].Args, m.pools[1].Args); differ != nil {
+		return fmt.Errorf("%s: got %s of prefill workers and %s of decode workers, want the same", differ.Argument, differ.Prefill, differ.Decode)
 	}
 	return nil
 }
@@ -327,7 +296,7 @@ func (m *servedModel) addPool(o *strictjson.Object, role, different string, work
 	if len(m.pools) == 0 {
 		m.warnings = append(m.warnings, warnings...)
 	}
-	m.pools = append(m.pools, poolSpec{args, workers * args.Live.Ranks})
+	m.pools = append(m.pools, deploy.Pool{Args: args, Workers: workers * args.Live.Ranks})
 	return nil
 }
 

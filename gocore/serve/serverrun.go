@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (l *loadedServer) close() {
 func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, error) {
 	loaded := loadedModel{spec: m}
 	for _, p := range m.pools {
-		in := inputs{args: p.args}
+		in := inputs{args: p.Args}
 		if err := in.loadTiming(stop, ask); err != nil {
 			return loaded, err
 		}
@@ -201,7 +202,7 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 		if len(l.pools) > 1 {
 			role = l.pools[i].args.Role.String()
 		}
-		m.Workers.AddPool(role, &l.pools[i].args, l.spec.pools[i].workers)
+		m.Workers.AddPool(role, &l.pools[i].args, l.spec.pools[i].Workers)
 	}
 	config.Loaded = func(pool, worker int, c cluster.Load) {
 		loads[pool][worker].LoadChanged(shownLoad(c))
@@ -234,7 +235,11 @@ func (l *loadedModel) maxLength() int {
 
 // cluster describes the cluster of a model, and makes the metrics of its workers.
 func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics) {
-	id := 0
+	pools := slices.Clone(l.spec.pools)
+	for i := range pools {
+		pools[i].Args = l.pools[i].args
+	}
+	id, stages := 0, l.spec.routing.Stages(pools, 0)
 	for i := range l.pools {
 		in := &l.pools[i]
 		metrics, known := s.metrics[in.args.EngineType]
@@ -243,14 +248,14 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 			s.metrics[in.args.EngineType] = metrics
 		}
 		var shown []*enginemetrics.LoadMetrics
-		for range l.spec.pools[i].workers {
+		for range pools[i].Workers {
 			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(id), 0, &in.args)
 			shown, latencies = append(shown, load), requests
 			id++
 		}
 		loads = append(loads, shown)
 		c.Pools = append(c.Pools, cluster.Pool{
-			Args: in.args, Workers: l.spec.pools[i].workers, Router: l.spec.factory(in.args, i, len(l.pools)),
+			Args: in.args, Workers: pools[i].Workers, Router: l.spec.routing.Mode.Factory(stages[i]),
 			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },
 		})
 	}
