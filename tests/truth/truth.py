@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compare our engines, scheduling by the rules of vLLM or SGLang, with the schedulers of these on random workloads.
 
-usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|handoff|sglang] [--kind KIND] [-n CASES] [--seed N]
-                [--mode sync|async|both]
+usage: truth.py --python PYTHON --passes PROGRAM [--engine vllm|handoff|ranks|sglang] [--kind KIND] [-n CASES]
+                [--seed N] [--mode sync|async|both]
 
 PYTHON is an environment with the engine (installation in the head of vllm_scheduler.py or sglang_scheduler.py), PROGRAM
-is gocore/truth/passes as built by go build. Engine handoff is vLLM's schedulers as prefill and decode workers. Both
-sides replay the same seeded random workloads; every request and every pass must agree. The first difference is shrunk
-to as few rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
+is gocore/truth/passes as built by go build. Engine handoff is vLLM's schedulers as prefill and decode workers, engine
+ranks the same as data-parallel ranks that run their passes together. Both sides replay the same random workloads;
+every request and every pass must agree, of ranks every request and its rank. The first difference is shrunk to as few
+rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
 
 The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of SGLang
 plain, small, mixed or host); by default they take turns. Mode async stands for vLLM's asynchronous and SGLang's overlap
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workloads import HANDOFF_KINDS, SGLANG_KINDS, VLLM_KINDS, Case
+from workloads import HANDOFF_KINDS, RANKS_KINDS, SGLANG_KINDS, VLLM_KINDS, Case
 
 HERE = Path(__file__).parent
 # A run of an engine imports it first, which takes up to half a minute; so many cases share a run.
@@ -49,6 +50,7 @@ class Engine:
     keys: Sequence[str] = ("admit", "first", "last", "tokens")
     reused: Sequence[str] = ("reused",)
     totals: Sequence[str] = ("num_passes",)
+    lists_alike: bool = True  # both sides list passes in one form
 
 
 ENGINES = [
@@ -65,6 +67,16 @@ ENGINES = [
         ],
         reused=["prefill_reused", "reused"],
         totals=["num_prefill_passes", "num_decode_passes", "prefill_peak", "decode_peak", "preemptions"],
+    ),
+    Engine(
+        "ranks",
+        "vllm",
+        "vllm_ranks.py",
+        RANKS_KINDS,
+        "decodes, blocks, tokens, preempted",
+        keys=["admit", "first", "last", "tokens", "rank"],
+        totals=["preemptions"],
+        lists_alike=False,
     ),
     Engine("SGLang", "sglang-0.5", "sglang_scheduler.py", SGLANG_KINDS, "decodes, context, tokens in use, retracted"),
 ]
@@ -116,7 +128,8 @@ def difference(engine: Engine, theirs: Case, ours: Case) -> str:
         return ""
     if "error" in ours:
         return f"ours failed: {ours['error']}"
-    for number, (want, got) in enumerate(zip(theirs["passes"], ours["passes"], strict=False), 1):
+    passes = zip(theirs["passes"], ours["passes"], strict=False) if engine.lists_alike else ()
+    for number, (want, got) in enumerate(passes, 1):
         if not all(map(_same, want, got)):
             return f"pass {number}: the engine {want}, ours {got}"
     for total in engine.totals:

@@ -108,6 +108,31 @@ def handoff_case(rng: random.Random, number: int, asynchronous: bool, release: s
     }
 
 
+def ranks_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
+    """A workload of vLLM's schedulers as data-parallel ranks that run their passes together."""
+    del release
+    block = rng.choice([1, 4, 16, 16, 32, 64])
+    per_hash = _tokens_per_hash(rng, block * rng.choice([1, 1, 2, 4]))
+    rows = _rows(rng, rng.choice([1, 5, 20, 40, 80, 150]), per_hash)
+    longest = max(row["input_length"] + row["output_length"] for row in rows)
+    seqs = rng.choice([1, 2, 4, 8, 32, 64])
+    engine = {
+        "block_size": block,
+        "num_gpu_blocks": _pool(rng, longest, block),
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": max(seqs, rng.choice([48, 128, 512, 2048, 8192, rng.randint(1, 600)])),
+        "dp_size": rng.choice([2, 2, 3, 4, 6, 8]),
+        "dp_routing": rng.choice(["vllm", "vllm", "round_robin"]),
+        **_speed(rng),
+    }
+    if rng.random() < 0.4:
+        engine["prefill_schedule_interval"] = rng.choice([2, 3, 4, 8])
+    if rng.random() < 0.1:
+        engine["enable_prefix_caching"] = False
+    vllm = {"async_scheduling": asynchronous}
+    return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "vllm": vllm}
+
+
 def vllm_host_case(rng: random.Random, number: int, asynchronous: bool, release: str) -> Case:
     """A workload of one vLLM engine with a tier of host memory; without one before release 0.33."""
     case = vllm_case(rng, number, asynchronous, "vllm-0.28")
@@ -223,6 +248,7 @@ def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
 SGLANG_KINDS = {"plain": sglang_case, "small": sglang_small_case, "mixed": sglang_mixed_case, "host": sglang_host_case}
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case}
+RANKS_KINDS = {"ranks": ranks_case}
 
 
 def _needed(rows: list[dict[str, Any]], block: int) -> int:
