@@ -242,7 +242,7 @@ func RemoveDrafts() {
 func Close(id int64) {
 	defer border.Quiet()
 	if result, err := finished(id); err == nil {
-		result.Discard()
+		result.Close()
 	}
 	runs.Remove(id)
 }

@@ -16,7 +16,8 @@ import pytest
 from conftest import Cli, refused, row, write_trace
 from pagetools import brightness, embedded_in, watched
 
-from dynamo.replay import Report, run_synthetic_trace_replay, run_trace_replay
+from dynamo._core import RunResult
+from dynamo.replay import Report, artifacts, planned, requests, run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.page import as_html, data
 
 TRACE = str(Path(__file__).parent.parent / "examples/traces/conversation_400.jsonl.gz")
@@ -208,6 +209,32 @@ def test_many_requests_and_workers_stay_small(opened: Callable[..., Any]) -> Non
     assert total * series["step_ms"] / 1000 == pytest.approx(60_000, rel=0.02)
     shown = opened(text)
     assert shown.locator("#heat canvas").get_attribute("height") == "500"
+
+
+def test_the_command_keeps_no_column_of_requests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a million requests fill the memory: each is fetched where it is needed, and only a few times."""
+    fetched: list[str] = []
+    kept: list[requests.Requests] = []
+
+    class Watched(requests.Requests):
+        def __init__(self, source: RunResult, **options: Any) -> None:
+            super().__init__(source, **options)
+            kept.append(self)
+
+        def _fetch(self, name: str) -> Any:
+            fetched.append(name)
+            return super()._fetch(name)
+
+    monkeypatch.setattr(requests, "Requests", Watched)
+    sizes = {"input_tokens": 64, "output_tokens": 4, "request_count": 50}
+    config = {"kind": "synthetic", **sizes, "attribution": True, "timeseries_step": "1s", "html": "run.html"}
+    result = planned.run({**config, "rows": True}, None)
+    artifacts.write_of(config, result)
+    assert len(embedded_in(Path("run.html").read_text())["cdfs"]) == 3
+    (rows,) = kept
+    assert not rows._fetched
+    assert max(map(fetched.count, fetched)) <= 4, fetched
+    assert rows["ttft_ms"] is not rows["ttft_ms"]
 
 
 def figure(series: dict[str, Any], name: str) -> list[list[float | None]]:

@@ -50,22 +50,27 @@ func Run(config string, m *Monitor) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	complete := false
+	complete, thrift := false, func() {}
 	defer func() {
 		if !complete { // also after a panic
 			r.abandon(err)
 		}
+		if !complete || !r.rows {
+			thrift()
+		}
 	}()
 	warnings := r.check()
-	if r.workload.Len() >= thriftFrom && !r.rows {
-		defer beThrifty()()
+	if r.workload.Len() >= thriftFrom {
+		thrift = beThrifty()
 	}
 	outcome, err := r.simulate()
 	if err != nil {
 		return nil, err
 	}
 	result, err := r.report(outcome, warnings)
-	complete = err == nil
+	if complete = err == nil; complete && r.rows {
+		result.thrift = thrift // columns of rows are large
+	}
 	return result, err
 }
 

@@ -25,6 +25,7 @@ type Result struct {
 	faults    *faultReport // nil if nothing could go wrong
 	writeErr  error
 	series    *journal.Table // nil if it was not asked for
+	thrift    func()         // ends the thrift that a run of many rows began; nil if there is none
 }
 
 // JSON is the report and what goes with it:
@@ -40,7 +41,7 @@ type Result struct {
 //
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet at the
-// paths where they belong; Discard removes those that have not been moved there. attribution, which is only there if it was
+// paths where they belong; Close removes those that have not been moved there. attribution, which is only there if it was
 // asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
 // "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
@@ -87,8 +88,14 @@ func (r *Result) JSON() string {
 	return string(append(text, encoded[1:]...))
 }
 
-// Discard removes the files of the run that are not in their places.
-func (r *Result) Discard() { r.files.discard() }
+// Close removes the files of the run that are not in their places, and ends what goes on as long as there are rows. A result
+// may be closed once.
+func (r *Result) Close() {
+	r.files.discard()
+	if r.thrift != nil {
+		r.thrift()
+	}
+}
 
 // seriesShape describes the series of a run.
 type seriesShape struct {

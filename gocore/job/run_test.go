@@ -62,7 +62,7 @@ func TestFilesAppearTogether(t *testing.T) {
 	if want := []string{"trace", "log", "run.pftrace", "rows"}; !slices.Equal(got, want) || len(list(t, folder)) != 4 {
 		t.Errorf("got %v and %v, want %v", got, list(t, folder), want)
 	}
-	result.Discard()
+	result.Close()
 	if left := list(t, folder); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// thriftFrom is the number of requests from which a run that keeps no rows is thrifty.
+// thriftFrom is the number of requests from which a run is thrifty.
 const thriftFrom = 1 << 19
 
 // thriftPercent is by how much the heap of thrifty runs may grow between two collections of garbage. What they hold is a

@@ -15,6 +15,9 @@ type Collector struct {
 	first    int       // the number of the first of workers
 	gaps     []float64 // inter-token latencies between two runs of one request
 	zeroGaps int64     // those between two tokens of one burst
+	folding  bool      // passes that are over for all requests are forgotten, unless something needs them
+	past     gapList   // the gaps of these, see timeline.fold
+	summed   bool      // past has been used up
 	copied   engine.Copied
 	lockstep lockstep
 	arrived  int
@@ -88,6 +91,7 @@ func NewCollector(requests, workers int) *Collector {
 		records: make([]record, requests),
 		workers: make([]timeline, workers),
 		earlier: map[engine.RequestID][]placedRun{},
+		folding: requests >= foldFrom,
 	}
 	for i := range c.records {
 		c.records[i] = newRecord()
@@ -217,6 +221,9 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 		c.lost = append(c.lost, engine.Rejection{ID: id, Reason: reason})
 	}
 	c.finished++
+	if c.folds() && r.state != noRun { // it was rejected after it had emitted tokens
+		c.dropRuns(id)
+	}
 	if c.passing != nil {
 		c.closeRecord(id)
 	}
@@ -259,6 +266,7 @@ func (c *Collector) Part(worker int) *Collector {
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
 		ranks:       c.ranks,
+		folding:     c.folds(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -80,31 +81,43 @@ func (f *foldRun) pass(requests int) {
 	})
 }
 
-// TestFold: a collector that forgets passes gives the report of one that keeps all of them.
+// TestFold: collectors that forget passes, with rows and without, give the report and the rows of one that keeps all of them.
 func TestFold(t *testing.T) {
 	for seed := range uint64(8) {
 		const requests = 2000
 		f := &foldRun{
 			rng:   rand.New(rand.NewPCG(seed, 0)),
-			tell:  []*Collector{NewCollector(requests, 1), NewPassingCollector(requests, 1, NoSLA())},
+			tell:  []*Collector{NewCollector(requests, 1), NewPassingCollector(requests, 1, NoSLA()), NewCollector(requests, 1)},
 			emits: map[engine.RequestID]int{}, paused: map[engine.RequestID]int{},
 		}
-		f.tell[1].passing.folds = true
+		f.tell[1].folding, f.tell[2].folding = true, true
 		for range 6000 {
 			f.pass(requests)
 		}
-		if folded := f.tell[1].workers[0].folded; folded < 5 {
-			t.Fatalf("seed %d: only %d stretches were folded", seed, folded)
-		}
 		want := f.tell[0].Summarise(Resources{}, NoSLA())
-		got := f.tell[1].Summarise(Resources{}, NoSLA())
-		for i := range want {
-			if a, b := want[i], got[i]; a != b && !(math.IsNaN(a.Float) && math.IsNaN(b.Float) && a.Key == b.Key) {
-				t.Errorf("seed %d: got %+v, want %+v", seed, b, a)
+		for at, c := range f.tell[1:] {
+			if folded := c.workers[0].folded; folded < 5 {
+				t.Fatalf("seed %d, collector %d: only %d stretches were folded", seed, at, folded)
+			}
+			got := c.Summarise(Resources{}, NoSLA())
+			for i := range want {
+				if a, b := want[i], got[i]; a != b && !(math.IsNaN(a.Float) && math.IsNaN(b.Float) && a.Key == b.Key) {
+					t.Errorf("seed %d, collector %d: got %+v, want %+v", seed, at, b, a)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("seed %d, collector %d: got %d values, want %d", seed, at, len(got), len(want))
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("seed %d: got %d values, want %d", seed, len(got), len(want))
+		for i, r := range f.tell[0].records {
+			if a, b := fmt.Sprint(shownOf(r)), fmt.Sprint(shownOf(f.tell[2].records[i])); a != b {
+				t.Fatalf("seed %d, request %d: got %s, want %s", seed, i, b, a)
+			}
 		}
 	}
+}
+
+// shownOf is what rows show of a request.
+func shownOf(r record) []any {
+	return []any{r.arrivalMs, r.firstAdmitMs, r.firstTokenMs, r.secondTokenMs, r.lastMs, r.tokens, r.worker, r.status, r.lastState()}
 }

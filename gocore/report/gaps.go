@@ -52,10 +52,8 @@ func (g *gapList) merge() []repeated {
 
 // tokenGaps lists all inter-token latencies of the run in ascending order, those that are equal by ascending weight.
 func (c *Collector) tokenGaps() []repeated {
-	var list gapList
-	if c.passing != nil {
-		list, c.passing.gaps = c.passing.gaps, gapList{}
-	}
+	list := c.past
+	c.past = gapList{}
 	most := len(c.gaps)
 	for i := range c.workers {
 		most += c.workers[i].passes
@@ -69,7 +67,7 @@ func (c *Collector) tokenGaps() []repeated {
 		list.all = append(list.all, repeated{value: 0, weight: c.zeroGaps, count: 1})
 	}
 	for i := range c.workers {
-		if c.passing != nil { // nothing else needs the passes
+		if c.passing != nil || c.folds() { // nothing else needs the passes
 			c.workers[i].foldAll(&list)
 			continue
 		}

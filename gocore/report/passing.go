@@ -19,8 +19,6 @@ type passing struct {
 	free     []int32            // records
 	totals   totals
 	lastMs   float64 // of the requests that count
-	folds    bool    // passes that are over
-	gaps     gapList // of these, see timeline.fold
 }
 
 const (
@@ -34,8 +32,9 @@ func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 	return &Collector{
 		workers: make([]timeline, workers),
 		earlier: map[engine.RequestID][]placedRun{},
+		folding: requests >= foldFrom,
 		passing: &passing{
-			sla: sla, folds: requests >= foldFrom, slots: make([]int32, requests),
+			sla: sla, slots: make([]int32, requests),
 			ttftMs: missing(requests), ttstMs: missing(requests), tpotMs: missing(requests), e2eMs: missing(requests),
 		},
 	}
@@ -61,7 +60,8 @@ func (c *Collector) passingPart(worker int) *Collector {
 		first:       worker,
 		earlier:     map[engine.RequestID][]placedRun{},
 		attribution: c.attribution.part(worker),
-		passing:     &passing{sla: p.sla, folds: p.folds, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
+		folding:     c.folding,
+		passing:     &passing{sla: p.sla, slots: p.slots, ttftMs: p.ttftMs, ttstMs: p.ttstMs, tpotMs: p.tpotMs, e2eMs: p.e2eMs},
 	}
 }
 
@@ -86,12 +86,8 @@ func (c *Collector) closeRecord(id engine.RequestID) {
 	slot := p.slots[id] - 1
 	r := &c.records[slot]
 	p.totals.add(r, p.sla)
-	if r.state != noRun { // it was rejected after it had emitted tokens
-		for _, n := range c.earlier[id] {
-			c.endRun(n)
-		}
-		delete(c.earlier, id)
-		c.endRun(placedRun{r.run, r.worker})
+	if r.state != noRun { // the run ended before it did
+		c.dropRuns(id)
 	}
 	if r.counts() {
 		p.lastMs = max(p.lastMs, r.lastMs)
@@ -121,9 +117,12 @@ func (c *Collector) leave() {
 func (c *Collector) Leave() {
 	if c.passing != nil {
 		c.leave()
-		for i := 0; i < len(c.workers) && c.passing.folds; i++ {
-			c.workers[i].foldAll(&c.passing.gaps)
-		}
+	}
+	if !c.folds() {
+		return
+	}
+	for i := range c.workers {
+		c.workers[i].foldAll(&c.past)
 	}
 }
 
@@ -134,13 +133,25 @@ func (c *Collector) TakeGaps(parts []*Collector) {
 		return
 	}
 	for _, part := range parts {
-		c.passing.gaps.all = append(c.passing.gaps.all, part.passing.gaps.all...)
-		part.passing.gaps = gapList{}
-		c.passing.gaps.settle()
+		c.past.all = append(c.past.all, part.past.all...)
+		part.past = gapList{}
+		c.past.settle()
 	}
 }
 
-func (c *Collector) folds() bool { return c.passing != nil && c.passing.folds }
+// folds reports whether passes are forgotten: requests of runs with faults may need any of them again.
+func (c *Collector) folds() bool { return c.folding && c.trials == nil }
+
+// dropRuns forgets the runs of a request that will never be counted.
+func (c *Collector) dropRuns(id engine.RequestID) {
+	for _, n := range c.earlier[id] {
+		c.endRun(n)
+	}
+	delete(c.earlier, id)
+	r := c.record(id)
+	c.endRun(placedRun{r.run, r.worker})
+	r.state = noRun
+}
 
 // beginRun notes that a run of a request begins with a pass of a worker.
 func (c *Collector) beginRun(line *timeline, pass int32) {
@@ -159,7 +170,7 @@ func (c *Collector) endRun(n placedRun) {
 // foldGaps forgets passes of a worker that no request needs any more.
 func (c *Collector) foldGaps(worker int) {
 	if line := &c.workers[worker]; c.folds() && line.passes/stretchPasses > line.folded {
-		line.fold(&c.passing.gaps)
+		line.fold(&c.past)
 	}
 }
 

@@ -75,8 +75,13 @@ type Value struct {
 //
 // Rates divide by the simulated time from 0 to the last token. If no request counts, there are no statistics and no
 // ratios. If requests count, but none has what a distribution is over, all its statistics are 0, as in the reference;
-// its count tells that from a real 0.
+// its count tells that from a real 0. What large runs, and those without rows, keep of their passes is then
+// used up, so it may be called once.
 func (c *Collector) Summarise(used Resources, sla SLA) []Value {
+	if c.summed {
+		panic("report: Summarise was called again")
+	}
+	c.summed = c.passing != nil || c.folds()
 	if c.passing != nil {
 		c.leave()
 	}

@@ -22,7 +22,7 @@ type stretch struct {
 	endsMs [stretchPasses]float64
 	// change is by how much the number of requests with a gap that ends with a pass differs from that of the pass before.
 	change [stretchPasses]int32
-	open   int32 // runs of requests that have begun in these passes and are not counted; of a collector without rows
+	open   int32 // runs of requests that have begun in these passes and are not counted, if passes are folded
 }
 
 // add appends a pass that ends at endMs and returns its number.

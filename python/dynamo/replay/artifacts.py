@@ -21,7 +21,9 @@ def write_of(config: Mapping[str, Any], result: RunResult, command: str = "") ->
     from dynamo.replay.requests import Requests
     from dynamo.replay.timeseries import Timeseries
 
-    write(config, Report(result.report, Requests(result), Timeseries(result.timeseries)), command)
+    # Columns of a million requests take 8 MB each: none is kept.
+    report = Report(result.report, Requests(result, keeps=False), Timeseries(result.timeseries))
+    write(config, report, command)
 
 
 def write(config: Mapping[str, Any], report: Report, command: str = "") -> None:

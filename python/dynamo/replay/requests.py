@@ -67,9 +67,20 @@ class Requests(ReadOnlyDict[str, "Column"]):
 
     _MISSING = "the run has kept no rows, as it was asked to (rows=False)"
 
-    def __init__(self, source: RunResult | SeriesSource | None, fetched: dict[str, Column] | None = None) -> None:
+    def __init__(
+        self,
+        source: RunResult | SeriesSource | None,
+        fetched: dict[str, Column] | None = None,
+        *,
+        keeps: bool = True,
+    ) -> None:
+        """Columns of a source, or those that are given.
+
+        Without ``keeps`` a column is fetched each time, for readers that need one after the other.
+        """
         super().__init__()
         self._source = source
+        self._keeps = keeps
         self._fetched: dict[str, Column] = {} if fetched is None else fetched
         self._lock = threading.Lock()
         self._names = (
@@ -88,9 +99,12 @@ class Requests(ReadOnlyDict[str, "Column"]):
         if name == "tpot_ms" and name not in self._names and "itl_ms" in self._names:
             name = "itl_ms"
         with self._lock:
-            if name not in self._fetched:
-                self._fetched[name] = self._fetch(name)
-            return self._fetched[name]
+            if name in self._fetched:
+                return self._fetched[name]
+            column = self._fetch(name)
+            if self._keeps:
+                self._fetched[name] = column
+            return column
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -28,12 +28,12 @@ def _pool(report: Figures, column: str, name: str) -> str:
         return ""
     split = column == "decode_worker_idx" and (rows["prefill_worker_idx"] >= 0).any()
     computes, emits = not split, column == "decode_worker_idx"
-    count = int(worker.max()) + 1
+    count, worker = int(worker.max()) + 1, worker[here]
     sums = {
-        "requests": np.bincount(worker[here], minlength=count),
-        "prompt": np.bincount(worker[here], weights=rows["input_length"][here], minlength=count),
-        "reused": np.bincount(worker[here], weights=np.maximum(rows["reused_input_tokens"][here], 0), minlength=count),
-        "output": np.bincount(worker[here], weights=rows["output_length"][here], minlength=count),
+        "requests": np.bincount(worker, minlength=count),
+        "prompt": np.bincount(worker, weights=rows["input_length"][here], minlength=count),
+        "reused": np.bincount(worker, weights=np.maximum(rows["reused_input_tokens"][here], 0), minlength=count),
+        "output": np.bincount(worker, weights=rows["output_length"][here], minlength=count),
     }
     load = sums["output" if emits else "prompt"]
     most = float(load.max()) or 1.0

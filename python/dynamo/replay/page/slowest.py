@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dynamo._page import short
 
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 MOST = 12
 """Requests that are listed, by time to first token and by latency."""
 _LEAST_PART = 0.02  # of the latency: parts below it are no part of the story
+_SHOWN = (
+    "trace_row",
+    "arrival_time_ms",
+    "input_length",
+    "output_length",
+    "prefill_worker_idx",
+    "decode_worker_idx",
+    "reused_input_tokens",
+    "state",
+)
 
 # What a request did, in the words of a sentence. {} stands for how long.
 _WORDS = {
@@ -52,55 +62,71 @@ def _table(report: Figures, latency: str, parts: list[str]) -> str:
         return "<p class=none>No request has got a token.</p>"
     heads = ("request", "arrived", "latency", "prompt", "output", "worker")
     head = "".join(f"<th scope=col class=number>{name}</th>" for name in heads)
-    rows = "".join(_row(report, int(at), latency, parts) for at in order)
+    rows = "".join(_row(row, latency, parts) for row in _picked(report, order, _columns(latency, parts)))
     return f'<div class="scroll" tabindex="0"><table class="slow"><thead><tr>{head}</tr></thead>{rows}</table></div>'
 
 
-def _row(report: Figures, at: int, latency: str, parts: list[str]) -> str:
-    rows = report.requests
-    spent = _spent(report, at, latency, parts)
+def _columns(latency: str, parts: list[str]) -> list[str]:
+    """The columns that a table needs."""
+    divided = [_part(latency, name) for name in parts] or ["first_admit_ms"]
+    return [*_SHOWN, latency, *divided]
+
+
+def _part(latency: str, name: str) -> str:
+    """The column of a part of a latency."""
+    return f"{'ttft' if latency == 'ttft_ms' else 'e2e'}_{name}_ms"
+
+
+def _picked(report: Figures, order: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Some requests. Columns are looked at one after the other: those of many requests are large."""
+    found: list[dict[str, Any]] = [{} for _ in order]
+    for name in names:
+        column = report.requests[name]
+        for row, at in zip(found, order, strict=True):
+            row[name] = column[at]
+    return found
+
+
+def _row(row: Mapping[str, Any], latency: str, parts: list[str]) -> str:
+    spent = _spent(row, latency, parts)
     cells = (
-        f"{rows['trace_row'][at]:,}",
-        f"{rows['arrival_time_ms'][at] / 1000:,.1f} s",
-        time(rows[latency][at]),
-        f"{rows['input_length'][at]:,}",
-        f"{rows['output_length'][at]:,}",
-        _worker(report, at),
+        f"{row['trace_row']:,}",
+        f"{row['arrival_time_ms'] / 1000:,.1f} s",
+        time(row[latency]),
+        f"{row['input_length']:,}",
+        f"{row['output_length']:,}",
+        _worker(row),
     )
-    story = html.escape(_story(report, at, spent, float(rows[latency][at])))
+    story = html.escape(_story(row, spent, float(row[latency])))
     data = html.escape(json.dumps([short(ms) for ms in spent.values()])) if parts else ""
     bar = f' data-parts="{data}"' if data else ""
     first = "".join(f"<td>{cell}</td>" for cell in cells)
     return f"<tbody><tr>{first}</tr><tr><td class=story colspan={len(cells)}{bar}>{story}</td></tr></tbody>\n"
 
 
-def _spent(report: Figures, at: int, latency: str, parts: list[str]) -> dict[str, float]:
+def _spent(row: Mapping[str, Any], latency: str, parts: list[str]) -> dict[str, float]:
     """What a request spent its latency on, in milliseconds; without attribution, what its times tell."""
-    rows = report.requests
-    prefix = "ttft" if latency == "ttft_ms" else "e2e"
     if parts:
-        return {name: float(rows[f"{prefix}_{name}_ms"][at]) for name in parts}
-    admitted = float(rows["first_admit_ms"][at] - rows["arrival_time_ms"][at])
-    return {"worker_wait": admitted}
+        return {name: float(row[_part(latency, name)]) for name in parts}
+    return {"worker_wait": float(row["first_admit_ms"] - row["arrival_time_ms"])}
 
 
-def _story(report: Figures, at: int, spent: Mapping[str, float], total: float) -> str:
-    rows = report.requests
+def _story(row: Mapping[str, Any], spent: Mapping[str, float], total: float) -> str:
     told = [
         _WORDS[name].format(time(ms))
         for name, ms in sorted(spent.items(), key=lambda part: -part[1])
         if ms >= _LEAST_PART * total
     ]
     text = "; ".join(told) if told else "computed at once"
-    reused, prompt = int(rows["reused_input_tokens"][at]), int(rows["input_length"][at])
+    reused, prompt = int(row["reused_input_tokens"]), int(row["input_length"])
     if reused > 0:
         text += f"; {reused:,} of {prompt:,} prompt tokens were cached"
-    state = rows["state"][at]
+    state = row["state"]
     return text if state == "finished" else f"{text}; {state} when the run ended"
 
 
-def _worker(report: Figures, at: int) -> str:
-    prefill, decode = (int(report.requests[f"{kind}_worker_idx"][at]) for kind in ("prefill", "decode"))
+def _worker(row: Mapping[str, Any]) -> str:
+    prefill, decode = (int(row[f"{kind}_worker_idx"]) for kind in ("prefill", "decode"))
     return f"{prefill} → {decode}" if prefill >= 0 else str(decode)
 
 
