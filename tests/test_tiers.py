@@ -7,10 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Cli, refused, row, write_trace
 
-from dynamo.replay import run_trace_replay
+from dynamo.replay import page, run_trace_replay
+from dynamo.replay.page import data
 
 BLOCK = 16
 
@@ -114,3 +116,58 @@ def test_explain_says_what_the_tier_saved(trace: Path, cli: Cli, folder: Path) -
     assert report["prefix_cache_reused_ratio"] > plain["prefix_cache_reused_ratio"]
     done = cli(trace, "--extra-engine-args", json.dumps(engine), *common)
     assert "Against None" not in done.stdout
+
+
+def test_copies_over_time(trace: Path, folder: Path) -> None:
+    """Series, page and timeline have what the report has of copies."""
+    speed = {"load_ms_per_block": 0.7, "store_ms_per_block": 1.3, "latency_ms": 0.5}
+    engine = {
+        "scheduler": "vllm",
+        "block_size": BLOCK,
+        "num_gpu_blocks": 60,
+        "host_cache": {"num_blocks": 500, **speed},
+    }
+    report = run_trace_replay(
+        trace,
+        extra_engine_args=engine,
+        trace_block_size=BLOCK,
+        timeseries_step="100ms",
+        timeline=str(folder / "t.pftrace"),
+    )
+    assert 0 < report["host_reused_ratio"] < report["first_admission_prefix_cache_reused_ratio"]
+    series = report.timeseries
+    rows = series["worker"] == -1
+    for verb, done in (("store", "stored"), ("load", "loaded")):
+        blocks = np.nan_to_num(series[f"host_{done}_blocks_per_s"][rows])
+        busy = np.nan_to_num(series[f"host_{verb}_busy"][rows])
+        assert 0.1 * blocks[:-1].sum() <= report[f"host_{done}_blocks"] <= 0.1 * blocks.sum() + 200
+        assert 100 * busy[:-1].sum() <= report[f"host_{verb}_ms"] * (1 + 1e-9)
+        assert busy.max() > 0
+    hits = np.nan_to_num(series["host_hit_rate"][rows])
+    assert 0 < hits.max() <= 1
+    names = {figure["name"] for figure in data.of(report)["series"]["figures"]}
+    assert {"host_hit_rate", "host_load_busy", "host_store_busy", "host_loaded_blocks_per_s"} <= names
+    assert "Prompt tokens found on the host" in page.as_html(report)
+    events = (folder / "t.pftrace").read_bytes()
+    assert b"copies to the host" in events
+    assert b"copies from the host" in events
+    plain = {name: value for name, value in engine.items() if name != "host_cache"}
+    alone = run_trace_replay(trace, extra_engine_args=plain, trace_block_size=BLOCK, timeseries_step="100ms")
+    assert not [name for name in (*alone, *alone.timeseries) if name.startswith("host_")]
+    assert "on the host" not in page.as_html(alone)
+
+
+def test_no_knee_and_what_the_gpu_finds(folder: Path, cli: Cli) -> None:
+    """All prompts share a block, and half of them come again late: behind the first block the curve is even."""
+    prompts = [[1, *range(10 + 8 * at, 18 + 8 * at)] for at in range(20)]
+    rows = [row(at, 9 * BLOCK + 3, 2, prompt) for at, prompt in enumerate([*prompts, *prompts])]
+    trace = write_trace(folder / "trace.jsonl", rows)
+    for blocks, want in ((30, "host memory adds something only if it is larger than that"), (900, "adds nothing.")):
+        engine = json.dumps({"scheduler": "vllm", "num_gpu_blocks": blocks, "kv_bytes_per_token": 1_000_000})
+        done = cli(
+            "tiers", trace, "--trace-block-size", str(BLOCK), "--block-size", str(BLOCK), "--extra-engine-args", engine
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert want in done.stdout
+        assert "Cache (blocks)" in done.stdout
+        assert ("Knee: " in done.stdout) != ("No knee: " in done.stdout)

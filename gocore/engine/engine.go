@@ -222,6 +222,7 @@ type Signal struct {
 type Copied struct {
 	Stored, Loaded, Evicted int     // copied to the host; copied back; gone from there
 	Missed                  int     // computed although the host had them
+	Found                   int     // tokens of prompts that were on the host at the first admission of their requests
 	StoreMs, LoadMs         float64 // how long these copies take, one after the other
 	HeldMs                  float64 // how long the scheduler stood still for copies
 }
@@ -232,6 +233,7 @@ func (c *Copied) Add(more Copied) {
 	c.Loaded += more.Loaded
 	c.Evicted += more.Evicted
 	c.Missed += more.Missed
+	c.Found += more.Found
 	c.StoreMs += more.StoreMs
 	c.LoadMs += more.LoadMs
 	c.HeldMs += more.HeldMs

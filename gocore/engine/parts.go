@@ -16,6 +16,15 @@ type Parts struct {
 	LostAtStart, LostAtEnd []RequestID
 	// Prompts are the requests that share PromptMs.
 	Prompts []PromptShare
+	// Copies are those between the device and a tier of host memory that were submitted since the pass before.
+	Copies []Copy
+}
+
+// Copy is blocks on their way to the host, or back. Those in one direction follow each other.
+type Copy struct {
+	Back           bool
+	StartMs, EndMs float64
+	Blocks         int
 }
 
 // PromptShare is the tokens of a request that a pass computes: Tokens of them, from position Start on.
@@ -40,13 +49,16 @@ func (p *Parts) Clone() *Parts {
 	kept := *p
 	kept.Joined, kept.Prompts = slices.Clone(p.Joined), slices.Clone(p.Prompts)
 	kept.LostAtStart, kept.LostAtEnd = slices.Clone(p.LostAtStart), slices.Clone(p.LostAtEnd)
+	kept.Copies = slices.Clone(p.Copies)
 	return &kept
 }
 
 // Reset empties the parts for the next pass.
 func (p *Parts) Reset() {
 	if p != nil {
-		*p = Parts{Joined: p.Joined[:0], LostAtStart: p.LostAtStart[:0], LostAtEnd: p.LostAtEnd[:0], Prompts: p.Prompts[:0]}
+		*p = Parts{
+			Joined: p.Joined[:0], LostAtStart: p.LostAtStart[:0], LostAtEnd: p.LostAtEnd[:0], Prompts: p.Prompts[:0], Copies: p.Copies[:0],
+		}
 	}
 }
 
@@ -54,6 +66,13 @@ func (p *Parts) Reset() {
 func (p *Parts) Join(id RequestID) {
 	if p != nil {
 		p.Joined = append(p.Joined, id)
+	}
+}
+
+// Copy notes that blocks are copied.
+func (p *Parts) Copy(c Copy) {
+	if p != nil {
+		p.Copies = append(p.Copies, c)
 	}
 }
 

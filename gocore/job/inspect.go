@@ -64,6 +64,7 @@ type reuse struct {
 	InputTokens int64      `json:"input_tokens"`
 	Blocks      int        `json:"blocks"`
 	Knee        [2]int64   `json:"knee"`
+	Most        [2]int64   `json:"most"`
 	Enough      [2]int64   `json:"enough"`
 	Asked       [][2]int64 `json:"asked"`
 	Points      [][2]int64 `json:"points"`
@@ -72,7 +73,7 @@ type reuse struct {
 func reuseOf(w *workload.Workload, o *strictjson.Object, points int) (*reuse, error) {
 	r := tracestats.NewReuse(w, o.Int("block_size"))
 	at := func(blocks int) [2]int64 { return [2]int64{int64(blocks), r.Found(blocks)} }
-	found := &reuse{InputTokens: r.InputTokens, Blocks: r.Blocks, Knee: at(r.Knee()), Enough: at(r.Enough()), Asked: [][2]int64{}}
+	found := &reuse{InputTokens: r.InputTokens, Blocks: r.Blocks, Knee: at(r.Knee()), Most: at(r.Most()), Enough: at(r.Enough()), Asked: [][2]int64{}}
 	for _, size := range o.List("reuse_sizes") {
 		blocks, err := strconv.Atoi(size)
 		if err != nil || blocks < 0 {

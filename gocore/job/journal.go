@@ -101,7 +101,8 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
 		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: !d.disaggregated && d.args.VLLM.Ranks > 1,
-		Name: r.nameInTimeline,
+		Hosted: d.args.HostCache.Blocks > 0,
+		Name:   r.nameInTimeline,
 	}
 	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = d.args.NumGPUBlocks, d.args.NumGPUBlocks
 	cfg.Blocks[engine.Prefill] = d.prefill.NumGPUBlocks

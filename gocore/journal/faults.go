@@ -113,6 +113,7 @@ func (j *Journal) Ended(r engine.Role, i int, e engine.Engine, p *engine.Pass, m
 	seen := *p
 	seen.EndMs = ms
 	w.computes(&seen)
+	w.copies(&seen)
 	w.emitted(&seen, func(engine.RequestID) (float64, bool) { return 0, false })
 	w.run(&seen, w.blocksOf(e))
 	w.follow(e, seen.StartMs, seen.EndMs)

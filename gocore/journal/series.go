@@ -21,6 +21,10 @@ type window struct {
 	// Of ranks that run their passes together: time in passes, and of that waiting for the slowest; summed over ranks.
 	rankMs, rankWaitMs float64
 
+	// Of a run with a tier of host memory: how long copies ran, of how many blocks, and prompt tokens found there.
+	storeMs, loadMs, storedBlocks, loadedBlocks float64
+	hostFound                                   int64
+
 	// Of a run with faults.
 	worksMs                       float64 // workers
 	lostTokens, recomputedTokens  int64
@@ -86,6 +90,11 @@ func (in *window) add(other *window) {
 	in.good += other.good
 	in.rankMs += other.rankMs
 	in.rankWaitMs += other.rankWaitMs
+	in.storeMs += other.storeMs
+	in.loadMs += other.loadMs
+	in.storedBlocks += other.storedBlocks
+	in.loadedBlocks += other.loadedBlocks
+	in.hostFound += other.hostFound
 	in.worksMs += other.worksMs
 	in.lostTokens += other.lostTokens
 	in.recomputedTokens += other.recomputedTokens
@@ -131,6 +140,31 @@ func (s *series) waits(fromMs, toMs float64, l engine.Lockstep) {
 		in.rankMs += float64((to - from) * l.PassMs)
 		in.rankWaitMs += float64((to - from) * l.WaitMs)
 	})
+}
+
+// copies adds a copy to the host, or back. Its blocks are taken to be spread evenly; one that takes no time is where it begins.
+func (s *series) copies(c engine.Copy) {
+	if c.EndMs <= c.StartMs {
+		in := s.at(c.StartMs)
+		*in.blocksOf(c) += float64(c.Blocks)
+		return
+	}
+	s.over(c.StartMs, c.EndMs, func(in *window, partMs, from, to float64) {
+		*in.blocksOf(c) += float64((to - from) * float64(c.Blocks))
+		if c.Back {
+			in.loadMs += partMs
+		} else {
+			in.storeMs += partMs
+		}
+	})
+}
+
+// blocksOf is the number of blocks that are copied in the direction of c.
+func (in *window) blocksOf(c engine.Copy) *float64 {
+	if c.Back {
+		return &in.loadedBlocks
+	}
+	return &in.storedBlocks
 }
 
 // keep adds a time in which a worker is idle and its blocks stay as they are.

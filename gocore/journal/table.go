@@ -21,6 +21,7 @@ type Table struct {
 type Kind struct {
 	Faulty bool // something may go wrong
 	Ranked bool // ranks run their passes together
+	Hosted bool // there is a tier of host memory
 }
 
 type column struct {
@@ -84,6 +85,9 @@ func figures(k Kind) []figure {
 	if k.Ranked {
 		all = append(all, ofRanks...)
 	}
+	if k.Hosted {
+		all = append(all, ofHosts...)
+	}
 	if k.Faulty {
 		all = append(all, ofFaults...)
 	}
@@ -93,6 +97,15 @@ func figures(k Kind) []figure {
 // ofRanks are those that only runs with ranks have.
 var ofRanks = []figure{
 	{"rank_wait", func(p *place) float64 { return p.rankWaitMs / p.rankMs }},
+}
+
+// ofHosts are those that only runs with a tier of host memory have.
+var ofHosts = []figure{
+	{"host_hit_rate", func(p *place) float64 { return float64(p.hostFound) / float64(p.promptTokens) }},
+	{"host_store_busy", func(p *place) float64 { return p.storeMs / p.ms / float64(p.workers) }},
+	{"host_load_busy", func(p *place) float64 { return p.loadMs / p.ms / float64(p.workers) }},
+	{"host_stored_blocks_per_s", func(p *place) float64 { return p.storedBlocks / (p.ms / 1000) }},
+	{"host_loaded_blocks_per_s", func(p *place) float64 { return p.loadedBlocks / (p.ms / 1000) }},
 }
 
 // ofFaults are those that only runs with faults have.
@@ -156,7 +169,7 @@ func (j *Journal) Table() *Table {
 		w.series.widenTo(stepMs)
 	}
 	j.keepLast(append(seriesOf(workers), totals), stepMs)
-	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked})
+	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked, Hosted: j.cfg.Hosted})
 	t.EndMs = j.nowMs
 	for i := 0; ; i++ {
 		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))

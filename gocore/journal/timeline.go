@@ -32,6 +32,8 @@ const (
 
 	passesTrack   = 1 + numCounters
 	requestsTrack = 2 + numCounters
+	toHostTrack   = 3 + numCounters
+	fromHostTrack = 4 + numCounters
 	firstLane     = 16
 )
 
@@ -81,6 +83,10 @@ func (w *worker) describe() {
 		w.counters[i] = counter{out: w.out, track: track, fromMs: w.j.cfg.FromMs, toMs: w.j.cfg.ToMs}
 	}
 	w.counters[blocksCounter].out = w.passes
+	if w.j.cfg.Hosted {
+		w.out.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
+		w.out.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
+	}
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
 }
 
@@ -121,6 +127,23 @@ func (w *worker) writeStretch(s *stretch) {
 	w.passes.Begin(perfetto.Event{Track: w.base + passesTrack, AtNs: from, Name: name, Args: args})
 	w.passes.End(w.base+passesTrack, to)
 	w.counters[blocksCounter].set(s.toMs, s.usedBlocks)
+}
+
+// writeCopy writes a slice for a copy to the host, or back.
+func (w *worker) writeCopy(c engine.Copy) {
+	if w.out == nil {
+		return
+	}
+	from, to, ok := w.j.cfg.within(c.StartMs, c.EndMs)
+	if !ok {
+		return
+	}
+	name, track := "store", w.base+toHostTrack
+	if c.Back {
+		name, track = "load", w.base+fromHostTrack
+	}
+	w.out.Begin(perfetto.Event{Track: track, AtNs: from, Name: name, Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
+	w.out.End(track, to)
 }
 
 // write writes the slices of a stay that has ended.

@@ -111,6 +111,7 @@ func (w *worker) integrate(ms float64) {
 func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
 	w.takesPart(p)
 	w.computes(p)
+	w.copies(p)
 	w.emitted(p, lastTokenMs)
 	w.run(p, w.blocksOf(e))
 	w.follow(e, p.StartMs, p.EndMs)
@@ -126,6 +127,22 @@ func (w *worker) follow(e engine.Engine, fromMs, toMs float64) {
 	now := ranks.Lockstep()
 	w.series.waits(fromMs, toMs, now.Since(w.lockstep))
 	w.lockstep = now
+}
+
+// copies notes what a pass has submitted to be copied to the host, or back.
+func (w *worker) copies(p *engine.Pass) {
+	if w.series != nil && p.Copied.Found > 0 {
+		w.series.at(p.StartMs).hostFound += int64(p.Copied.Found)
+	}
+	if p.Parts == nil {
+		return
+	}
+	for _, c := range p.Parts.Copies {
+		if w.series != nil {
+			w.series.copies(c)
+		}
+		w.writeCopy(c)
+	}
 }
 
 // computes notes the parts of prompts that a pass computes.

@@ -104,6 +104,8 @@ var keys = []key{
 		float: func(s *sums) float64 { return s.copied.HeldMs }},
 	{name: "host_missed_blocks", unit: "blocks", doc: "KV blocks that were computed although the host had them: too few to be loaded, or without room for them on the GPU.", hosted: true,
 		int: func(s *sums) int { return s.copied.Missed }},
+	{name: "host_reused_ratio", unit: "0 to 1", doc: "Part of the prompt tokens that was found on the host at the first admission of each request; the rest of `first_admission_prefix_cache_reused_ratio` was on the GPU.", hosted: true,
+		float: func(s *sums) float64 { return ratio(s.copied.Found, s.input) }},
 	{name: "host_store_busy_ratio", unit: "0 to 1", doc: "Part of the time of the workers in which copies to the host ran; null in real time.", hosted: true,
 		float: func(s *sums) float64 { return s.used.busy(s.copied.StoreMs) }},
 	{name: "host_load_busy_ratio", unit: "0 to 1", doc: "The same of copies from the host.", hosted: true,

@@ -23,6 +23,7 @@ type batch struct {
 	context           int // lengths of the sequences that decode
 	inUse             int // pages
 	retracted         int
+	stuck             bool // the only running request has no room for its next token
 	ms                float64
 	startMs           float64 // set when it runs
 	promptMs          float64 // of ms, if the batch has prefills

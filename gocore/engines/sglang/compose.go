@@ -140,8 +140,9 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 		s.pool.Close(&r.lease)
 		return noRoom
 	}
+	loaded := 0
 	if s.pool.Tiered() && s.pool.Load(&r.lease) {
-		loaded := s.pool.Cached(&r.lease) - cached
+		loaded = s.pool.Cached(&r.lease) - cached
 		cached, tokens = cached+loaded, tokens-loaded
 	}
 	if s.ceil(tokens) > left.chunk {
@@ -154,6 +155,9 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	}
 	if s.pool.Tiered() {
 		s.missed += s.pool.Waiting(&r.lease) / s.pageSize
+		if r.status == waiting {
+			s.found += max(0, loaded-max(0, cached-r.promptTokens))
+		}
 	}
 	s.waiting.PopFront()
 	s.rows++

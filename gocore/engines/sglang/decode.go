@@ -22,6 +22,10 @@ func (s *Scheduler) composeDecode(b *batch) {
 		return
 	default:
 		s.retract(b)
+		if s.pool.Tiered() && !s.pool.MakeRoom(s.opening()) { // copies to the host lock what the last request needs
+			b.stuck = true
+			return
+		}
 	}
 	s.stopEnding()
 	s.giveTokens(b)

@@ -56,6 +56,7 @@ type Scheduler struct {
 
 	copied    radix.HostUse // as of the last pass
 	missed    int           // pages of the host that requests of this pass compute
+	found     int           // tokens that requests admitted first in this pass found on the host
 	reporting bool
 	work      engine.Phases // of the last pass, if reporting
 
@@ -66,7 +67,7 @@ type Scheduler struct {
 
 // New returns an idle engine.
 func New(args engineargs.Args, setup engine.Setup) *Scheduler {
-	return &Scheduler{
+	s := &Scheduler{
 		args:     args,
 		rules:    args.SGLang,
 		pageSize: args.BlockSize,
@@ -80,6 +81,12 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		roll:     newRoll(args.BlockSize),
 		lpm:      lpm{demoters: make(map[kvcache.BlockID]struct{})},
 	}
+	if s.pool.Tiered() && s.parts != nil {
+		s.pool.TellCopies(func(back bool, startMs, endMs float64, pages int) {
+			s.parts.Copy(engine.Copy{Back: back, StartMs: startMs, EndMs: endMs, Blocks: pages})
+		})
+	}
+	return s
 }
 
 // newPool returns an empty cache, with the host tier below it if there is one.
@@ -177,7 +184,7 @@ func (s *Scheduler) stand() *engine.Pass {
 // awaitCopy makes a pass without a batch last until the next copy ends, if requests wait: what it locks may be the room they
 // need.
 func (s *Scheduler) awaitCopy(b *batch) {
-	if !s.pool.Tiered() || !b.empty() || s.waiting.Len() == 0 {
+	if !s.pool.Tiered() || !b.empty() || s.waiting.Len() == 0 && !b.stuck {
 		return
 	}
 	if end, ok := s.pool.NextEnd(); ok {
@@ -193,9 +200,9 @@ func (s *Scheduler) countCopies() {
 	s.out.Copied = engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
-		Missed: s.missed,
+		Missed: s.missed, Found: s.found,
 	}
-	s.copied, s.missed = now, 0
+	s.copied, s.missed, s.found = now, 0, 0
 }
 
 // begin starts a pass. If there was nothing to do for a while, the new-token ratio starts anew.

@@ -71,6 +71,8 @@ type hosted struct {
 	next    int // the first chunk that was not offered yet
 	copying []*transferring
 	loaded  bool
+	counted bool // in Copied.Found, if it found anything
+	onGPU   int  // tokens that the pool had when the load began
 	ended   bool
 	slots   []paged.Slot // when it has ended, if copies read them or are going to
 	tokens  int          // to offer at the end
@@ -153,6 +155,9 @@ func (o *offload) admit(b *batch, budget int) {
 		}
 		o.holding = slices.Delete(o.holding, i, i+1)
 		o.touched = append(o.touched, r.registered...)
+		if !r.hosted.counted {
+			o.use.Found += max(0, min(r.computed, r.promptTokens)-r.hosted.onGPU)
+		}
 		budget -= o.start(b, r, tokens)
 	}
 	if s.headWaits && o.quiet() {
@@ -204,6 +209,7 @@ func (o *offload) admit(b *batch, budget int) {
 // start makes a request run and computes its next tokens.
 func (o *offload) start(b *batch, r *sequence, tokens int) int {
 	s := o.s
+	r.hosted.counted = true
 	s.run(r, min(r.computed, r.promptTokens))
 	if !s.take(r, r.computed+tokens) {
 		panic("vllm: a request that fits the pool does not get its blocks")
@@ -235,7 +241,7 @@ func (o *offload) load(r *sequence, hit prefix, tokens int) bool {
 	loaded := slices.Clone(o.chunksOf(&r.key, first, tokens/size))
 	o.host.Load(&r.hosted.Request, loaded...)
 	r.hosted.next = ceilDiv(tokens, size)
-	r.hosted.loaded = false
+	r.hosted.loaded, r.hosted.onGPU = false, cached
 	r.computed = tokens
 	r.status = loading
 	o.holding = append(o.holding, r)
@@ -387,8 +393,10 @@ func (o *offload) submitStores(atMs float64) {
 
 // run submits a copy at an instant: it begins when the one before in its direction has ended.
 func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEnd *float64, atMs, blockMs float64) {
-	t.endMs = max(atMs, *lastEnd) + (o.latencyMs + float64(float64(t.blocks)*blockMs))
+	startMs := max(atMs, *lastEnd)
+	t.endMs = startMs + (o.latencyMs + float64(float64(t.blocks)*blockMs))
 	*lastEnd = t.endMs
+	o.s.parts.Copy(engine.Copy{Back: t.loading != nil, StartMs: startMs, EndMs: t.endMs, Blocks: t.blocks})
 	queue.PushBack(t)
 }
 
@@ -529,7 +537,7 @@ func (o *offload) tell(out *engine.Pass) {
 	out.Copied = engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,
-		Missed: now.Missed - was.Missed,
+		Missed: now.Missed - was.Missed, Found: now.Found - was.Found,
 	}
 	o.told = now
 }

@@ -29,6 +29,10 @@ func TestReuse(t *testing.T) {
 		if r.Enough() != most || r.Knee() > most {
 			t.Fatalf("seed %d: enough %d, knee %d, want %d", seed, r.Enough(), r.Knee(), most)
 		}
+		nine := func(blocks int) bool { return 10*r.Found(blocks) >= 9*r.Found(most) }
+		if blocks := r.Most(); !nine(blocks) || blocks > 0 && nine(blocks-1) {
+			t.Fatalf("seed %d: %d blocks are said to find nine tenths of what %d find", seed, blocks, most)
+		}
 	}
 }
 

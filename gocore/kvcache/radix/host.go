@@ -52,6 +52,8 @@ type host struct {
 	both []listing
 	next int32
 	use  HostUse
+
+	told func(back bool, startMs, endMs float64, pages int) // of each copy; nil for nobody
 }
 
 // moving is a copy of a node, or of all that was loaded above it: it is locked until the end of the copy was noticed.
@@ -82,6 +84,18 @@ func (p *LeasePool) AddHost(t HostTier) {
 	p.host = &host{HostTier: t, free: t.Pages}
 	p.tiered = true
 	p.tree.hostLeaves = &p.host.leaf
+}
+
+// TellCopies has each copy told when it is submitted: whether it is one to the device, when it begins and ends, and of how many pages.
+func (p *LeasePool) TellCopies(told func(back bool, startMs, endMs float64, pages int)) {
+	p.host.told = told
+}
+
+// tell tells of a copy.
+func (h *host) tell(back bool, startMs, endMs float64, pages int) {
+	if h.told != nil {
+		h.told(back, startMs, endMs, pages)
+	}
 }
 
 // Tiered reports whether there is a host tier.
@@ -206,7 +220,9 @@ func (p *LeasePool) SubmitLoads() (endMs float64, ok bool) {
 	for _, m := range h.loading {
 		pages += m.pages
 	}
-	h.loadEnd = max(h.clock, h.loadEnd) + h.LatencyMs + float64(pages)*h.LoadMs
+	startMs := max(h.clock, h.loadEnd)
+	h.loadEnd = startMs + h.LatencyMs + float64(pages)*h.LoadMs
+	h.tell(true, startMs, h.loadEnd, pages)
 	h.use.Loaded += pages
 	h.use.LoadMs += h.LatencyMs + float64(pages)*h.LoadMs
 	for _, m := range h.loading {
@@ -237,7 +253,9 @@ func (p *LeasePool) SubmitStores() {
 
 // store copies pages to the host.
 func (h *host) store(pages int) {
-	h.storeEnd = max(h.clock, h.storeEnd) + h.LatencyMs + float64(pages)*h.StoreMs
+	startMs := max(h.clock, h.storeEnd)
+	h.storeEnd = startMs + h.LatencyMs + float64(pages)*h.StoreMs
+	h.tell(false, startMs, h.storeEnd, pages)
 	h.use.Stored += pages
 	h.use.StoreMs += h.LatencyMs + float64(pages)*h.StoreMs
 }

@@ -93,9 +93,13 @@ def _host_lines(report: Mapping[str, Any]) -> list[str]:
     """The line on a tier of host memory, if there is one: what moved each way, and how busy that kept the links."""
     if "host_stored_blocks" not in report:
         return []
-    moved = [_moved(report, *way) for way in (("store", "stored", "to the host"), ("load", "loaded", "back"))]
     missed = report.get("host_missed_blocks") or 0
-    return [f"Host Memory: {', '.join(moved)}, {missed:,} blocks computed although the host had them"]
+    return [f"Host Memory: {', '.join(host_copies(report))}, {missed:,} blocks computed although the host had them"]
+
+
+def host_copies(report: Mapping[str, Any]) -> list[str]:
+    """What moved to the host, and what back."""
+    return [_moved(report, *way) for way in (("store", "stored", "to the host"), ("load", "loaded", "back"))]
 
 
 def _moved(report: Mapping[str, Any], verb: str, done: str, where: str) -> str:

@@ -40,6 +40,11 @@ class Timeseries(Requests):
     Runs whose data-parallel ranks run their passes together have one more:
         rank_wait: Part of the time of ranks in passes that they waited for the slowest, 0 to 1; none without passes.
 
+    Runs with a tier of host memory have five more, the last four of which are about copies while they run:
+        host_hit_rate: Part of the prompt tokens of requests first admitted in the window that was on the host only.
+        host_store_busy, host_load_busy: Part of the time in which a copy to the host ran, and one back, 0 to 1.
+        host_stored_blocks_per_s, host_loaded_blocks_per_s: Blocks copied to the host, and back.
+
     Runs with faults have more. There tokens count when clients get them, and those that were lost only as such:
         workers_working: The mean number of workers that are not lost, can be reached and do not stand still; of one
             worker, the part of the time.

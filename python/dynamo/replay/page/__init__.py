@@ -94,11 +94,22 @@ def _cards(report: Figures) -> str:
         good = report["goodput_completed_requests"] / max(1, report["completed_requests"])
         rate = f"{report['goodput_request_throughput_rps']:,.2f} requests/s"
         cards.insert(2, ("Within the service level", _percent(good), rate))
+    if "host_stored_blocks" in report:
+        cards.insert(4, _host_card(report))
     if failed := wrong.card(report):
         cards.insert(2, failed)
     return "".join(
         f'<article><h3>{title}</h3><p class="big">{big}</p><p>{small}</p></article>' for title, big, small in cards
     )
+
+
+def _host_card(report: Figures) -> tuple[str, str, str]:
+    """What a tier of host memory did: hits by tier, what moved, and how busy that kept the links."""
+    whole = report.get("first_admission_prefix_cache_reused_ratio")
+    host = report.get("host_reused_ratio")
+    on_gpu = None if whole is None or host is None else max(0.0, whole - host)
+    moved = "; ".join(summary.host_copies(report))
+    return "Prompt tokens found on the host", _percent(host), f"{_percent(on_gpu)} on the GPU; {moved}"
 
 
 def _time(ms: float | None) -> str:

@@ -22,7 +22,8 @@ def of(
     """The curve of a trace.
 
     The result has ``points``, a list of sizes in ascending order with the part of the prompt tokens that they find,
-    ``knee`` and ``enough``, two of them, and ``asked``, those of ``sizes``.
+    ``knee``, ``most`` (nine tenths of what any size finds) and ``enough``, three of them, and ``asked``, those of
+    ``sizes``.
     """
     config = {
         "trace_files": list(trace_files),
@@ -47,6 +48,7 @@ def of(
         "different_blocks": reuse["blocks"],
         "largest_request_blocks": found["stats"]["largest_request_blocks"],
         "knee": point(reuse["knee"]),
+        "most": point(reuse["most"]),
         "enough": point(reuse["enough"]),
         "asked": [point(at) for at in reuse["asked"]],
         "points": [point(at) for at in reuse["points"]],

@@ -29,7 +29,11 @@ def _tiers(options: argparse.Namespace) -> int:
     size = options.block_size or int((engine or {}).get("block_size") or 64)
     bytes_of = options.kv_bytes_per_token or (engine or {}).get("kv_bytes_per_token")
     sizes = _numbers("--sizes", options.sizes)
-    found = curve.of(options.trace_files, reading, block_size=size, sizes=sizes, kv_bytes_per_token=bytes_of)
+    pool = _pool(engine)
+    asked = [*sizes, *([] if pool is None else [pool])]
+    found = curve.of(options.trace_files, reading, block_size=size, sizes=asked, kv_bytes_per_token=bytes_of)
+    if pool is not None:
+        found["gpu"] = found["asked"].pop()
     if engine is not None:
         simulate.add(found, options.trace_files, reading, {**engine, "block_size": size}, options.replay_concurrency)
     if options.html is not None:
@@ -39,6 +43,12 @@ def _tiers(options: argparse.Namespace) -> int:
     else:
         console.print_text(text.of(found, ascii_only=not console.draws_boxes()))
     return 0
+
+
+def _pool(engine: dict[str, Any] | None) -> int | None:
+    """The blocks of the GPU's pool, if the engine says how many there are."""
+    blocks = (engine or {}).get("num_gpu_blocks")
+    return blocks if isinstance(blocks, int) and not isinstance(blocks, bool) and 0 < blocks < 1 << 31 else None
 
 
 def _numbers(name: str, given: str | None) -> list[int]:

@@ -19,7 +19,7 @@ def as_html(found: Mapping[str, Any]) -> str:
     files = html.escape(", ".join(found["trace_files"]))
     filled = {
         "TITLE": "Sizes of a KV cache",
-        "HEAD": f"<p>{files}</p>\n<p>{html.escape(text.headline(found))}</p>",
+        "HEAD": f"<p>{files}</p>\n<p>{html.escape(text.headline(found))}</p>\n<p>{html.escape(_verdict(found))}</p>",
         "CARDS": _cards(found),
         "CURVE": _curve(found),
         "SIZES": _table([["Cache", "Prompt tokens found", ""], *map(_row, text.shown(found))]),
@@ -28,9 +28,14 @@ def as_html(found: Mapping[str, Any]) -> str:
     return _page.whole(__package__, (), filled, {})
 
 
+def _verdict(found: Mapping[str, Any]) -> str:
+    return text.verdict(found) if found["enough"]["blocks"] else text.NOTHING
+
+
 def _cards(found: Mapping[str, Any]) -> str:
+    at, name = (found["knee"], "Knee") if text.has_knee(found) else (found["most"], "Nine tenths")
     cards = [
-        ("Knee", text.size(found["knee"]), f"finds {found['knee']['hit_ratio']:.1%} of the prompt tokens"),
+        (name, text.size(at), f"finds {at['hit_ratio']:.1%} of the prompt tokens"),
         ("All that can be found", text.size(found["enough"]), f"finds {found['enough']['hit_ratio']:.1%}"),
     ]
     return "\n".join(
@@ -51,7 +56,8 @@ def _curve(found: Mapping[str, Any]) -> str:
 
     points = sorted({(at["blocks"], at["hit_ratio"]) for at in (*found["points"], found["knee"], found["enough"])})
     line = " ".join(f"{x(blocks)},{y(ratio)}" for blocks, ratio in points)
-    knee, floor = found["knee"], y(0)
+    knee, floor = found["knee"] if text.has_knee(found) else found["most"], y(0)
+    name = "knee" if text.has_knee(found) else "nine tenths of what any size finds"
     parts = [
         *(_across(y(step / 4), f"{step * 25}%") for step in range(5)),
         *(_upright(x(widest * step / _TICKS), floor, _in(found, step / _TICKS)) for step in range(_TICKS + 1)),
@@ -67,14 +73,14 @@ def _curve(found: Mapping[str, Any]) -> str:
     ]
     said = (
         f"Prompt tokens found against the size of the cache, up to {text.size(found['enough'])};"
-        f" knee at {text.size(knee)}"
+        f" {name} at {text.size(knee)}"
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" aria-label="{html.escape(said)}">\n'
         + "\n".join(parts)
         + '\n</svg>\n<p class="hint">'
         + ("GB" if "gb" in knee else "Blocks")
-        + " of cache. The dashed line is the knee"
+        + f" of cache. The dashed line is {name if name != 'knee' else 'the knee'}"
         + ("; small dots are replays" if found.get("simulated") else "")
         + ".</p>"
     )

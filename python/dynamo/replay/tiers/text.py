@@ -8,6 +8,7 @@ from typing import Any
 from dynamo.replay import table
 
 _BARS = 24
+NOTHING = "No request begins as an earlier one does: a cache finds nothing."
 
 
 def of(found: Mapping[str, Any], *, ascii_only: bool = False) -> str:
@@ -38,7 +39,9 @@ def shown(found: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     enough = found["enough"]["blocks"]
     steps = [point for point in found["points"][:: max(1, len(found["points"]) // 10)] if point["blocks"] < enough]
     marks = [
-        (found["knee"], "knee"),
+        *([(found["knee"], "knee")] if has_knee(found) else []),
+        (found["most"], "nine tenths of what any size finds"),
+        *([(found["gpu"], "as large as the GPU's pool")] if "gpu" in found else []),
         (found["enough"], "more finds nothing more"),
         *((at, "asked for") for at in found["asked"]),
     ]
@@ -49,9 +52,40 @@ def shown(found: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     return [rows[blocks] for blocks in sorted(rows)]
 
 
+def has_knee(found: Mapping[str, Any]) -> bool:
+    """Whether there is a size up to which most is found: a few blocks that all prompts share are none."""
+    return bool(found["knee"]["hit_ratio"] >= found["enough"]["hit_ratio"] / 2)
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """What to do about it: how much memory is worth having, and whether the GPU has as much."""
+    knee, most, enough = found["knee"], found["most"], found["enough"]
+    if has_knee(found):
+        shape = f"Knee: {size(knee)} find {knee['hit_ratio']:.1%} of the prompt tokens; behind it more is worth less."
+    else:
+        shape = f"No knee: behind {size(knee)}, which find {knee['hit_ratio']:.1%}, what is found grows evenly."
+    return (
+        f"{shape} {size(most)} find {most['hit_ratio']:.1%}, nine tenths of what {size(enough)} find;"
+        f" more find no more.{_beside_gpu(found)}"
+    )
+
+
+def _beside_gpu(found: Mapping[str, Any]) -> str:
+    """What host memory adds to the GPU's pool, if that is known: the host also has what the GPU has."""
+    if "gpu" not in found:
+        return ""
+    pool, enough = found["gpu"], found["enough"]
+    if pool["blocks"] >= enough["blocks"]:
+        return f" The GPU's pool of {size(pool)} finds all of that: host memory adds nothing."
+    return (
+        f" The GPU's pool of {size(pool)} finds {pool['hit_ratio']:.1%} alone: host memory adds something only if it is"
+        f" larger than that, and up to {(enough['hit_ratio'] - pool['hit_ratio']):.1%} of the prompt tokens."
+    )
+
+
 def _rows(found: Mapping[str, Any], bar: str) -> table.Rows:
     in_gb = "gb" in found["knee"]
-    head = ["Cache", *(["GB"] if in_gb else []), "Prompt tokens found", "", ""]
+    head = ["Cache (blocks)", *(["GB"] if in_gb else []), "Prompt tokens found", "", ""]
     body = [
         [
             f"{point['blocks']:,}",
@@ -82,9 +116,8 @@ def simulated(found: Mapping[str, Any]) -> list[list[str]]:
 
 def _said(found: Mapping[str, Any]) -> list[str]:
     if not found["enough"]["blocks"]:
-        return ["No request begins as an earlier one does: a cache finds nothing."]
+        return [NOTHING]
     return [
-        f"Knee: {size(found['knee'])} find {found['knee']['hit_ratio']:.1%} of the prompt tokens;"
-        f" {size(found['enough'])} find {found['enough']['hit_ratio']:.1%}, and more find no more.",
+        verdict(found),
         "One worker, requests one after another, blocks evicted by least recent use.",
     ]

@@ -1,0 +1,70 @@
+package vllm
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
+)
+
+// TestBooksOfHost runs random workloads with host memory. After each pass, what was stored or is about to be has been evicted or is
+// there, passes tell all of it, single copies add up to it, and none overlaps with the one before in its direction.
+func TestBooksOfHost(t *testing.T) {
+	moved := engine.Copied{}
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 36))
+		args := drawArgs(rng)
+		args.VLLM.Groups.Beside, args.BlockSize = 0, 1<<rng.IntN(5)
+		withHost(rng, &args)
+		s := New(args, engine.Setup{Explain: true})
+		o := s.offload
+		var told engine.Copied
+		var copied [2]int
+		var ends [2]float64
+		err := enginetest.Draw(rng, args).Run(s, func(p *engine.Pass) {
+			if p.Parts == nil { // of a coast, before which all copies have ended
+				return
+			}
+			told.Add(p.Copied)
+			for _, c := range p.Parts.Copies {
+				way := 0
+				if c.Back {
+					way = 1
+				}
+				if c.StartMs < ends[way] || c.EndMs < c.StartMs {
+					t.Fatalf("seed %d: %+v, after one that ends at %v", seed, c, ends[way])
+				}
+				copied[way] += c.Blocks
+				ends[way] = c.EndMs
+			}
+			toCome := 0
+			for _, list := range [][]*transferring{o.pending, o.fresh} {
+				for _, t := range list {
+					toCome += t.blocks
+				}
+			}
+			use, size := o.host.Use(), o.chunkBlocks
+			if told.Stored+toCome != (use.Evicted+use.Resident)*size || told.Evicted != use.Evicted*size {
+				t.Fatalf("seed %d: stored %d, to come %d, in chunks of %d %+v", seed, told.Stored, toCome, size, use)
+			}
+			if told.Stored != copied[0] || told.Loaded != copied[1] {
+				t.Fatalf("seed %d: copies of %v blocks, told %+v", seed, copied, told)
+			}
+			running := 0
+			for i := range o.loading.Len() {
+				running += o.loading.At(i).blocks
+			}
+			if size == 1 && told.Loaded != use.Loaded+running {
+				t.Fatalf("seed %d: loaded %d blocks, %d being loaded, %+v", seed, told.Loaded, running, use)
+			}
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		moved.Add(told)
+	}
+	if moved.Loaded == 0 || moved.Evicted == 0 || moved.Found == 0 || moved.Missed == 0 {
+		t.Errorf("nothing happened: %+v", moved)
+	}
+}
