@@ -63,7 +63,8 @@ func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 		stages[i] = &router.Options{
 			Config: config.WithQueuePolicy(p.Args.RouterQueuePolicy), Workers: p.Workers,
 			BlockSize: p.Args.BlockSize, MaxNumBatchedTokens: p.Args.MaxNumBatchedTokens,
-			Rand: rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,
+			Groups: router.Groups{Beside: p.Args.VLLM.Groups.Beside, Run: p.Args.VLLM.Groups.Run(p.Args.BlockSize)},
+			Rand:   rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,
 		}
 	}
 	return stages

@@ -19,7 +19,10 @@ type Groups struct {
 // Run is how many blocks a prefix needs at its end in each of the groups beside the first, so that a request can go on from there:
 // those that a window sees, or one state. A prefix of fewer blocks needs all of them.
 func (g Groups) Run(blockSize int) int {
-	if g.Linear {
+	switch {
+	case g.Beside == 0:
+		return 0
+	case g.Linear:
 		return 1
 	}
 	return (g.Window - 1 + blockSize - 1) / blockSize
