@@ -286,7 +286,7 @@ docs: $(DOCS_VENV)/.installed ## Build the documentation site into build/site; a
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
 picture: build $(TOOLS) ## Make the pictures of pages in README and docs/ anew, in chromium
-	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/faults-page.png
+	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png
 
 metrics-page: build ## Write docs/reference/metrics.md from the metrics of running workers
 	$(BIN)/python docs/site/metrics.py --write docs/reference/metrics.md

@@ -333,6 +333,8 @@ def test_what_durations_are_of(fake: Path, cli: Cli, folder: Path) -> None:
     assert "Measured error of TTFT here 43 %, TPOT 6 % (33 rows, median)" in done.stdout
     text = (folder / "page.html").read_text()
     assert "<p>Durations: AIC 0.12.0, h200_sxm, gpt-oss-120b FP4, vLLM 0.2</p>\n<p>Measured error of TTFT" in text
+    done = cli(*ONE, *engine(**common | {"aic_model_path": "meta-llama/Llama-3.1-70B-Instruct"}, scheduler="vllm"))
+    assert "Llama-3.1-70B-Instruct, vLLM 0.2; calibration auto (model, measured in FP8)\n" in done.stdout
     done = cli(*ONE, *engine(aic_backend_version="0.2", speedup_ratio=2))
     assert "\nDurations: AIC 0.12.0, h200_sxm, m, vLLM 0.2; 2 times as fast\nMeasured error: not known" in done.stdout
     pools = [f'{{"worker_type": "{role}", "step_overhead_us": {us}}}' for role, us in (("prefill", 5), ("decode", 0))]

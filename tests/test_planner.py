@@ -232,6 +232,25 @@ def test_no_worker_for_ever_is_said() -> None:
         run_synthetic_trace_replay(**BUSY, planner=Off())
 
 
+def test_no_worker_and_ticks_without_end() -> None:
+    """A planner that asks for no worker at every tick does not keep the run for ever."""
+
+    class Off:
+        ticks = 0
+
+        def initial_tick_ms(self) -> float:
+            return 0.0
+
+        def on_tick(self, metrics: dict[str, Any]) -> dict[str, Any]:
+            self.ticks += 1
+            return {"target_prefill": None, "target_decode": 0, "next_tick_ms": metrics["now_ms"] + 1000}
+
+    off = Off()
+    with pytest.raises(RuntimeError, match=r"ticks in a row until .* while requests wait and nothing else happens"):
+        run_synthetic_trace_replay(**BUSY, planner=off)
+    assert off.ticks <= 60_000
+
+
 def test_only_python_has_planners(folder: Path, cli: Callable[..., Any]) -> None:
     """A run with a planner is not repeated without it, nor asked for in a file."""
     planned = run_synthetic_trace_replay(**BUSY, planner=Planner([decision()]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import math
 import re
@@ -342,6 +343,13 @@ def test_the_best_point_is_the_same_everywhere(sweeps: Callable[..., subprocess.
     page = Path("out/report.html").read_text()
     assert embedded_in(page)["best"] == front
     assert re.findall(r'data-point="(\d+)"', page) == [str(front)] * 2
+
+
+def test_a_notebook_shows_the_report() -> None:
+    found = sweep.run({"run": MADE, "search": {"num_workers": [1, 2]}})
+    shown = found._repr_html_()
+    assert shown == f"<pre>{html.escape(str(found))}</pre>"
+    assert "Durations: built-in polynomial, of no particular GPU" in shown
 
 
 def test_the_answer_names_the_deployment(sweeps: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,26 @@ def test_what_it_shows(content: Content, opened: Callable[..., Any]) -> None:
     assert sum(out) == len(content["points"]) - len(fine)
     shown.locator("#missed").check()
     assert shown.locator("tbody tr.row").count() == len(content["points"])
+
+
+def test_the_measured_error_is_beside_the_interval(content: Content, opened: Callable[..., Any]) -> None:
+    """Where the error of durations is known, points of the front have a second bar as long as it says."""
+    text = page.as_html(content)
+    known = embedded_in(text)
+    for timing in known["timings"]:
+        assert timing["errors"] is None
+        timing["errors"] = [0.25 if name == "tok_s_per_user" else None for name in known["figures"]]
+    packed = json.dumps(known).replace("<", "\\u003c")
+    data_of_page = re.compile(r'(<script type="application/json" id="data">).*?(</script>)', re.DOTALL)
+    shown = opened(data_of_page.sub(lambda found: found[1] + packed + found[2], text))
+    bars = shown.locator("#pareto .bar.error")
+    front = content["fronts"]["all"]
+    assert bars.count() == len(front)
+    assert shown.locator("#legend").inner_text().count("measured error") == 1
+    widths = [bar.bounding_box() for bar in bars.all()]
+    speeds = [point["figures"]["tok_s_per_user"] for point in content["points"] if point["id"] in front]
+    lengths = [max(box["width"], box["height"]) for box in widths]
+    assert max(lengths) / min(lengths) == pytest.approx(max(speeds) / min(speeds), rel=0.05)
 
 
 def test_hover_and_selection(content: Content, opened: Callable[..., Any]) -> None:

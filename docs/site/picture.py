@@ -1,6 +1,6 @@
 """Makes the pictures of pages in README and docs/, as chromium shows them.
 
-python docs/site/picture.py docs/sweep-page.png docs/faults-page.png
+python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Picture(NamedTuple):
     """What the command writes."""
     part: str
     """The part of the page by its CSS selector; "" for the first screen."""
+    height: int = 1146
+    """Of that screen."""
 
 
 PICTURES = {
@@ -35,6 +37,16 @@ PICTURES = {
         "run examples/sweeps/design_question.yaml -o build/design",
         "build/design/report.html",
         "",
+        1225,
+    ),
+    "run-page.png": Picture(
+        "dynamo.replay",
+        "examples/traces/conversation_400.jsonl.gz --num-workers 4 --router-mode kv_router"
+        """ --extra-engine-args '{"block_size": 64, "num_gpu_blocks": 2000}' --sla-ttft-ms 2000"""
+        " --html build/run.html --report-json build/run.json",
+        "build/run.html",
+        "",
+        2150,
     ),
     "faults-page.png": Picture(
         "dynamo.replay",
@@ -54,9 +66,10 @@ def main(*paths: str) -> None:
         sys.exit(f"error: want a browser on PATH: {', '.join(BROWSERS)}")
     with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = opened.new_page(viewport={"width": 1000, "height": 1146}, color_scheme="light")
+        page = opened.new_page(color_scheme="light")
         for path in paths:
             picture = PICTURES[Path(path).name]
+            page.set_viewport_size({"width": 1000, "height": picture.height})
             command = [sys.executable, "-m", picture.module, *shlex.split(picture.arguments)]
             subprocess.run(command, cwd=ROOT, check=True)
             page.goto((ROOT / picture.page).as_uri())

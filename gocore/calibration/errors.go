@@ -72,11 +72,3 @@ func PrecisionOf(k Key) string {
 	}
 	return Shipped().measuredAs(k.Model)
 }
-
-// Level returns the level of the entry of a profile that is chosen for an engine, and how many measurements it stands for.
-func (p Profile) Level(k Key) (level string, measurements int) {
-	if place := p.Choose(k); place >= 0 {
-		return p.Entries[place].Level, p.Entries[place].Measurements
-	}
-	return "", 0
-}

@@ -40,6 +40,8 @@ type usedCalibration struct {
 	Profile      string `json:"profile"`
 	Level        string `json:"level"`
 	Measurements int    `json:"measurements"`
+	// Precision is what the model was measured in, if nothing says what it runs in.
+	Precision string `json:"measured_in,omitempty"`
 }
 
 // ownKnobs are arguments that win over those of a calibration, and change durations.
@@ -92,8 +94,15 @@ func poolDurations(pool, option string, given, calibrated engineargs.Args, s *sd
 		if err != nil {
 			return d, err
 		}
-		level, count := profile.Level(key)
-		d.Calibration = &usedCalibration{filepath.Base(at), level, count}
+		used := usedCalibration{Profile: filepath.Base(at)}
+		if place := profile.Choose(key); place >= 0 {
+			entry := &profile.Entries[place]
+			used.Level, used.Measurements = entry.Level, entry.Measurements
+			if d.Precision == "" {
+				used.Precision = entry.Precision
+			}
+		}
+		d.Calibration = &used
 	}
 	if given.Calibration == "" {
 		d.Knobs = calibrated.Knobs != (engineargs.Knobs{PrefillScale: 1, DecodeScale: 1, KVPoolScale: 1})

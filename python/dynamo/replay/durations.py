@@ -59,7 +59,8 @@ def _pool(pool: Mapping[str, Any]) -> str:
     if (experts := pool.get("experts")) is not None:
         parts.append(_EXPERTS.get(experts, experts))
     if (used := pool.get("calibration")) is not None:
-        parts.append(f"calibration {used['profile']} ({used['level']})")
+        measured = f", measured in {used['measured_in'].upper()}" if "measured_in" in used else ""
+        parts.append(f"calibration {used['profile']} ({used['level']}{measured})")
     if pool.get("knobs"):
         parts.append("knobs of your own")
     if (ratios := pool.get("speedup")) is not None:

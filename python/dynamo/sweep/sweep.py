@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import itertools
 import json
 import os
@@ -72,6 +73,10 @@ class Sweep:
 
     def __str__(self) -> str:
         return report.text(self.content)
+
+    def _repr_html_(self) -> str:
+        """The report, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_pandas(self) -> pd.DataFrame:
         """A DataFrame with a row for each point: knobs, status, figures, the ends of their intervals, the command.
