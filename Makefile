@@ -46,7 +46,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help newest-agreement bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
-	bench-record bench-scale conformance planner-agreement interop interop-kubernetes fuzz golden generate clean truth truth-table
+	bench-record bench-scale conformance planner-agreement planner-scripts interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +163,11 @@ newest-agreement: build ## Compare ai-dynamo 1.6 with our rules (REFERENCE_NEW=P
 planner-agreement: build ## Compare the scaling of ai-dynamo's planner in our loop and in its own (PLANNER=PYTHON)
 	@test -n "$(PLANNER)" || { echo "make planner-agreement: give PLANNER=PYTHON, an environment with ai-dynamo's planner; see docs/planner.md" >&2; exit 2; }
 	$(BIN)/python benchmarks/planner_agreement.py $(PLANNER)
+
+# REFERENCE=PYTHON as above. CASES=N draws so many.
+planner-scripts: build ## Compare what random planners are told with ai-dynamo 1.3.1
+	@test -n "$(REFERENCE)" || { echo "make planner-scripts: give REFERENCE=PYTHON, an environment with ai-dynamo 1.3.1" >&2; exit 2; }
+	$(BIN)/python tests/planner_scripts.py $(REFERENCE) $(if $(CASES),-n $(CASES))
 
 # REFERENCE=PYTHON as above.
 bench-serve: build ## Put load on the OpenAI-compatible server: requests per core, memory of streams, lateness of tokens
