@@ -79,6 +79,9 @@ func (d *direct) admitted(p *Pool, admitted []router.Admission, err error) error
 		if id := engine.RequestID(a.ID); a.Worker == router.Refused {
 			refused = append(refused, id)
 		} else if p.accepts(a.Worker, id) {
+			if d.Watcher != nil { // replays have no use for it
+				d.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
+			}
 			d.receive(p, a.Worker, id)
 		}
 	}

@@ -42,7 +42,7 @@ type frontendSpec struct {
 // forFrontend are the options that a frontend looks at.
 var forFrontend = []string{
 	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "router_rules", "inject_errors", "api_key",
-	"api_key_file", "tls_cert", "tls_key", "tls_self_signed", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
+	"api_key_file", "tls_cert", "tls_key", "tls_self_signed", "page", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
 	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning", "allowed_origins", "allowed_methods",
 	"allowed_headers", "allow_credentials",
 }

@@ -40,6 +40,7 @@ func (*lastWorker) Apply(int, []kvcache.Event)                                  
 
 type noSink struct{}
 
+func (noSink) Routed(int, int, int)  {}
 func (noSink) Admitted(int, float64) {}
 func (noSink) Emitted(int, float64)  {}
 func (noSink) Ended(string, float64) {}

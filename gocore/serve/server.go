@@ -30,6 +30,7 @@ type serverSpec struct {
 	timeout  time.Duration
 	faults   *openai.Faults
 	cors     openai.CORS
+	page     bool
 	drain    time.Duration // how long requests may take after the process was asked to end
 	log      logSpec
 	warnings []string
@@ -105,6 +106,7 @@ func (s *serverSpec) vainFaults() (warnings []string) {
 func (s *serverSpec) parseHTTP(o *strictjson.Object, env environment) (err error) {
 	s.log, s.maxQueue, s.maxBody = env.logging(), o.Int("max_queue"), int64(o.Int("max_body_bytes"))
 	s.version = o.Text("version")
+	s.page = o.Bool("page")
 	s.timeout = time.Duration(o.Float("request_timeout") * 1e9)
 	if s.drain, err = env.drainTimeout(); err != nil {
 		return err

@@ -46,7 +46,7 @@ type servedModel struct {
 
 // ofServer are the options of the process as a whole: those of one model cannot say them.
 var ofServer = []string{
-	"standalone", "http_host", "http_port", "listen_host", "models", "inject_errors", "api_key", "api_key_file", "tls_cert", "tls_key", "tls_self_signed", "max_queue",
+	"standalone", "http_host", "http_port", "listen_host", "models", "inject_errors", "api_key", "api_key_file", "tls_cert", "tls_key", "tls_self_signed", "page", "max_queue",
 	"allowed_origins", "allowed_methods", "allowed_headers", "allow_credentials",
 	"max_body_bytes", "max_connections", "request_timeout", "environment", "version",
 }

@@ -132,7 +132,7 @@ func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error 
 // http is what a server is told of HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
-		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors,
+		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors, Page: s.page,
 		Log: log, Registry: registry,
 	}
 }

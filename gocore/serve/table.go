@@ -263,6 +263,8 @@ var options = []option{
 		help(serverGroup, "headers that they may send, likewise (default: *)"),
 	own("allow_credentials", strictjson.Bool{}, false).serving().
 		help(serverGroup, "they may send cookies and the like"),
+	own("page", strictjson.Bool{}, true).serving().alsoOff().
+		help(serverGroup, "a page at / that shows browsers what runs (default: on)"),
 	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).serving().
 		help(serverGroup, "requests of a model that may wait; more get 429, 0 for no limit (default: 0)"),
 	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).serving().

@@ -55,6 +55,8 @@ type Counts struct {
 
 // Sink hears what becomes of one request. Nothing comes after Ended, and nothing after the request was cancelled.
 type Sink interface {
+	// Routed tells which worker of a pool the router has chosen, and how much of the prompt it took to be cached there.
+	Routed(pool, worker, overlapTokens int)
 	// Admitted tells that the prompt began to be computed, and how much of it was found in the cache.
 	Admitted(reusedTokens int, atMs float64)
 	// Emitted tells that the request has n more tokens.

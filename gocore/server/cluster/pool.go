@@ -96,6 +96,13 @@ var (
 	_ fleet.Watcher  = recorder{}
 )
 
+// Routed implements [fleet.Recorder].
+func (c recorder) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
+	if r := c.requests[id]; c.hears(r) {
+		r.Sink.Routed(place(p), i, overlapTokens)
+	}
+}
+
 // Joined implements [fleet.Recorder].
 func (c recorder) Joined(p *fleet.Pool, i int, id engine.RequestID) {
 	c.requests[id].workers[place(p)] = int32(i)
@@ -220,9 +227,6 @@ func (c *Cluster) oldest() (found *Request) {
 }
 
 // Nothing of this is of interest to a cluster.
-
-// Routed implements [fleet.Recorder].
-func (recorder) Routed(*fleet.Pool, int, engine.RequestID, int) {}
 
 // Coasted implements [fleet.Recorder]. Nobody coasts.
 func (recorder) Coasted(*fleet.Pool, int, []float64) {}

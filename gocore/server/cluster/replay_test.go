@@ -139,6 +139,8 @@ type record struct {
 	ended       int
 }
 
+func (r *record) Routed(_, _, _ int) {}
+
 func (r *record) Admitted(reused int, _ float64) { r.reused = reused }
 
 func (r *record) Emitted(n int, atMs float64) {

@@ -20,6 +20,8 @@ type Call struct {
 	due      atomic.Int64            // when the last of them was due, in nanoseconds since the start of the deployment
 	reused   atomic.Int32            // tokens of the prompt
 	admitted atomic.Int64            // nanoseconds since the start of the deployment, 0 before
+	routed   [2]atomic.Int32         // the worker of each pool, from 1
+	overlap  atomic.Int32            // tokens of the prompt that the router of the first pool took to be cached
 	failure  atomic.Pointer[Failure] // why the call has ended without all its tokens
 	left     atomic.Bool             // not counted any more
 }
@@ -61,6 +63,25 @@ func (c *Call) DueAt() time.Time { return c.deployment.started.Add(time.Duration
 
 // Cancel gives the call up, which frees its blocks. Nothing happens if it is over.
 func (c *Call) Cancel() { c.deployment.send(command{call: c, cancel: true}) }
+
+// Workers are the workers of both pools that have been chosen; below 0 if there is none.
+func (c *Call) Workers() (of [2]int) {
+	for pool := range of {
+		of[pool] = int(c.routed[pool].Load()) - 1
+	}
+	return of
+}
+
+// Overlap is how many tokens of the prompt the router took to be cached at the worker that computes it.
+func (c *Call) Overlap() int { return int(c.overlap.Load()) }
+
+// Routed implements [cluster.Sink].
+func (c *Call) Routed(pool, worker, overlapTokens int) {
+	c.routed[pool].Store(int32(worker + 1))
+	if pool == 0 {
+		c.overlap.Store(int32(overlapTokens))
+	}
+}
 
 // Admitted implements [cluster.Sink].
 func (c *Call) Admitted(reusedTokens int, atMs float64) {

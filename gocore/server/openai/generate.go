@@ -238,6 +238,7 @@ func (g *generation) answer(ctx context.Context, w http.ResponseWriter) error {
 	holdOf(ctx).release() // the engines know the prompt by its blocks
 	defer func() { g.abandon(g.choices) }()
 	defer g.server.metrics.enter(g)()
+	defer g.server.board.over(g)
 	var into output
 	if g.stream {
 		into = newEventStream(w, g)
@@ -311,6 +312,7 @@ func (g *generation) take(c *choice, known int, into output) {
 	}
 	if known > c.sent {
 		g.server.metrics.emitted(g, c, known-c.sent, now)
+		g.server.board.emitted(known - c.sent)
 	}
 	into.part(c, c.sent, known)
 	c.sent, c.last = known, now

@@ -159,8 +159,3 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) error {
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) error {
 	return respond(w, map[string]string{"name": "dynosim", "version": s.config.Version})
 }
-
-// root answers /, for a person with a browser.
-func (s *Server) root(w http.ResponseWriter, _ *http.Request) error {
-	return plain(w, "dynosim: simulated models behind OpenAI's API.\nModels: "+s.modelNames()+"\nPOST /v1/chat/completions, /v1/completions; GET /v1/models, /health, /metrics\n")
-}

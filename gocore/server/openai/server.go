@@ -45,6 +45,7 @@ type Config struct {
 	Startup  time.Duration
 	Faults   *Faults // nil for none
 	CORS     *CORS   // nil for no pages of other origins
+	Page     bool    // browsers get a page at /
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 }
@@ -65,12 +66,13 @@ type Server struct {
 	tokens    *semaphore.Weighted // of answers
 	sleeping  sleeper
 	engineID  string // for hand-offs
+	board     board
 }
 
 // New returns a server whose models run.
 func New(c Config) *Server {
 	c.BodyTimeout, c.WriteTimeout = cmp.Or(c.BodyTimeout, bodyTimeout), cmp.Or(c.WriteTimeout, writeTimeout)
-	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens), engineID: newID("", "")}
+	s := &Server{config: c, mux: http.NewServeMux(), started: time.Now(), board: board{since: time.Now()}, bodies: newBodies(c.MaxBody), tokens: semaphore.NewWeighted(maxTokens), engineID: newID("", "")}
 	for _, key := range c.Keys {
 		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
 	}
@@ -109,7 +111,7 @@ func (s *Server) routes() {
 	for path, h := range map[string]handler{
 		"GET /v1/models": s.models, "GET /v1/models/{name...}": s.model, "POST /tokenize": s.tokenize, "POST /detokenize": s.detokenize,
 		"POST /v1/completions/render": s.renderCompletions, "POST /v1/chat/completions/render": s.renderChat,
-		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping, "POST /reset_prefix_cache": s.resetPrefixCache,
+		"POST /sleep": s.sleep, "POST /wake_up": s.wakeUp, "GET /is_sleeping": s.isSleeping, "GET /dashboard/state": s.dashboard, "POST /reset_prefix_cache": s.resetPrefixCache,
 		"POST /flush_cache": s.flushCache, "GET /flush_cache": s.flushCache, "GET /health_generate": s.generating(s.healthGenerate),
 		"GET /model_info": s.modelInfo, "GET /get_model_info": s.modelInfo, "GET /server_info": s.serverInfo, "GET /get_server_info": s.serverInfo,
 		"GET /get_load": s.load, "GET /loads": s.loads, "GET /v1/loads": s.loads,
@@ -235,6 +237,7 @@ func (s *Server) open(h handler) http.HandlerFunc {
 			s.mustRead(w)
 			p.write(w)
 			s.metrics.refused(p.status)
+			s.board.refused()
 		}
 	}
 }
