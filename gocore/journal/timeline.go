@@ -63,6 +63,7 @@ func (w *worker) name() string {
 const (
 	workerSequences  = 1
 	partSequences    = 1 << 18
+	copySequences    = 1 << 19
 	clusterSequences = 1 << 20
 )
 
@@ -84,8 +85,9 @@ func (w *worker) describe() {
 	}
 	w.counters[blocksCounter].out = w.passes
 	if w.j.cfg.Hosted {
-		w.out.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
-		w.out.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
+		w.copied = perfetto.NewSequence(copySequences + w.index())
+		w.copied.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
+		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
 	}
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
 }
@@ -131,7 +133,7 @@ func (w *worker) writeStretch(s *stretch) {
 
 // writeCopy writes a slice for a copy to the host, or back.
 func (w *worker) writeCopy(c engine.Copy) {
-	if w.out == nil {
+	if w.copied == nil {
 		return
 	}
 	from, to, ok := w.j.cfg.within(c.StartMs, c.EndMs)
@@ -142,8 +144,8 @@ func (w *worker) writeCopy(c engine.Copy) {
 	if c.Back {
 		name, track = "load", w.base+fromHostTrack
 	}
-	w.out.Begin(perfetto.Event{Track: track, AtNs: from, Name: name, Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
-	w.out.End(track, to)
+	w.copied.Begin(perfetto.Event{Track: track, AtNs: from, Name: name, Args: []perfetto.Arg{{Name: "blocks", Value: int64(c.Blocks)}}})
+	w.copied.End(track, to)
 }
 
 // write writes the slices of a stay that has ended.

@@ -28,6 +28,9 @@ func (j *Journal) WriteTimeline(out io.Writer, scaling []Scale, faults []Fault) 
 	}
 	for _, w := range j.all() {
 		sequences = append(sequences, w.out, w.passes)
+		if w.copied != nil {
+			sequences = append(sequences, w.copied)
+		}
 	}
 	for _, s := range sequences {
 		if _, err := out.Write(s.Bytes()); err != nil {

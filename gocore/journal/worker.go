@@ -30,6 +30,7 @@ type worker struct {
 	// Nil without a timeline. Passes have a sequence of their own: a coast is told of when it is over, after requests that
 	// joined meanwhile.
 	out, passes *perfetto.Sequence
+	copied      *perfetto.Sequence // copies to the host and back, which begin later than the pass that tells of them; nil without any
 
 	base      perfetto.TrackID
 	counters  [numCounters]counter
