@@ -61,9 +61,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser, if there is one on PATH."""
+    """A browser, if there is one on PATH. It starts before the first test that needs it, and no test has to end it.
+
+    Not one for all modules: while it runs, asyncio.run() is refused in the tests.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     if BROWSER is None:
         pytest.skip("needs chromium on PATH")

@@ -15,10 +15,12 @@ def watched(browser: Any, file: Path) -> Iterator[tuple[Callable[..., Any], list
     """A function that opens a text as a page, and the addresses that pages ask for. None may report an error."""
     asked: list[str] = []
     errors: list[str] = []
+    pages: list[Any] = []
 
     def open_page(text: str, width: int = 1200, colours: str = "light") -> Any:
         file.write_text(text)
         shown = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=colours)
+        pages.append(shown)
         shown.on("request", lambda request: asked.append(request.url))
         shown.on("pageerror", lambda error: errors.append(str(error)))
         shown.on("console", lambda message: errors.append(message.text))
@@ -27,6 +29,8 @@ def watched(browser: Any, file: Path) -> Iterator[tuple[Callable[..., Any], list
 
     yield open_page, asked
     assert errors == []
+    for shown in pages:
+        shown.close()
 
 
 def embedded_in(text: str) -> Any:
