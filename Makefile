@@ -45,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help newest-agreement bench-serve soak-serve serve-agreement test-node audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help newest-agreement bench-serve soak-serve serve-agreement test-node test-clients audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement planner-scripts interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -177,6 +177,10 @@ bench-serve: build ## Put load on the OpenAI-compatible server: requests per cor
 test-node: build $(TOOLS) ## Test the OpenAI-compatible server with the Node client of OpenAI, which npm installs
 	npm install --silent --no-audit --no-fund --prefix build/node openai@6
 	$(BIN)/python -m pytest -s tests/test_serve_node.py  # prints a line for each check
+
+# CLIENTS="NAME ...", only these.
+test-clients: build ## Test the OpenAI-compatible server with agents' libraries, which pip installs, each in its own environment
+	$(BIN)/python tests/clients/run.py $(CLIENTS)
 
 # VLLM=COMMAND, the vllm of an environment that has it.
 serve-agreement: build ## Compare what vllm bench serve measures at the server with a replay of the same requests

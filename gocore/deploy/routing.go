@@ -48,6 +48,13 @@ type Pool struct {
 	Workers int
 }
 
+// routerStream is the stream of random numbers of the router of a single pool; below are those of the workload.
+const routerStream = 100
+
+// Stream is the first stream of random numbers of the routers of one or two pools. A replay and a server that draw from the same ones send
+// equal requests to equal workers.
+func Stream(pools int) uint64 { return routerStream + uint64(pools-1) }
+
 // Stages describes the routers of a pool, or of prefill and decode workers. A queue policy among engine arguments
 // replaces that of the router. The router of a pool draws from the stream first, that of the second one from the next.
 func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {

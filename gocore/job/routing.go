@@ -12,12 +12,6 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// Streams of random numbers drawn from the seed of a run, one for each consumer.
-const (
-	routerStream        = 100 + iota // below are those of the workload
-	prefillRouterStream              // that of the decode workers is the next one
-)
-
 // routing describes how requests are given to workers.
 type routing struct {
 	deploy.Routing
@@ -111,10 +105,8 @@ func parseEstimator(o *strictjson.Object, config router.Config) (aic.Config, []s
 // open describes the routers of all stages: of one pool, or of prefill and decode workers. The first
 // router learns from the AIC SDK how long prompts take, if that is asked for.
 func (r routing) open(d deployment, s *sdk) ([]*router.Options, error) {
-	stages := r.Stages(d.inOrder(), routerStream)
-	if d.disaggregated {
-		stages = r.Stages(d.inOrder(), prefillRouterStream)
-	}
+	pools := d.inOrder()
+	stages := r.Stages(pools, deploy.Stream(len(pools)))
 	if r.session.Backend == "" {
 		return stages, nil
 	}

@@ -34,6 +34,7 @@ type servedModel struct {
 	maxAdapters int
 	responses   answers.Mode
 	recording   string // file, "" for none
+	record      string // file that is written, "" for none
 	standard    int    // tokens of an answer if the request asks for no number
 	kvType      string
 	python      string // that runs tokenizers
@@ -74,11 +75,16 @@ func parseModels(text string, o *strictjson.Object, env environment) ([]servedMo
 	delete(base, "models")
 	var models []servedModel
 	names, engines := map[string]bool{}, maxEngines
+	written := map[string]bool{}
 	for i, entry := range entries {
 		m, err := parseEntry(base, entry, env)
 		if err == nil {
 			err = m.check(names, engines)
 		}
+		if err == nil && m.record != "" && written[m.record] {
+			err = &strictjson.FieldError{Field: "record", Got: "the same file for two models", Want: "one for each, given in models"}
+		}
+		written[m.record] = true
 		if err != nil {
 			return nil, fmt.Errorf("models: %d: %w", i, err)
 		}
@@ -165,7 +171,7 @@ var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": an
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
-		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
+		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		toolCalls: o.Float("tool_call_probability"), mostCalls: o.Int("max_parallel_tool_calls"),

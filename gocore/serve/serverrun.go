@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/enginemetrics"
@@ -38,6 +39,7 @@ type loadedModel struct {
 	tokenizer tokens.Tokenizer
 	context   int // tokens of the longest sequence of the model, 0 if that is not known
 	recording *answers.Recording
+	record    *os.File // that is written, nil for none
 }
 
 // load reads files, and asks the AIC SDK what is needed before requests can be served.
@@ -83,7 +85,14 @@ func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, 
 			return loaded, fmt.Errorf(`response_file: got %q, want lines of {"prompt": "...", "response": "..."}: %w`, m.recording, err)
 		}
 	}
-	return loaded, loaded.loadTokenizer(log)
+	if err := loaded.loadTokenizer(log); err != nil || m.record == "" {
+		return loaded, err
+	}
+	var err error
+	if loaded.record, err = os.Create(m.record); err != nil {
+		return loaded, fmt.Errorf("record: got %q, want a file that can be written: %w", m.record, errors.Unwrap(err))
+	}
+	return loaded, nil
 }
 
 // loadTokenizer finds the tokenizer of the model, and the size of a token's KV if transfers need it.
@@ -209,7 +218,12 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 		m.Workers.Changed(pool, worker, c)
 	}
 	m.Latencies = latencies
-	m.Deployment = deployment.Start(cluster.New(config), s.log.With("model", m.Name), func(err error) {
+	var record *deployment.Recorder
+	if l.record != nil {
+		record = deployment.NewRecorder(l.record, last.BlockSize, s.log)
+		s.log.Info("recording", "file", l.spec.record, "trace_block_size", last.BlockSize)
+	}
+	m.Deployment = deployment.StartRecorded(cluster.New(config), record, s.log.With("model", m.Name), func(err error) {
 		select {
 		case s.failed <- errors.New(m.Name + ": " + err.Error()):
 		default: // only the first failure is reported
@@ -239,7 +253,7 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 	for i := range pools {
 		pools[i].Args = l.pools[i].args
 	}
-	id, stages := 0, l.spec.routing.Stages(pools, 0)
+	id, stages := 0, l.spec.routing.Stages(pools, deploy.Stream(len(pools)))
 	for i := range l.pools {
 		in := &l.pools[i]
 		metrics, known := s.metrics[in.args.EngineType]

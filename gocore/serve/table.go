@@ -243,6 +243,8 @@ var options = []option{
 		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
 	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().
 		help(serverGroup, "the Python that they run, with tokenizers and jinja2").told("the one that runs this command, or python3"),
+	own("record", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "write what comes in to this file, as a trace that python -m dynamo.replay reads").told("nothing"),
 	own("inject_errors", strictjson.Text{}, "").serving().
 		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").told("none"),
 	own("api_key", strictjson.Text{NonEmpty: true}, nil).serving().

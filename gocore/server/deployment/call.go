@@ -11,6 +11,8 @@ import (
 type Call struct {
 	// SubmittedAt is when Submit was called.
 	SubmittedAt time.Time
+	// Label is for a recording; it is set before Submit.
+	Label Label
 
 	wake       chan<- struct{} // has room for one; several calls may share it
 	request    cluster.Request
@@ -24,6 +26,7 @@ type Call struct {
 	overlap  atomic.Int32            // tokens of the prompt that the router of the first pool took to be cached
 	failure  atomic.Pointer[Failure] // why the call has ended without all its tokens
 	left     atomic.Bool             // not counted any more
+	firstMs  float64                 // when the first token was due, for the goroutine of the deployment
 }
 
 // Failure is the end of a call without all its tokens.
@@ -93,7 +96,9 @@ func (c *Call) Admitted(reusedTokens int, atMs float64) {
 // Emitted implements [cluster.Sink].
 func (c *Call) Emitted(n int, atMs float64) {
 	c.due.Store(int64(c.deployment.onTheClock(atMs)))
-	c.released.Add(int32(n))
+	if c.released.Add(int32(n)) == int32(n) {
+		c.firstMs = atMs
+	}
 	c.notify()
 }
 

@@ -29,6 +29,7 @@ const maxLagMs = 100
 // Deployment is a running cluster.
 type Deployment struct {
 	cluster *cluster.Cluster
+	record  *Recorder // nil for none
 	log     *slog.Logger
 	failed  func(error) // hears of the end of a cluster that cannot go on
 	started time.Time
@@ -58,8 +59,13 @@ type command struct {
 
 // Start runs a cluster. failed is called once, from the goroutine, if the cluster cannot go on.
 func Start(c *cluster.Cluster, log *slog.Logger, failed func(error)) *Deployment {
+	return StartRecorded(c, nil, log, failed)
+}
+
+// StartRecorded is Start with a recording of what comes in, which Close ends.
+func StartRecorded(c *cluster.Cluster, record *Recorder, log *slog.Logger, failed func(error)) *Deployment {
 	d := &Deployment{
-		cluster: c, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),
+		cluster: c, record: record, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}), calls: map[*Call]struct{}{},
 	}
 	go guard.Func(d.run)()
@@ -70,6 +76,7 @@ func Start(c *cluster.Cluster, log *slog.Logger, failed func(error)) *Deployment
 func (d *Deployment) Close() {
 	close(d.stop)
 	<-d.done
+	d.record.Close()
 }
 
 // Waiting is the number of calls whose prompts have not begun to be computed.
@@ -197,6 +204,7 @@ func (d *Deployment) catchUp() error {
 			d.forget(c.call)
 		default:
 			d.calls[c.call] = struct{}{}
+			d.record.arrived(c.call, d.simulated(c.at))
 			err = d.cluster.Step(d.simulated(c.at), []*cluster.Request{&c.call.request}, nil)
 		}
 		if err != nil {
@@ -229,6 +237,7 @@ func (d *Deployment) onTheClock(atMs float64) time.Duration {
 func (d *Deployment) forget(c *Call) {
 	if _, known := d.calls[c]; known {
 		delete(d.calls, c)
+		d.record.ended(c)
 		c.leave()
 	}
 }

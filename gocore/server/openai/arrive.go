@@ -57,6 +57,7 @@ func (g *generation) begin(c *choice) error {
 	m := g.target.model
 	switch call := c.call.(type) {
 	case *deployment.Call:
+		call.Label = deployment.Label{ID: g.id, Model: g.modelName(), Session: g.session}
 		if !m.Deployment.Submit(call) {
 			return unavailable("the engines have ended")
 		}

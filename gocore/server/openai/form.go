@@ -22,6 +22,8 @@ type form struct {
 	GuidedJSONObject  bool               `json:"guided_json_object"`
 	StructuralTag     jsontext.Value     `json:"structural_tag"`
 
+	// promised is a schema that the messages describe, for answers that are to be any object; nil for none.
+	promised jsontext.Value
 	// formatAt is how messages call response_format, "" for that.
 	formatAt string
 }
@@ -89,7 +91,7 @@ func (f *form) demands() (list []demand) {
 		}
 		switch {
 		case r.Type == "json_object":
-			add(true, name, anyObject)
+			add(true, name, f.promisedObject)
 		case r.Type == "json_schema" && r.JSONSchema != nil && given(r.JSONSchema.Schema):
 			add(true, name, func() (conform.Form, error) { return schemaOf(r.JSONSchema.Schema) })
 		case r.Type == "json_schema":

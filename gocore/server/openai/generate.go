@@ -32,6 +32,7 @@ type generation struct {
 	running  bool // and has them in each part
 	most     *int // tokens that the client asks for, nil for no number
 
+	session      string      // that headers name, "" for none
 	transfer     *kvTransfer // that the answer names, nil for none
 	details      details
 	promptTokens [][]uint32 // of each question, if the client may want to hear of them
@@ -104,7 +105,7 @@ type question struct {
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
-		injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
+		session: sessionOf(ctx), injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
 	if !t.model.elsewhere() {

@@ -47,6 +47,9 @@ func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reas
 	if prompt, err = chat.truncate(t.model, prompt); err != nil {
 		return nil, err
 	}
+	if f := chat.ResponseFormat; f != nil && f.Type == "json_object" {
+		chat.promised = schemaIn(chat.Messages)
+	}
 	q := question{tokens: prompt, said: chat.said(), tools: tools}
 	q.result, q.afterResult = chat.result()
 	return s.newGeneration(ctx, t, &chat.sampling, []question{q}, chat.most(), reasoning)
