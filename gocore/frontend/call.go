@@ -151,6 +151,7 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 		return err
 	}
 	defer b.free()
+	a.call.Routed(b.worker.name(), b.overlap())
 	return a.ask(ctx, b, newID(), a.request(b))
 }
 
@@ -215,7 +216,10 @@ func (a *answering) arrived(b *booking, o *wire.Output) {
 	if !b.begun {
 		b.tokensCame()
 		if len(a.got) == 0 {
-			a.call.Admitted(min(cachedTokens(b, o), len(a.prompt)))
+			reused := min(cachedTokens(b, o), len(a.prompt))
+			a.call.Admitted(reused)
+			b.worker.load.lookedUp.Add(int64(len(a.prompt)))
+			b.worker.load.reused.Add(int64(reused))
 		}
 		a.begun()
 	}

@@ -15,6 +15,7 @@ import (
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
 	"dynosim/gocore/protocol/wire"
+	"dynosim/gocore/server/backend"
 	"dynosim/gocore/server/tokens"
 )
 
@@ -160,6 +161,32 @@ func TestCachedTokens(t *testing.T) {
 	c, wake := s.ask([]uint32{1, 2, 3}, 1)
 	if _, finish, failure := s.end(c, wake); finish != "length" || c.Reused() != 2 {
 		t.Errorf("got %q, %v and %d tokens from the cache", finish, failure, c.Reused())
+	}
+}
+
+// TestLoads: pages see which requests a worker has, and what it has found in its cache.
+func TestLoads(t *testing.T) {
+	s := newSite(t)
+	first, goOn := make(chan struct{}), make(chan struct{})
+	s.worker(func(_ context.Context, _ string, _ *wire.Request, reply plane.Reply) {
+		_ = reply.Accept()
+		<-first
+		reply.Output(wire.Output{TokenIDs: []uint32{9}, Usage: &wire.Usage{Prompt: 3, Completion: 1, Cached: 2}})
+		_ = reply.Flush()
+		<-goOn
+		reply.Output(wire.Output{Finish: wire.Finish{Reason: wire.FinishLength}})
+		_ = reply.Finish()
+	})
+	load := func() backend.Worker { return s.served("tiny").(backend.Watched).Workers()[0] }
+	c, wake := s.ask([]uint32{1, 2, 3}, 2)
+	s.until("it waits", func() bool { return load().Waiting == 1 })
+	close(first)
+	s.until("it runs", func() bool { l := load(); return l.Running == 1 && l.Waiting == 0 && l.LookedUp == 3 && l.Reused == 2 })
+	close(goOn)
+	s.end(c, wake)
+	s.until("it is over", func() bool { return load().Running == 0 })
+	if workers, _ := c.Route(); len(workers) != 1 || workers[0] != load().Name {
+		t.Errorf("got %v", workers)
 	}
 }
 

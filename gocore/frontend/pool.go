@@ -3,9 +3,14 @@ package frontend
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/server/backend"
 )
 
 // pool is workers of one kind, with a lock around their router.
@@ -106,6 +111,7 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 	delete(p.waiting, id)
 	w := p.workers[c.Worker]
 	if known && w != nil {
+		w.load.open.Add(1)
 		return &booking{pool: p, id: id, worker: w, choice: c}, nil
 	}
 	p.note(p.routing.Free(id, p.frontend.nowMs()))
@@ -121,12 +127,54 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 	}
 }
 
+// overlap is how many tokens of the prompt the router took to be cached.
+func (b *booking) overlap() int { return b.choice.CachedBlocks * b.worker.card.KVCacheBlockSize }
+
+// name is how pages call a worker.
+func (w *worker) name() string {
+	name := discovery.Hex(w.key.id)
+	if kind := w.card.WorkerType; kind == card.Prefill || kind == card.Decode {
+		name = string(kind) + " " + name
+	}
+	return name
+}
+
+// Workers implements [backend.Watched].
+func (m *model) Workers() (list []backend.Worker) {
+	m.mu.Lock()
+	groups := slices.Clone(m.groups)
+	m.mu.Unlock()
+	for _, g := range groups {
+		for _, p := range []*pool{g.prefill, g.answer} {
+			if p != nil {
+				list = p.loads(list)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b backend.Worker) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// loads appends the loads of the workers.
+func (p *pool) loads(list []backend.Worker) []backend.Worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		open, begun := int(w.load.open.Load()), int(w.load.begun.Load())
+		list = append(list, backend.Worker{
+			Name: w.name(), Waiting: max(0, open-begun), Running: begun, LookedUp: int(w.load.lookedUp.Load()), Reused: int(w.load.reused.Load()),
+		})
+	}
+	return list
+}
+
 // tokensCame notes that the worker has computed the prompt.
 func (b *booking) tokensCame() {
 	if b.begun {
 		return
 	}
 	b.begun = true
+	b.worker.load.begun.Add(1)
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
 	b.pool.routing.Succeeded(b.worker.key.id)
@@ -135,6 +183,10 @@ func (b *booking) tokensCame() {
 
 // free notes that the worker does not have the request any more.
 func (b *booking) free() {
+	b.worker.load.open.Add(-1)
+	if b.begun {
+		b.worker.load.begun.Add(-1)
+	}
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
 	b.pool.note(b.pool.routing.Free(b.id, b.pool.frontend.nowMs()))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"dynosim/gocore/frontend/routing"
@@ -87,6 +88,13 @@ type worker struct {
 	pool      *pool
 	gone      chan struct{} // closed when its record has gone
 	hearing   hearing       // of its KV events
+	load      load
+}
+
+// load is what this frontend has sent to a worker.
+type load struct {
+	open, begun      atomic.Int64 // requests that it has; those that have tokens
+	lookedUp, reused atomic.Int64 // tokens of prompts that it has computed, and those that were cached, as far as that is known
 }
 
 // look reads the records and follows their changes. While they cannot be read, everything stays as it is.

@@ -21,6 +21,7 @@ func (a *answering) attemptSplit(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
+	a.call.Routed(first.worker.name(), first.overlap())
 	id := newID() // of both requests: the workers recognize each other by it
 	prefill := a.request(first)
 	prefill.StopConditions, prefill.EOSTokenIDs = onlyFirstToken(), nil
@@ -104,6 +105,7 @@ func (a *answering) decode(ctx context.Context, g *group, id string, complete fu
 		return err
 	}
 	defer b.free()
+	a.call.Routed(b.worker.name(), b.overlap())
 	request := a.request(b)
 	complete(request)
 	return a.ask(ctx, b, id, request)

@@ -1,8 +1,11 @@
-# pip: litellm
+# pip: litellm mcp
 """litellm: an answer, a stream, a structured answer, a forced tool call and its result."""
 
 import json
+import os
 import sys
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # prices are not asked for
 
 import litellm
 

@@ -8,6 +8,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,21 @@ type Backend interface {
 	Submit(*Call) error
 	// Waiting is the number of calls that no worker has begun, for the limit on the queue.
 	Waiting() int
+}
+
+// Watched is a backend that knows what its workers have to do.
+type Watched interface {
+	// Workers are those that there are now, in the order of their names.
+	Workers() []Worker
+}
+
+// Worker is a worker elsewhere, as the backend sees it: by the requests that it has sent there.
+type Worker struct {
+	Name string
+	// Waiting requests have no token yet, Running ones have.
+	Waiting, Running int
+	// LookedUp are the tokens of prompts whose computation has ended, Reused those of them that were in the cache, as far as that is known.
+	LookedUp, Reused int
 }
 
 // Request is what one answer is asked for.
@@ -52,6 +68,8 @@ type Call struct {
 	arrived  time.Time
 	admitted time.Time
 	reused   int
+	workers  []string // that it was sent to
+	overlap  int      // tokens of the prompt that the router took to be cached at the first of them
 }
 
 // NewCall makes a call. wake must have room for one note; it gets one whenever the call has come further.
@@ -71,6 +89,23 @@ func (c *Call) Admitted(reused int) {
 	if c.admitted.IsZero() {
 		c.admitted = time.Now()
 	}
+}
+
+// Routed records that the router has chosen a worker, and how many tokens of the prompt it took to be cached there.
+func (c *Call) Routed(worker string, overlapTokens int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.workers) == 0 {
+		c.overlap = overlapTokens
+	}
+	c.workers = append(c.workers, worker)
+}
+
+// Route is what Routed has recorded.
+func (c *Call) Route() (workers []string, overlapTokens int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.workers), c.overlap
 }
 
 // Arrived adds tokens, and the end of the answer if finish is not "": "stop", "length" or another reason of OpenAI's API. What comes

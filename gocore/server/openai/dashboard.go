@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"dynosim/gocore/server/backend"
+	"dynosim/gocore/server/cluster"
 	"dynosim/gocore/server/deployment"
 )
 
@@ -88,8 +90,11 @@ func (g *generation) shown(now time.Time) shownRequest {
 			n.ITL = milliseconds(c.last.Sub(c.first) / time.Duration(c.sent-1))
 		}
 	}
-	if call, own := c.call.(*deployment.Call); own {
+	switch call := c.call.(type) {
+	case *deployment.Call:
 		n.Workers, n.Overlap = g.target.model.Workers.names(call.Workers()), call.Overlap()
+	case *backend.Call:
+		n.Workers, n.Overlap = call.Route()
 	}
 	return n
 }
@@ -116,8 +121,26 @@ func (b *board) perSecond(now time.Time) float64 {
 	return b.rate
 }
 
+// states are those of the workers of a model. Of workers elsewhere, the KV pool and the rate are not known.
+func (m *Model) states() (list []WorkerState) {
+	watched, elsewhere := m.Backend.(backend.Watched)
+	if !elsewhere {
+		return m.Workers.All()
+	}
+	for i, w := range watched.Workers() {
+		list = append(list, WorkerState{
+			called: w.Name, Number: i,
+			Load: cluster.Load{Waiting: w.Waiting, Running: w.Running, Counts: cluster.Counts{LookedUp: w.LookedUp, Reused: w.Reused}},
+		})
+	}
+	return list
+}
+
 // Name is how the page calls a worker.
 func (s *WorkerState) Name() string {
+	if s.called != "" {
+		return s.called
+	}
 	return strings.TrimSpace(s.Pool + " " + strconv.Itoa(s.Number))
 }
 
@@ -165,16 +188,17 @@ func (a *allWorkers) add(s *WorkerState) {
 }
 
 type shownWorker struct {
-	Model       string  `json:"model"`
-	Name        string  `json:"name"`
-	Running     int     `json:"running"`
-	Waiting     int     `json:"waiting"`
-	Limit       int     `json:"limit"`
-	Usage       float64 `json:"usage"`
-	LookedUp    int     `json:"looked_up"`
-	Reused      int     `json:"reused"`
-	Rate        float64 `json:"tokens_per_s"`
-	Preemptions int     `json:"preemptions"`
+	Model    string `json:"model"`
+	Name     string `json:"name"`
+	Running  int    `json:"running"`
+	Waiting  int    `json:"waiting"`
+	Limit    int    `json:"limit"`
+	LookedUp int    `json:"looked_up"`
+	Reused   int    `json:"reused"`
+	// What follows is nil if it is not known.
+	Usage       *float64 `json:"usage"`
+	Rate        *float64 `json:"tokens_per_s"`
+	Preemptions *int     `json:"preemptions"`
 }
 
 // dashboard answers /dashboard/state, with the requests after number after.
@@ -190,15 +214,18 @@ func (s *Server) dashboard(w http.ResponseWriter, r *http.Request) error {
 	var all allWorkers
 	for _, m := range s.served.all() {
 		models = append(models, shownModel{m.Name, m.adapterNames(), m.MaxLength})
-		states := m.Workers.All()
+		states := m.states()
 		for i := range states {
 			l := &states[i]
 			if all.add(l); len(workers) == listedWorkers {
 				continue
 			}
-			workers = append(workers, shownWorker{
-				m.Name, l.Name(), l.Running, l.Waiting, l.Limit, l.Usage(), l.LookedUp, l.Reused, l.Rate, l.Preemptions,
-			})
+			w := shownWorker{Model: m.Name, Name: l.Name(), Running: l.Running, Waiting: l.Waiting, Limit: l.Limit, LookedUp: l.LookedUp, Reused: l.Reused}
+			if !m.elsewhere() {
+				usage, rate := l.Usage(), l.Rate
+				w.Usage, w.Rate, w.Preemptions = &usage, &rate, &l.Preemptions
+			}
+			workers = append(workers, w)
 		}
 	}
 	now := time.Now()

@@ -40,7 +40,7 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	workers := m.Workers.All()
+	workers := m.states()
 	states := []workerLoad{}
 	for i := range workers {
 		states = append(states, loadOf(&workers[i]))
@@ -123,7 +123,7 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) error {
 		Rate    float64 `json:"avg_throughput"`
 		Busy    float64 `json:"avg_utilization"`
 	}
-	workers := m.Workers.All()
+	workers := m.states()
 	n := float64(max(1, len(workers)))
 	for i := range workers {
 		l := loadOf(&workers[i])
@@ -143,7 +143,7 @@ func (s *Server) load(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list := []map[string]int{}
-	workers := m.Workers.All()
+	workers := m.states()
 	for i := range workers {
 		l := loadOf(&workers[i])
 		list = append(list, map[string]int{

@@ -26,8 +26,9 @@ type WorkerState struct {
 	// Rate is tokens of answers per second, over a second or more.
 	Rate float64
 
-	since time.Time // of the time over which Rate is measured
-	then  int       // tokens that had been generated
+	called string    // instead of Pool and Number, of workers elsewhere
+	since  time.Time // of the time over which Rate is measured
+	then   int       // tokens that had been generated
 }
 
 // NewWorkers is a list without workers.
