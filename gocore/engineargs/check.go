@@ -111,13 +111,19 @@ var crossRules = []func(*strictjson.Object) error{
 	checkZeros,
 }
 
-// checkZeros refuses a block size of 0, which Dynamo's mocker takes for the default, with an engine's own rules.
+// checkZeros refuses, with an engine's own rules, what Dynamo's mocker takes for the default: a block size of 0, and ratios of 0
+// with vLLM's. Recorded runs by SGLang's rules have such ratios.
 func checkZeros(o *strictjson.Object) error {
 	if named(o).rules == Dynamo {
 		return nil
 	}
 	if o.Given("block_size") && o.Int("block_size") == 0 {
 		return mismatch(o, "block_size", "an integer >= 1 with scheduler "+o.Text("scheduler")+", or it left out for that of the engine")
+	}
+	for _, ratio := range []string{"speedup_ratio", "decode_speedup_ratio"} {
+		if named(o).rules == VLLMOwn && o.Given(ratio) && o.Float(ratio) == 0 {
+			return mismatch(o, ratio, "a finite number > 0 with scheduler "+o.Text("scheduler"))
+		}
 	}
 	return nil
 }
