@@ -74,55 +74,28 @@ func orNever(o *strictjson.Object, name string) float64 {
 	return o.Float(name)
 }
 
-// faultDetails are options that say what happens to requests when something goes wrong.
-var faultDetails = []string{"migration_limit", "detection_ms", "avoid_ms", "retry_refused_ms", "router_rules", "client_retries", "client_backoff_ms"}
+// faultsUnheard warns of faults of the news about caches that no router hears.
+func (s *Spec) faultsUnheard() (warnings []string) {
+	mode := s.routing.Mode
+	if mode.Configured || mode.Asks {
+		return nil
+	}
+	for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
+		if s.scripted(func(f *faults.Fault) bool { return f.Kind == kind }) {
+			warnings = append(warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which does not hear of caches", kind, mode.Name))
+		}
+	}
+	return warnings
+}
 
-// unusedFaultOptions warns of options about faults that change nothing.
-func unusedFaultOptions(o *strictjson.Object, s *Spec, warn func(name, because string)) {
-	if s.faults == nil {
-		for _, name := range faultDetails {
-			warn(name, "without faults and client_timeout_ms")
-		}
-		if !o.Given("faults") {
-			warn("fault_rate", "without faults")
-		}
-		return
-	}
-	has := func(of func(*faults.Fault) bool) bool {
-		return slices.ContainsFunc(s.faults.Script, func(f faults.Fault) bool { return of(&f) })
-	}
-	if !has(func(f *faults.Fault) bool { return f.Kind == faults.Crash || f.Kind == faults.Partition }) {
-		warn("detection_ms", "without a crash or a partition")
-		warn("avoid_ms", "without a crash")
-		warn("retry_refused_ms", "without a crash")
-		warn("router_rules", "without a crash")
-	}
-	if s.faults.Rules == replay.Rules16 {
-		warn("retry_refused_ms", "with router_rules 1.6: requests that are refused go to the router again at any time")
-	} else if o.Int("migration_limit") == 0 {
-		warn("retry_refused_ms", "without migration_limit")
-	}
-	if !has((*faults.Fault).OfWorkers) {
-		warn("migration_limit", "without a fault of a worker")
-	}
-	if o.Int("client_retries") == 0 {
-		warn("client_backoff_ms", "without client_retries")
-	}
-	if o.Float("fault_rate") != 0 && !has(func(f *faults.Fault) bool { return f.MTBFMs > 0 }) {
-		warn("fault_rate", "without a fault with mtbf_s")
-	}
-	if mode := s.routing.Mode; !mode.Configured && !mode.Asks {
-		for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {
-			if has(func(f *faults.Fault) bool { return f.Kind == kind }) {
-				s.warnings = append(s.warnings, fmt.Sprintf("faults of kind %s have no effect with router_mode %s, which does not hear of caches", kind, mode.Name))
-			}
-		}
-	}
+// scripted reports whether the script has a fault with a property.
+func (s *Spec) scripted(has func(*faults.Fault) bool) bool {
+	return s.faults != nil && slices.ContainsFunc(s.faults.Script, func(f faults.Fault) bool { return has(&f) })
 }
 
 // drawsFaults reports whether anything about the faults depends on the seed.
 func (s *Spec) drawsFaults() bool {
-	return s.faults != nil && slices.ContainsFunc(s.faults.Script, func(f faults.Fault) bool { return f.Drawn() })
+	return s.scripted((*faults.Fault).Drawn)
 }
 
 // faultReport is what the report says about faults.

@@ -17,53 +17,21 @@ import (
 )
 
 // unusedOptions warns of options that are valid but change nothing in this run.
-func unusedOptions(o *strictjson.Object, s *Spec) []string {
-	var warnings []string
-	warn := func(name, because string) {
-		if !o.AtDefault(name) {
-			warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", name, o.Shown(name), because))
+func unusedOptions(o *strictjson.Object, s *Spec) (warnings []string) {
+	for _, opt := range options {
+		for _, when := range opt.idle {
+			if because := when(o, s); because != "" && !o.AtDefault(opt.Name) {
+				warnings = append(warnings, fmt.Sprintf("%s %s has no effect %s", opt.Name, o.Shown(opt.Name), because))
+			}
 		}
-	}
-	unusedFaultOptions(o, s, warn)
-	if s.concurrency > 0 {
-		for _, name := range []string{"arrival_speedup_ratio", "arrival_interval_ms", "arrival_process", "request_rate", "request_rate_curve", "arrival_cv", "arrival_seed"} {
-			warn(name, "with replay_concurrency")
-		}
-	}
-	if s.synthetic && s.concurrency == 0 && !s.generated.Arrivals.Draws() {
-		warn("arrival_seed", "with arrivals that are not drawn")
-	}
-	// It selects a profile of a router policy file, and runs with one are refused.
-	warn("model_name", "without router_policy_config")
-	if o.Int("turns_per_session") == 1 {
-		warn("inter_turn_delay_ms", "with one turn per session")
-	}
-	if o.Float("shared_prefix_ratio") == 0 {
-		warn("num_prefix_groups", "with shared_prefix_ratio 0")
-	}
-	if !s.synthetic && !s.trace.format.UsesBlockSize() {
-		warn("trace_block_size", "with trace_format "+s.trace.format.String())
-	}
-	if !s.trace.format.Shares() {
-		for _, name := range []string{"trace_shared_prefix_ratio", "trace_num_prefix_groups"} {
-			warn(name, "with trace_format "+s.trace.format.String())
-		}
-	}
-	if o.Int("num_prefix_groups") == 0 {
-		warn("shared_prefix_ratio", "without num_prefix_groups")
 	}
 	if args := s.deployment.args; !args.PrefixCaching && args.Eviction == engineargs.LRU {
 		warnings = append(warnings, "engine argument eviction_backend lru has no effect with enable_prefix_caching false")
 	}
-	if mode := s.routing.Mode; !mode.Configured {
-		if mode.Settings == nil && !mode.Asks {
-			warn("router_config", "with router_mode "+mode.Name)
-		}
-		if s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
-			warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
-		}
+	if mode := s.routing.Mode; !mode.Configured && s.deployment.anyPool(func(a engineargs.Args) bool { return a.RouterQueuePolicy != "" }) {
+		warnings = append(warnings, "engine argument router_queue_policy has no effect with router_mode "+mode.Name)
 	}
-	return warnings
+	return append(warnings, s.faultsUnheard()...)
 }
 
 // unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.

@@ -122,7 +122,7 @@ func plain(raw json.RawMessage) any {
 // defaultApplies reports whether a run without the option uses its default. It does not where another option or the trace
 // gives the value.
 func defaultApplies(o *strictjson.Object, d deployment, known option) bool {
-	if known.Name == "fault_rate" || slices.Contains(faultDetails, known.Name) {
+	if known.group == faultGroup && known.Default != nil {
 		return slices.ContainsFunc(faultOptions, o.Given)
 	}
 	switch known.Name {

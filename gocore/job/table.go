@@ -42,6 +42,8 @@ type option struct {
 	help, group, flag, metavar string
 	// strict refuses the option on the command line with the other kind of workload even if it has its default.
 	strict bool
+	// idle says why the option has no effect in some runs, each for another reason.
+	idle []idleWhen
 	// The value is the path of a file that the run reads or writes.
 	reads, writes bool
 }
@@ -97,6 +99,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "trace_block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: 512},
+		idle:  []idleWhen{withSizedBlocks},
 		kind:  kindTrace, strict: true,
 		group: workloadGroup,
 		help:  "tokens that one hash_ids entry of the trace stands for (default: 512)",
@@ -104,6 +107,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "trace_shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
+		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "fraction of each trace prompt replaced by a shared prefix, if the trace does not say what prompts share (default: 0)",
@@ -111,6 +115,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "trace_num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
+		idle:  []idleWhen{withOwnPrefixes},
 		kind:  kindTrace,
 		group: workloadGroup,
 		help:  "different shared prefixes among trace prompts (default: 0, off)",
@@ -139,6 +144,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_interval_ms", Type: strictjson.Number{}, Default: 1.0},
+		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic, strict: true,
 		group: workloadGroup,
 		help:  "synthetic: time between arrivals (default: 1)",
@@ -146,6 +152,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_process", Type: strictjson.Enum{Choices: arrivalProcesses}, Default: "constant"},
+		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: constant (default), poisson, gamma or weibull gaps between arrivals",
@@ -153,6 +160,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "request_rate", Type: strictjson.Number{MinOpen: true}},
+		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: mean arrivals per second, instead of --arrival-interval-ms",
@@ -160,6 +168,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "request_rate_curve", Type: strictjson.Text{NonEmpty: true}},
+		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic, takes: takesPath, reads: true,
 		metavar: "FILE", group: workloadGroup,
 		help: "synthetic: CSV file with the columns time_s and rate_rps: arrivals per second that change, lines between rows",
@@ -167,6 +176,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_seed", Type: strictjson.Integer{Max: math.MaxUint64}},
+		idle:  []idleWhen{withConcurrency, withEvenArrivals},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: decides when requests arrive, instead of --seed",
@@ -174,6 +184,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_cv", Type: strictjson.Number{Min: workload.MinCV, Max: workload.MaxCV}},
+		idle:  []idleWhen{withConcurrency},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: standard deviation of gamma or weibull gaps, divided by their mean",
@@ -188,6 +199,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "shared_prefix_ratio", Type: strictjson.Number{Max: 1}, Default: 0.0},
+		idle:  []idleWhen{withoutGroups},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: fraction of prompt blocks shared in a prefix group (default: 0)",
@@ -195,6 +207,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "num_prefix_groups", Type: strictjson.Integer{Max: math.MaxInt32}, Default: 0},
+		idle:  []idleWhen{withNothingShared},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: different shared prefixes (default: 0, off)",
@@ -202,6 +215,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "inter_turn_delay_ms", Type: strictjson.Number{}, Default: 0.0},
+		idle:  []idleWhen{withOneTurn},
 		kind:  kindSynthetic,
 		group: workloadGroup,
 		help:  "synthetic: pause between a turn's end and the next (default: 0)",
@@ -254,6 +268,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "router_config", Type: strictjson.Text{}},
+		idle:  []idleWhen{withPlainRouter},
 		takes: takesRouterConfig,
 		group: deploymentGroup,
 		help:  "router settings, a JSON object or @FILE",
@@ -307,6 +322,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "model_name", Type: strictjson.Text{NonEmpty: true}},
+		idle:  []idleWhen{withoutPolicyFile},
 		group: deploymentGroup,
 		help:  "name of the served model; no effect without --router-policy-config",
 		doc:   "Name of the model, which selects a profile of a router policy file; without one it has no effect.",
@@ -365,31 +381,39 @@ var options = slices.Concat([]option{
 	},
 	faultOption("fault_rate", strictjson.Number{Max: 1e6}, 1.0,
 		"how often faults with mtbf_s happen, as a multiple (default: 1; 0: never)",
-		"Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never."),
+		"Faults with ``mtbf_s`` happen so many times as often; 1.0 if not given, 0 for never.",
+		withoutScript, withoutRates),
 	faultOption("migration_limit", strictjson.Integer{Max: 1000}, 0,
 		"how often a request whose worker is lost goes on at another one, with the tokens that it has (default: 0)",
-		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given."),
+		"How often a request whose worker is lost goes on at another one, with the tokens that it has as part of the prompt, as Dynamo's frontend does; 0 if not given.",
+		withoutFaults, withoutWorkerFaults),
 	faultOption("detection_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"until it is noticed that a worker is lost, requests are sent there (default: 0; a live record lives 10000)",
-		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000."),
+		"Time until it is noticed that a worker is lost, in milliseconds. Until then requests are sent there. 0 if not given; the records of live workers live 10,000.",
+		withoutFaults, withoutLosses),
 	faultOption("avoid_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"nothing is sent to a worker for so long after its streams have broken off (default: 0; Dynamo's frontend: up to 5000)",
-		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000."),
+		"How long nothing is sent to a worker after its streams have broken off, in milliseconds; 0 if not given. Dynamo's frontend avoids it for up to 5,000.",
+		withoutFaults, withoutCrashes),
 	faultOption("retry_refused_ms", strictjson.Number{Max: 1e15}, 0.0,
 		"requests sent to a lost worker so long after its streams have broken off go to the router again (default: 0)",
-		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router."),
+		"How long after its streams have broken off requests that are sent to a lost worker go to the router again, as often as ``migration_limit`` says, in milliseconds; 0 if not given. Later they fail at once. Dynamo's frontend does this with its KV-aware router.",
+		withoutFaults, withoutCrashes, withoutRetries),
 	faultOption("router_rules", strictjson.Enum{Choices: []string{"1.3", "1.6"}}, "1.3",
 		"what the router of this release of Dynamo does about a lost worker before its loss is noticed (default: 1.3)",
-		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again."),
+		"What the router of a release of Dynamo does about a lost worker before its loss is noticed: ``1.3`` if not given; with ``1.6`` a worker that breaks a stream off or refuses a request is left out until the workers are listed anew, ``avoid_ms`` after its loss and every 5,000 ms from then on, and a refused request goes to the router again.",
+		withoutFaults, withoutCrashes),
 	faultOption("client_timeout_ms", strictjson.Number{MinOpen: true, Max: 1e15}, nil,
 		"clients give a request up that takes longer",
 		"Time after which a client gives a request up, in milliseconds; never if not given."),
 	faultOption("client_retries", strictjson.Integer{Max: 1000}, 0,
 		"how often a client begins a request anew that has failed or timed out (default: 0)",
-		"How often a client begins a request anew that has failed or timed out; 0 if not given."),
+		"How often a client begins a request anew that has failed or timed out; 0 if not given.",
+		withoutFaults),
 	faultOption("client_backoff_ms", strictjson.Number{Max: 1e15}, 1000.0,
 		"pause before the first of these, doubled each time (default: 1000)",
-		"Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given."),
+		"Pause before the first of these, in milliseconds, which doubles each time; 1000.0 if not given.",
+		withoutFaults, withoutClientRetries),
 	faultOption("hedge_after_ms", strictjson.Number{Max: 1e15}, nil,
 		"send a request a second time that has no token after so long; the first answer counts",
 		"Time without a token, in milliseconds, after which a request is sent a second time. The attempt counts that has the first token; the other one is cancelled. Never if not given."),
@@ -414,6 +438,7 @@ var options = slices.Concat([]option{
 	},
 	{
 		Field: strictjson.Field{Name: "arrival_speedup_ratio", Type: strictjson.Number{MinOpen: true}, Default: 1.0},
+		idle:  []idleWhen{withConcurrency},
 		group: runGroup,
 		help:  "divide the gaps between arrivals by this (default: 1)",
 		doc:   "Divides all gaps between arrivals; 2.0 makes them half as long. 1.0 if not given.",
@@ -565,8 +590,8 @@ var aicHelp = [][2]string{
 }
 
 // faultOption returns a row about what goes wrong, or what is done about it.
-func faultOption(name string, t strictjson.Type, preset any, help, doc string) option {
-	return option{Field: strictjson.Field{Name: name, Type: t, Default: preset}, group: faultGroup, help: help, doc: doc}
+func faultOption(name string, t strictjson.Type, preset any, help, doc string, idle ...idleWhen) option {
+	return option{Field: strictjson.Field{Name: name, Type: t, Default: preset}, group: faultGroup, help: help, doc: doc, idle: idle}
 }
 
 func aicOptions() []option {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -133,9 +132,9 @@ func (o option) value(text string) (any, error) {
 // ServerHelp lists the options that a server looks at, by group.
 func ServerHelp() string {
 	var text strings.Builder
-	group, vain := "", vainForServer()
+	group := ""
 	for _, o := range options {
-		if o.Name == "standalone" || slices.Contains(vain, o.Name) && !slices.Contains(forFrontend, o.Name) {
+		if o.Name == "standalone" || o.by&(byServer|byFrontend) == 0 {
 			continue
 		}
 		if o.group != group {

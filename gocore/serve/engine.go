@@ -56,14 +56,10 @@ func engineArguments(o *strictjson.Object) (args engineargs.Args, warnings []str
 
 // vainOptions warns of options that have no effect on workers of that role, apart from engine arguments.
 func vainOptions(o *strictjson.Object, t engine.Role) (warnings []string) {
-	if t != engine.Prefill {
-		for _, name := range []string{"kv_cache_dtype", "bootstrap_ports"} {
-			if !o.AtDefault(name) {
-				warnings = append(warnings, fmt.Sprintf("%s has no effect on %s workers", name, t))
-			}
-		}
-	}
 	for _, opt := range options {
+		if opt.prefill && t != engine.Prefill && !o.AtDefault(opt.Name) {
+			warnings = append(warnings, fmt.Sprintf("%s has no effect on %s workers", opt.Name, t))
+		}
 		if opt.aic && o.Given(opt.Name) && !o.Bool("aic_perf_model") {
 			warnings = append(warnings, opt.Name+" has no effect without aic_perf_model")
 		}

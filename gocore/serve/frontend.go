@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"dynosim/gocore/engineargs"
@@ -39,14 +38,6 @@ type frontendSpec struct {
 	bus       func() (bus.Config, error)
 }
 
-// forFrontend are the options that a frontend looks at.
-var forFrontend = []string{
-	"frontend", "http_host", "http_port", "listen_host", "router_mode", "router_config", "migration_limit", "router_rules", "inject_errors", "api_key",
-	"api_key_file", "tls_cert", "tls_key", "tls_self_signed", "page", "max_queue", "max_body_bytes", "max_connections", "request_timeout", "tokenizer_processes",
-	"tokenizer_python", "discovery_backend", "default_max_tokens", "seed", "model_path", "reasoning", "allowed_origins", "allowed_methods",
-	"allowed_headers", "allow_credentials",
-}
-
 // routingModes are the choices of router_mode.
 var routingModes = map[string]routing.Mode{"round-robin": routing.RoundRobin, "random": routing.Random, "kv": routing.KV}
 
@@ -75,11 +66,7 @@ func parseFrontend(text string) (*frontendSpec, error) {
 		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
 	}
-	for _, opt := range options {
-		if given.Given(opt.Name) && !slices.Contains(forFrontend, opt.Name) {
-			s.warnings = append(s.warnings, opt.Name+" has no effect with frontend")
-		}
-	}
+	s.warnings = unread(given, byFrontend, "with frontend")
 	if err := s.parseHTTP(o, env); err != nil {
 		return nil, err
 	}

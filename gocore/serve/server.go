@@ -74,7 +74,7 @@ func parseServer(text string) (*serverSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &serverSpec{warnings: vainWithServer(o)}
+	s := &serverSpec{warnings: unread(o, byServer, withServer)}
 	if err := s.parseHTTP(o, env); err != nil {
 		return nil, err
 	}
@@ -206,43 +206,6 @@ func words(text string) (list []string) {
 		}
 	}
 	return list
-}
-
-// workersOnly are options beside those of planes that a server does not look at.
-var workersOnly = []string{
-	"endpoint", "stagger_delay", "response_replay_trace_path", "disaggregation_mode", "bootstrap_ports", "is_prefill_worker", "is_decode_worker",
-	"durable_kv_events", "timeline", "migration_limit", "router_rules",
-}
-
-// vainForServer are the options that have no effect on a server.
-func vainForServer() []string {
-	vain := slices.Clone(workersOnly)
-	for _, opt := range options {
-		if opt.group == planesGroup && opt.Name != "listen_host" && opt.Name != lag {
-			vain = append(vain, opt.Name)
-		}
-	}
-	return vain
-}
-
-// vainWithServer warns of those that are given.
-func vainWithServer(o *strictjson.Object) (warnings []string) {
-	for _, name := range vainForServer() {
-		if o.Given(name) {
-			warnings = append(warnings, name+" has no effect with standalone")
-		}
-	}
-	return warnings
-}
-
-// vainWithoutServer warns of options that only a server looks at.
-func vainWithoutServer(o *strictjson.Object) (warnings []string) {
-	for _, opt := range options {
-		if opt.server && o.Given(opt.Name) {
-			warnings = append(warnings, opt.Name+" has no effect without standalone or frontend")
-		}
-	}
-	return warnings
 }
 
 // runServer serves until stop.

@@ -86,6 +86,7 @@ func TestServerIsRefused(t *testing.T) {
 		`, "num_decode_workers": 1, "num_prefill_workers": 1, "decode_engine_args": "{\"worker_type\": \"prefill\"}"`:                                  "worker_type: got prefill, want it left out",
 		`, "extra_engine_args": "/no"`:                                          `extra_engine_args: got "/no", want a file that can be read`,
 		`, "models": "7"`:                                                       "models: got",
+		`, "models": ` + quoted(`[{"tls_self_signed": true}]`):                  "models: 0: tls_self_signed: concerns the whole server",
 		`, "models": ` + quoted(`[{"http_port": 1}]`):                           "models: 0: http_port: concerns the whole server",
 		`, "models": ` + quoted(`[{"num_workers": 0}]`):                         "models: 0: num_workers",
 		`, "models": ` + quoted(`[{}, {}]`):                                     `models: 1: model_name: got "builtin:bytes", want a name that no other`,

@@ -45,12 +45,8 @@ type servedModel struct {
 	warnings  []string
 }
 
-// ofServer are the options of the process as a whole: those of one model cannot say them.
-var ofServer = []string{
-	"standalone", "http_host", "http_port", "listen_host", "models", "inject_errors", "api_key", "api_key_file", "tls_cert", "tls_key", "tls_self_signed", "page", "max_queue",
-	"allowed_origins", "allowed_methods", "allowed_headers", "allow_credentials",
-	"max_body_bytes", "max_connections", "request_timeout", "environment", "version",
-}
+// withServer is where options have no effect that only live workers look at.
+const withServer = "with standalone"
 
 // maxEngines bounds the engines of all models: ranks of workers.
 const maxEngines = 1 << 16
@@ -141,11 +137,12 @@ func parseEntry(base, entry map[string]jsontext.Value, env environment) (servedM
 	var vain []string
 	for _, name := range slices.Sorted(maps.Keys(entry)) {
 		value := entry[name]
-		if slices.Contains(ofServer, name) {
+		opt, known := optionNamed(name)
+		if opt.process || name == "environment" || name == "version" {
 			return servedModel{}, fmt.Errorf("%s: concerns the whole server, give it beside models", name)
 		}
-		if slices.Contains(vainForServer(), name) {
-			vain = append(vain, name+" has no effect with standalone")
+		if known && opt.by&byServer == 0 {
+			vain = append(vain, name+" has no effect "+withServer)
 		}
 		if value.Kind() == '{' {
 			value, _ = json.Marshal(string(value))

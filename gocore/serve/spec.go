@@ -91,7 +91,7 @@ func Parse(text string) (*Spec, error) {
 	if s.args, s.warnings, err = engineArguments(o); err != nil {
 		return nil, err
 	}
-	s.warnings = append(s.warnings, vainWithoutServer(o)...)
+	s.warnings = append(s.warnings, unread(o, byWorkers, "without standalone or frontend")...)
 	s.parseTrace(env)
 	if s.workers, err = parseWorkers(o, env, s.args); err != nil {
 		return nil, err

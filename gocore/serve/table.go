@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/strictjson"
@@ -20,11 +21,22 @@ type option struct {
 	text, group string // of --help
 	// standIn is what --help names as the default of an option that has none of its own: it is decided when workers start.
 	standIn string
-	// server marks what only a process with --standalone or --frontend looks at.
-	server bool
+	// by says which kinds of processes look at it; a process warns of others.
+	by readers
+	// prefill marks what only prefill workers look at, process what concerns a server as a whole, not one of its models.
+	prefill, process bool
 	// off marks a switch that is on by default and has a --no- form.
 	off bool
 }
+
+// readers are the kinds of processes that look at an option.
+type readers uint8
+
+const (
+	byWorkers  readers = 1 << iota // live ones
+	byServer                       // with standalone
+	byFrontend                     // with frontend
+)
 
 // Groups of --help.
 const (
@@ -39,27 +51,27 @@ const (
 
 // options is in the order of --help.
 var options = []option{
-	own("model_path", strictjson.Text{NonEmpty: true}, nil).
+	own("model_path", strictjson.Text{NonEmpty: true}, nil).also(byFrontend).
 		help(workersGroup, "folder of the model: config.json, tokenizer.json; or its name on the Hugging Face hub"),
 	own("model_name", strictjson.Text{NonEmpty: true}, nil).
 		help(workersGroup, "name under which it is served (default: the model path)"),
-	own("endpoint", strictjson.Text{}, nil).
+	own("endpoint", strictjson.Text{}, nil).only(byWorkers).
 		help(workersGroup, "dyn://namespace.component.endpoint (default: dyn://dynamo.backend.generate)"),
 	own("num_workers", strictjson.Integer{Min: 1, Max: maxWorkers}, 1).
 		help(workersGroup, "workers in this process (default: 1)"),
-	own("stagger_delay", strictjson.Any{}, chosenDelay).
+	own("stagger_delay", strictjson.Any{}, chosenDelay).only(byWorkers).
 		help(workersGroup, "seconds between their launches (default: -1, chosen by their number)"), // see pauses
 	arg("startup_time", "startup_time").
 		help(workersGroup, "seconds before a worker serves what it is sent"),
-	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16).
+	own("default_max_tokens", strictjson.Integer{Min: 1, Max: math.MaxInt32}, 16).also(byFrontend).
 		help(workersGroup, "tokens of an answer if a request asks for no number (default: 16)"),
-	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).
+	own("seed", strictjson.Integer{Max: math.MaxUint64}, 0).also(byFrontend).
 		help(workersGroup, "decides which tokens are drawn (default: 0)"),
-	own("timeline", strictjson.Text{NonEmpty: true}, nil).
+	own("timeline", strictjson.Text{NonEmpty: true}, nil).only(byWorkers).
 		help(workersGroup, "when the process ends, write what its engines did to this file for ui.perfetto.dev, FILE.pftrace: up to 64 MB, later events are left out"),
-	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).
+	arg("response_replay_trace_path", "response_replay_trace_path").taking(strictjson.Text{NonEmpty: true}).only(byWorkers).
 		help(workersGroup, "JSONL file with answers to repeat").told("none"),
-	arg("reasoning", "reasoning").taking(strictjson.Text{}).
+	arg("reasoning", "reasoning").taking(strictjson.Text{}).also(byFrontend).
 		help(workersGroup, "JSON or @FILE: start_thinking_token_id, end_thinking_token_id, thinking_ratio").told("none"), // JSON text, see engineText
 
 	own("extra_engine_args", strictjson.Text{NonEmpty: true}, nil).
@@ -154,34 +166,34 @@ var options = []option{
 	arg("aic_mtp_seed", "aic_mtp_seed").
 		help(durationsGroup, "decides which are accepted (default: 42)"),
 
-	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").
+	own("discovery_backend", strictjson.Enum{Choices: []string{"kubernetes", "etcd", "file", "mem"}}, "etcd").only(byWorkers|byFrontend).
 		help(planesGroup, "etcd, kubernetes, file or mem (default: DYN_DISCOVERY_BACKEND, or etcd)"),
-	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp").
+	own("request_plane", strictjson.Enum{Choices: []string{"nats", "tcp", "http"}}, "tcp").only(byWorkers).
 		help(planesGroup, "tcp, nats or http (default: DYN_REQUEST_PLANE, or tcp)"),
-	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").
+	own("event_plane", strictjson.Enum{Choices: []string{"nats", "zmq"}}, "zmq").only(byWorkers).
 		help(planesGroup, "zmq or nats (default: DYN_EVENT_PLANE, or zmq)"),
 	own(lag, strictjson.Number{Max: 1e9}, 0.0).
 		help(planesGroup, "milliseconds after which a change of a cache is told to routers (default: 0)"),
-	own("dynamo_release", strictjson.Enum{Choices: []string{"1.6", "1.3"}}, "1.6").
+	own("dynamo_release", strictjson.Enum{Choices: []string{"1.6", "1.3"}}, "1.6").only(byWorkers).
 		help(planesGroup, "whose workers these are served beside: cards of 1.6 and of 1.3 differ (default: 1.6)"),
-	own("listen_host", strictjson.Text{NonEmpty: true}, nil).
+	own("listen_host", strictjson.Text{NonEmpty: true}, nil).also(byFrontend).ofProcess().
 		help(planesGroup, "address of every socket (default: DYN_LISTEN_HOST; see docs/security.md)"),
-	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100).
+	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100).only(byWorkers).
 		help(planesGroup, "with more workers, histograms in /metrics are those of the model (default: 100)"),
-	own("zmq_kv_events_ports", strictjson.Text{}, "").
+	own("zmq_kv_events_ports", strictjson.Text{}, "").only(byWorkers).
 		help(planesGroup, "a port for each worker, with commas: KV events in the engine's own format").told("none"),
-	own("zmq_replay_ports", strictjson.Text{}, "").
+	own("zmq_replay_ports", strictjson.Text{}, "").only(byWorkers).
 		help(planesGroup, "a port for each worker, with commas: to ask for missed ones").told("none"),
 
-	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).
+	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).only(byWorkers).
 		help(disaggregationGroup, "agg (default), prefill or decode"),
-	own("bootstrap_ports", strictjson.Text{}, "").
+	own("bootstrap_ports", strictjson.Text{}, "").only(byWorkers).forPrefill().
 		help(disaggregationGroup, "a port for each worker, with commas: hand-offs").told("none"),
 	arg("kv_transfer_bandwidth", "kv_transfer_bandwidth").
 		help(disaggregationGroup, "GB/s between workers"),
 	arg("kv_transfer_timing_mode", "kv_transfer_timing_mode").
 		help(disaggregationGroup, "full_prompt or destination_missing"),
-	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto").
+	own("kv_cache_dtype", strictjson.Enum{Choices: []string{"auto", "bfloat16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"}}, "auto").forPrefill().
 		help(disaggregationGroup, "data type of the KV cache (default: auto)"),
 	arg("kv_bytes_per_token", "kv_bytes_per_token").
 		help(disaggregationGroup, "size of a token's KV (default: from the model)"),
@@ -194,30 +206,30 @@ var options = []option{
 		help(switchesGroup, "not built yet: KV blocks in object storage"),
 	own("aic_perf_model", strictjson.Bool{}, false).
 		help(switchesGroup, "durations from AIC"),
-	own("is_prefill_worker", strictjson.Bool{}, false).
+	own("is_prefill_worker", strictjson.Bool{}, false).only(byWorkers).
 		help(switchesGroup, "deprecated: use --disaggregation-mode"),
-	own("is_decode_worker", strictjson.Bool{}, false).
+	own("is_decode_worker", strictjson.Bool{}, false).only(byWorkers).
 		help(switchesGroup, "deprecated: use --disaggregation-mode"),
-	own("durable_kv_events", strictjson.Bool{}, false).
+	own("durable_kv_events", strictjson.Bool{}, false).only(byWorkers).
 		help(switchesGroup, "deprecated: KV events go to a stream of NATS JetStream"),
 
-	own("standalone", strictjson.Bool{}, false).
+	own("standalone", strictjson.Bool{}, false).ofProcess().
 		help(serverGroup, "be an OpenAI-compatible server with engines and a router of its own, see docs/serve.md"),
-	own("frontend", strictjson.Bool{}, false).
+	own("frontend", strictjson.Bool{}, false).also(byFrontend).
 		help(serverGroup, "be the same server before live workers, which --discovery-backend finds, see docs/serve.md"),
-	own("http_host", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("http_host", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
-	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).serving().
+	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).overHTTP().
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
-	own("models", strictjson.Text{}, nil).serving().
+	own("models", strictjson.Text{}, nil).serving().ofProcess().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
-	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().
+	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
-	own("migration_limit", strictjson.Integer{Max: 1000}, 0).serving().
+	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
-	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").serving().
+	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).
 		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
-	own("router_config", strictjson.Text{}, "{}").serving().
+	own("router_config", strictjson.Text{}, "{}").serving().also(byFrontend).
 		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
 		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
@@ -239,46 +251,46 @@ var options = []option{
 		help(serverGroup, "how likely an answer calls tools where tool_choice leaves it to the model (default: 0)"),
 	own("max_parallel_tool_calls", strictjson.Integer{Min: 1, Max: 64}, 1).serving().
 		help(serverGroup, "calls in an answer, at most, unless parallel_tool_calls is false (default: 1)"),
-	own("tokenizer_processes", strictjson.Integer{Min: 1, Max: 64}, 2).serving().
+	own("tokenizer_processes", strictjson.Integer{Min: 1, Max: 64}, 2).serving().also(byFrontend).
 		help(serverGroup, "processes that tokenize for a model folder (default: 2)"),
-	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().
+	own("tokenizer_python", strictjson.Text{NonEmpty: true}, "python3").serving().also(byFrontend).
 		help(serverGroup, "the Python that they run, with tokenizers and jinja2").told("the one that runs this command, or python3"),
 	own("record", strictjson.Text{NonEmpty: true}, nil).serving().
 		help(serverGroup, "write what comes in to this file, as a trace that python -m dynamo.replay reads").told("nothing"),
-	own("inject_errors", strictjson.Text{}, "").serving().
+	own("inject_errors", strictjson.Text{}, "").overHTTP().
 		help(serverGroup, "JSON or @FILE: faults for tests of clients: share, status, delay_ms, break_after_tokens").told("none"),
-	own("api_key", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("api_key", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "keys of clients, with commas").told("none is needed"),
-	own("api_key_file", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("api_key_file", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "file with a key in each line").told("none"),
-	own("tls_cert", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("tls_cert", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "file with the certificate chain, for HTTPS").told("none"),
-	own("tls_key", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("tls_key", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "file with its private key").told("none"),
-	own("tls_self_signed", strictjson.Bool{}, false).serving().
+	own("tls_self_signed", strictjson.Bool{}, false).overHTTP().
 		help(serverGroup, "HTTPS with a certificate that the server makes at the start; clients have to be told to trust it"),
-	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").serving().
+	own("allowed_origins", strictjson.Text{NonEmpty: true}, "*").overHTTP().
 		help(serverGroup, "origins of pages that browsers let call the server, with commas or as a JSON list (default: *)"),
-	own("allowed_methods", strictjson.Text{NonEmpty: true}, "*").serving().
+	own("allowed_methods", strictjson.Text{NonEmpty: true}, "*").overHTTP().
 		help(serverGroup, "methods that they may use, likewise (default: *)"),
-	own("allowed_headers", strictjson.Text{NonEmpty: true}, "*").serving().
+	own("allowed_headers", strictjson.Text{NonEmpty: true}, "*").overHTTP().
 		help(serverGroup, "headers that they may send, likewise (default: *)"),
-	own("allow_credentials", strictjson.Bool{}, false).serving().
+	own("allow_credentials", strictjson.Bool{}, false).overHTTP().
 		help(serverGroup, "they may send cookies and the like"),
-	own("page", strictjson.Bool{}, true).serving().alsoOff().
+	own("page", strictjson.Bool{}, true).overHTTP().alsoOff().
 		help(serverGroup, "a page at / that shows browsers what runs (default: on)"),
-	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).serving().
+	own("max_queue", strictjson.Integer{Max: math.MaxInt32}, 0).overHTTP().
 		help(serverGroup, "requests of a model that may wait; more get 429, 0 for no limit (default: 0)"),
-	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).serving().
+	own("max_body_bytes", strictjson.Integer{Min: 1024, Max: math.MaxInt32}, 32<<20).overHTTP().
 		help(serverGroup, "largest body of a request (default: 33554432)"),
-	own("max_connections", strictjson.Integer{Min: 1, Max: 1 << 20}, 8192).serving().
+	own("max_connections", strictjson.Integer{Min: 1, Max: 1 << 20}, 8192).overHTTP().
 		help(serverGroup, "connections at the same time (default: 8192)"),
-	own("request_timeout", strictjson.Number{Max: 86400}, 0.0).serving().
+	own("request_timeout", strictjson.Number{Max: 86400}, 0.0).overHTTP().
 		help(serverGroup, "seconds that an answer may take, 0 for no limit (default: 0)"),
 }
 
 func own(name string, t strictjson.Type, standard any) option {
-	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}}
+	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}, by: byWorkers | byServer}
 }
 
 // arg is an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command line wants
@@ -289,7 +301,7 @@ func arg(name, engineArg string) option {
 		enum.FoldCase = false
 		f.Type = enum
 	}
-	o := option{Field: strictjson.Field{Name: name, Type: f.Type}, engineArg: engineArg}
+	o := option{Field: strictjson.Field{Name: name, Type: f.Type}, engineArg: engineArg, by: byWorkers | byServer}
 	if instead != nil {
 		o.standIn = fmt.Sprint(instead)
 	}
@@ -307,9 +319,48 @@ func (o option) forAIC() option {
 	return o
 }
 
-func (o option) serving() option {
-	o.server = true
+// only limits who looks at an option, also adds to it.
+func (o option) only(by readers) option {
+	o.by = by
 	return o
+}
+
+func (o option) also(by readers) option {
+	o.by |= by
+	return o
+}
+
+func (o option) serving() option { return o.only(byServer) }
+
+// overHTTP marks options of the HTTP server itself, whatever is behind it.
+func (o option) overHTTP() option { return o.only(byServer | byFrontend).ofProcess() }
+
+func (o option) ofProcess() option {
+	o.process = true
+	return o
+}
+
+func (o option) forPrefill() option {
+	o.prefill = true
+	return o
+}
+
+func optionNamed(name string) (opt option, known bool) {
+	i := slices.IndexFunc(options, func(o option) bool { return o.Name == name })
+	if i < 0 {
+		return option{}, false
+	}
+	return options[i], true
+}
+
+// unread warns of options that are given although processes of a kind do not look at them; where says of which kind.
+func unread(o *strictjson.Object, by readers, where string) (warnings []string) {
+	for _, opt := range options {
+		if opt.by&by == 0 && o.Given(opt.Name) {
+			warnings = append(warnings, opt.Name+" has no effect "+where)
+		}
+	}
+	return warnings
 }
 
 // help is what --help says, and where.
