@@ -60,7 +60,7 @@ var areas = []struct {
 		"engines/vllm":              {"engine", "engines/internal/calendar", "engines/internal/roster", "engines/internal/transit", "engineargs", "kvcache", "kvcache/chunks", "kvcache/paged", "timing"},
 		"engines/sglang":            {"engine", "engines/internal/roster", "engines/internal/transit", "engineargs", "kvcache", "kvcache/radix", "timing"},
 		"worker":                    {"engine", "worker/intake", "engines/mocker/sglang", "engines/sglang", "engines/mocker/vllm", "engines/vllm", "engineargs", "strictjson", "timing"},
-		"calibration":               {"engineargs", "spelling"},
+		"calibration":               {"engineargs", "spelling", "strictjson"},
 		"cachetrace":                {"engine", "engineargs", "kvcache", "worker"},
 	}},
 	{"many engines in virtual time, and on the clock", map[string][]string{
@@ -111,7 +111,7 @@ var areas = []struct {
 		"server/detokenize": {},
 		"server/tokens":     {"guard", "server/detokenize"},
 		"server/conform":    {"server/tokens"},
-		"server/answers":    {"server/conform", "server/tokens"},
+		"server/answers":    {"engineargs", "server/conform", "server/tokens"},
 		"server/backend":    {"server/deployment"},
 		"server/openai":     {"engineargs", "enginemetrics", "guard", "server/answers", "server/backend", "server/cluster", "server/conform", "server/deployment", "server/tokens", "strictjson"},
 	}},

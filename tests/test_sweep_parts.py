@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import random
 import threading
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from livetools import until
 
+from dynamo._shell.cores import cores
 from dynamo.sweep import analysis, expressions, figures
 from dynamo.sweep.admission import Admission
 from dynamo.sweep.analysis import Candidate, Tried
@@ -236,3 +238,10 @@ def test_copies_of_a_session_share_what_others_share() -> None:
     assert len(set(firsts)) == 6
     for one, two in zip(rows[::2], rows[1::2], strict=True):  # the turns of a copy belong together
         assert one["hash_ids"] == two["hash_ids"][:2]
+
+
+def test_cores_of_machines_that_do_not_tell_which_a_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, where sweeps begin with as many runs at a time as there are cores."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert cores() == 7

@@ -39,7 +39,7 @@ func TestGeneratedTable(t *testing.T) {
 
 const moduleHead = `"""The types of the description of GPUs for a router.
 
-Generated from gocore/aic/config.go: go generate ./gocore/aic
+Code generated from gocore/aic/config.go by go generate ./gocore/aic. DO NOT EDIT.
 """
 
 from __future__ import annotations

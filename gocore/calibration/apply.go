@@ -12,15 +12,14 @@ var knobs = []struct {
 	name   string
 	most   float64
 	factor bool
-	fitted func(Values) *float64
 	arg    func(*engineargs.Knobs) *float64
 }{
-	{"prefill_scale", 1000, true, func(v Values) *float64 { return v.PrefillScale }, func(k *engineargs.Knobs) *float64 { return &k.PrefillScale }},
-	{"decode_scale", 1000, true, func(v Values) *float64 { return v.DecodeScale }, func(k *engineargs.Knobs) *float64 { return &k.DecodeScale }},
-	{"step_overhead_us", 1e9, false, func(v Values) *float64 { return v.StepOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.StepOverheadUs }},
-	{"seq_overhead_us", 1e9, false, func(v Values) *float64 { return v.SeqOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.SeqOverheadUs }},
-	{"request_overhead_us", 1e9, false, func(v Values) *float64 { return v.RequestOverheadUs }, func(k *engineargs.Knobs) *float64 { return &k.RequestOverheadUs }},
-	{"kv_pool_scale", 1000, true, func(v Values) *float64 { return v.KVPoolScale }, func(k *engineargs.Knobs) *float64 { return &k.KVPoolScale }},
+	{"prefill_scale", 1000, true, func(k *engineargs.Knobs) *float64 { return &k.PrefillScale }},
+	{"decode_scale", 1000, true, func(k *engineargs.Knobs) *float64 { return &k.DecodeScale }},
+	{"step_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.StepOverheadUs }},
+	{"seq_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.SeqOverheadUs }},
+	{"request_overhead_us", 1e9, false, func(k *engineargs.Knobs) *float64 { return &k.RequestOverheadUs }},
+	{"kv_pool_scale", 1000, true, func(k *engineargs.Knobs) *float64 { return &k.KVPoolScale }},
 }
 
 // Apply sets the knobs of engine arguments to those of the entry that fits, but for those that the arguments give. words says
@@ -34,12 +33,12 @@ func (p Profile) Apply(args engineargs.Args) (calibrated engineargs.Args, words 
 	e := &p.Entries[place]
 	var set []string
 	for _, knob := range knobs {
-		value := knob.fitted(e.Knobs)
-		if value == nil || args.Given.Has(knob.name) {
+		value, fitted := e.Knobs[knob.name]
+		if !fitted || args.Given.Has(knob.name) {
 			continue
 		}
-		*knob.arg(&args.Knobs) = *value
-		set = append(set, fmt.Sprintf("%s %v", knob.name, *value))
+		*knob.arg(&args.Knobs) = value
+		set = append(set, fmt.Sprintf("%s %v", knob.name, value))
 	}
 	if e.KVTokens >= args.BlockSize && !args.Given.Has("num_gpu_blocks") {
 		if args, err = args.WithPool(e.KVTokens / args.BlockSize); err != nil {

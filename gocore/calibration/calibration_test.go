@@ -135,18 +135,18 @@ func TestRefused(t *testing.T) {
 		return `{"format": "dynosim-calibration/1", "entries": [{"engine": "vllm", "timing": "aic", ` + members + `}]}`
 	}
 	for in, want := range map[string]string{
-		``:                                       "not a calibration profile: EOF",
-		`[]`:                                     "not a calibration profile: json: cannot unmarshal array",
-		`{"format": "x"}`:                        `format: got "x", want "dynosim-calibration/1"`,
-		entry(`"level": "rack"`):                 `entries[0]: level: got "rack", want one of model, kin, gpu, engine`,
-		entry(`"level": "gpu", "size": 1`):       `not a calibration profile: json: unknown field "size"`,
-		entry(`"level": "gpu"`) + `{}`:           "not a calibration profile: there is more than one JSON value",
-		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0]: kv_tokens and measurements: want integers >= 0",
-		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`):                "entries[0]: knobs: decode_scale: got 0, want it within its bounds",
-		entry(`"level": "gpu", "knobs": {"step_overhead_us": -1}`):           "entries[0]: knobs: step_overhead_us: got -1, want it within its bounds",
-		`{"format": "dynosim-calibration/1", "entries": [{"level": "gpu"}]}`: "entries[0]: engine and timing: want both given",
+		``:                                       "line 1 column 1: unexpected end of text",
+		`[]`:                                     "got [], want a JSON object",
+		`{"format": "x"}`:                        `format: got "x", want one of dynosim-calibration/1`,
+		entry(`"level": "rack"`):                 `entries[0].level: got "rack", want one of model, kin, gpu, engine`,
+		entry(`"level": "gpu", "size": 1`):       `unknown field "entries[0].size", want one of 11`,
+		entry(`"level": "gpu"`) + `{}`:           "line 1 column 102: unexpected text after the object",
+		entry(`"level": "gpu", "kv_tokens": -1`): "entries[0].kv_tokens: got -1, want an integer >= 0",
+		entry(`"level": "gpu", "knobs": {"decode_scale": 0}`):                "entries[0].knobs.decode_scale: got 0, want a finite number > 0 and <= 1000",
+		entry(`"level": "gpu", "knobs": {"step_overhead_us": -1}`):           "entries[0].knobs.step_overhead_us: got -1, want a finite number from 0 to 1e+09",
+		`{"format": "dynosim-calibration/1", "entries": [{"level": "gpu"}]}`: "entries[0].engine: got nothing, want a string that is not empty",
 	} {
-		if _, err := Parse([]byte(in)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Parse([]byte(in)); err == nil || !strings.HasPrefix(err.Error(), "not a calibration profile: "+want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", in, err, want)
 		}
 	}

@@ -1,15 +1,11 @@
 package calibration
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"math"
-	"slices"
 	"sync"
+
+	"dynosim/gocore/strictjson"
 )
 
 // Format is the value of the key "format" of a profile.
@@ -23,35 +19,25 @@ type Profile struct {
 	Entries []Entry
 }
 
-// Entry is what the knobs of some engines came to. A knob that is nil was not fitted.
+// Entry is what the knobs of some engines came to.
 type Entry struct {
-	Level string `json:"level"` // "model", "kin", "gpu" or "engine"
+	Level string // "model", "kin", "gpu" or "engine"
 	// Engine, Timing and Scheduler are those of the replays that were compared with measurements: "vllm"; "aic", "interpolated"
 	// or "polynomial"; "dynamo" or the engine's name.
-	Engine    string `json:"engine"`
-	Timing    string `json:"timing"`
-	Scheduler string `json:"scheduler"`
+	Engine    string
+	Timing    string
+	Scheduler string
 	// System, Model and Precision say what was measured, as far as the level goes and the measurements say.
-	System    string `json:"system"`
-	Model     string `json:"model"`
-	Precision string `json:"precision"`
+	System    string
+	Model     string
+	Precision string
 
-	Measurements int    `json:"measurements"`
-	Note         string `json:"note"` // what a user has to know, "" for nothing
+	Measurements int
+	Note         string // what a user has to know, "" for nothing
 
-	Knobs Values `json:"knobs"`
+	Knobs map[string]float64 // those that were fitted, by name; see engineargs.Knobs
 	// KVTokens is the size of the KV pool of the engine that was measured, in tokens; 0 if that is not known.
-	KVTokens int `json:"kv_tokens"`
-}
-
-// Values are those of the knobs; see engineargs.Knobs.
-type Values struct {
-	StepOverheadUs    *float64 `json:"step_overhead_us"`
-	SeqOverheadUs     *float64 `json:"seq_overhead_us"`
-	RequestOverheadUs *float64 `json:"request_overhead_us"`
-	PrefillScale      *float64 `json:"prefill_scale"`
-	DecodeScale       *float64 `json:"decode_scale"`
-	KVPoolScale       *float64 `json:"kv_pool_scale"`
+	KVTokens int
 }
 
 //go:embed shipped/profile.json
@@ -66,47 +52,48 @@ var Shipped = sync.OnceValue(func() Profile {
 	return p
 })
 
-// Parse reads a profile. Errors do not name the file.
-func Parse(text []byte) (Profile, error) {
-	var file struct {
-		Format  string          `json:"format"`
-		Fit     json.RawMessage `json:"fit"` // how it was made, for people
-		Entries []Entry         `json:"entries"`
+// schema returns what a profile may contain.
+func schema() strictjson.Schema {
+	fitted := make([]strictjson.Field, len(knobs))
+	for i, k := range knobs {
+		fitted[i] = strictjson.Field{Name: k.name, Type: strictjson.Number{Max: k.most, MinOpen: k.factor}}
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
-		return Profile{}, fmt.Errorf("not a calibration profile: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Profile{}, errors.New("not a calibration profile: there is more than one JSON value")
-	}
-	if file.Format != Format {
-		return Profile{}, fmt.Errorf("format: got %q, want %q", file.Format, Format)
-	}
-	for i, e := range file.Entries {
-		if err := e.check(); err != nil {
-			return Profile{}, fmt.Errorf("entries[%d]: %w", i, err)
-		}
-	}
-	return Profile{Entries: file.Entries}, nil
+	text, count := strictjson.Text{}, strictjson.Integer{}
+	return strictjson.Schema{Fields: []strictjson.Field{
+		{Name: "format", Type: strictjson.Enum{Choices: []string{Format}}, Required: true, NotNull: true},
+		{Name: "fit", Type: strictjson.Any{}}, // how it was made, for people
+		{Name: "entries", Type: strictjson.Objects{Fields: []strictjson.Field{
+			{Name: "level", Type: strictjson.Enum{Choices: levels}, Required: true, NotNull: true},
+			{Name: "engine", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
+			{Name: "timing", Type: strictjson.Text{NonEmpty: true}, Required: true, NotNull: true},
+			{Name: "scheduler", Type: text}, {Name: "system", Type: text}, {Name: "model", Type: text}, {Name: "precision", Type: text},
+			{Name: "measurements", Type: count}, {Name: "note", Type: text},
+			{Name: "knobs", Type: strictjson.Nested{Fields: fitted}}, {Name: "kv_tokens", Type: count},
+		}}},
+	}}
 }
 
-func (e *Entry) check() error {
-	if !slices.Contains(levels, e.Level) {
-		return fmt.Errorf("level: got %q, want one of model, kin, gpu, engine", e.Level)
+// Parse reads a profile. Errors do not name the file.
+func Parse(text []byte) (p Profile, err error) {
+	o, err := strictjson.Decode(string(text), schema())
+	if err == nil {
+		err = strictjson.Join(o.RangeErrors())
 	}
-	if e.Engine == "" || e.Timing == "" {
-		return errors.New("engine and timing: want both given")
+	if err != nil {
+		return Profile{}, fmt.Errorf("not a calibration profile: %w", err)
 	}
-	if e.KVTokens < 0 || e.Measurements < 0 {
-		return errors.New("kv_tokens and measurements: want integers >= 0")
-	}
-	for _, k := range knobs {
-		value := k.fitted(e.Knobs)
-		if value != nil && (math.IsNaN(*value) || *value < 0 || *value > k.most || k.factor && *value == 0) {
-			return fmt.Errorf("knobs: %s: got %v, want it within its bounds", k.name, *value)
+	for _, e := range o.Objects("entries") {
+		entry := Entry{
+			Level: e.Text("level"), Engine: e.Text("engine"), Timing: e.Text("timing"), Scheduler: e.Text("scheduler"),
+			System: e.Text("system"), Model: e.Text("model"), Precision: e.Text("precision"),
+			Measurements: e.Int("measurements"), Note: e.Text("note"), KVTokens: e.Int("kv_tokens"), Knobs: map[string]float64{},
 		}
+		for _, k := range knobs {
+			if given := e.Object("knobs"); given != nil && given.Given(k.name) {
+				entry.Knobs[k.name] = given.Float(k.name)
+			}
+		}
+		p.Entries = append(p.Entries, entry)
 	}
-	return nil
+	return p, nil
 }

@@ -100,6 +100,17 @@ type Reasoning struct {
 	Ratio                float64 // of the output, with both tokens
 }
 
+// Tokens returns the number of tokens, of length in all, that are reasoning with its two marks:
+//
+//	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
+func (r Reasoning) Tokens(length int) int {
+	n := int(math.Floor(float64(length) * r.Ratio))
+	if length < 2 || n <= 0 {
+		return 0
+	}
+	return min(max(n, 2), length)
+}
+
 // StandardBandwidthGBs is the bandwidth between workers of predictions, and of live workers, for which none is given: a network card of
 // 400 Gb/s and some more, as Dynamo's mocker takes it. It is no measurement.
 const StandardBandwidthGBs = 64.0

@@ -154,7 +154,7 @@ func list(t *testing.T, indent string, table []field) string {
 
 const moduleHead = `"""The types of engine arguments, and the classes of those that are objects.
 
-Generated from gocore/engineargs/fields.go and nested.go: go generate ./gocore/engineargs
+Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT.
 """
 
 from __future__ import annotations

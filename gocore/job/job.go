@@ -148,13 +148,17 @@ type ended struct {
 	journal *journal.Journal // nil if the run keeps none
 }
 
-// simulate carries out the run and measures how long that takes.
+// simulate carries out the run, and writes what is logged of it.
 func (r *run) simulate() (ended, error) {
 	r.monitor.total.Store(int64(r.workload.Len()))
 	if err := r.monitor.enter(running); err != nil {
 		return ended{}, err
 	}
-	e, err := r.logged()
+	var e ended
+	err := r.beside(r.logs(), func() (err error) {
+		e, err = r.timed()
+		return err
+	})
 	if err == nil {
 		err = r.sdk.err() // of the last few passes
 	}
@@ -199,40 +203,49 @@ func (r *run) poll(nowMs float64, finished int) error {
 	return r.monitor.pollRun(nowMs, finished)
 }
 
-// logged simulates, and writes the decisions of the routers to the file of router_log, if that is given.
-func (r *run) logged() (e ended, err error) {
-	if r.outputs.routerLog == "" {
-		return r.ticked()
-	}
-	err = r.files.write(r.outputs.routerLog, func(file io.Writer) error {
-		log := newDecisionLog(file, r.workload)
-		for _, stage := range r.stages {
-			stage.Log = log.add
-		}
-		if r.faults != nil {
-			log.again, r.faults.Began = map[int32]attempt{}, log.began
-		}
-		var err error
-		e, err = r.ticked()
-		return errors.Join(err, log.flush())
-	})
-	return e, err
+// runLog is a file that is written while the run goes on, "" for none. begin has the run told to it, and returns what ends
+// the file.
+type runLog struct {
+	path  string
+	begin func(io.Writer) (end func() error)
 }
 
-// ticked simulates, and writes the ticks of the planner to the file that is meant for them, if there is one.
-func (r *run) ticked() (e ended, err error) {
-	if r.scaling.log == "" {
-		return r.timed()
-	}
-	err = r.files.write(r.scaling.log, func(file io.Writer) error {
-		r.scaling.ticks = newTickLog(file)
-		var err error
-		e, err = r.timed()
-		return errors.Join(err, r.scaling.ticks.flush())
-	})
-	return e, err
+// logs lists those files: decisions of the routers, and ticks of the planner.
+func (r *run) logs() []runLog {
+	return []runLog{{r.outputs.routerLog, r.logDecisions}, {r.scaling.log, r.logTicks}}
 }
 
+// beside does work while logs are written.
+func (r *run) beside(logs []runLog, work func() error) error {
+	switch {
+	case len(logs) == 0:
+		return work()
+	case logs[0].path == "":
+		return r.beside(logs[1:], work)
+	}
+	return r.files.write(logs[0].path, func(file io.Writer) error {
+		end := logs[0].begin(file)
+		return errors.Join(r.beside(logs[1:], work), end())
+	})
+}
+
+func (r *run) logDecisions(file io.Writer) (end func() error) {
+	log := newDecisionLog(file, r.workload)
+	for _, stage := range r.stages {
+		stage.Log = log.add
+	}
+	if r.faults != nil {
+		log.again, r.faults.Began = map[int32]attempt{}, log.began
+	}
+	return log.flush
+}
+
+func (r *run) logTicks(file io.Writer) (end func() error) {
+	r.scaling.ticks = newTickLog(file)
+	return r.scaling.ticks.flush
+}
+
+// timed runs the event loop and measures how long that takes.
 func (r *run) timed() (ended, error) {
 	started := time.Now()
 	cfg := r.config()

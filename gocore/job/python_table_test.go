@@ -85,7 +85,7 @@ const apiModule = "../../python/dynamo/replay/api.py"
 
 // What stands around the generated part of the module.
 const (
-	generatedBegin = "# Generated from gocore/job/table.go: go generate ./gocore/job\n\n"
+	generatedBegin = "# Code generated from gocore/job/table.go by go generate ./gocore/job. DO NOT EDIT.\n\n"
 	generatedEnd   = "# End of what is generated\n"
 )
 

@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -82,22 +81,11 @@ func (o *outputs) draw(length int, rng *rand.Rand) []uint32 {
 		tokens[i] = firstToken + rng.Uint32N(lastToken-firstToken+1)
 	}
 	if r := o.reasoning; r != nil {
-		if n := thought(length, r.Ratio); n > 0 {
+		if n := r.Tokens(length); n > 0 {
 			tokens[0], tokens[n-1] = r.StartToken, r.EndToken
 		}
 	}
 	return tokens
-}
-
-// thought is the number of tokens, of length in all, that are reasoning with its two marks:
-//
-//	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
-func thought(length int, ratio float64) int {
-	n := int(math.Floor(float64(length) * ratio))
-	if length < 2 || n <= 0 {
-		return 0
-	}
-	return min(max(n, 2), length)
 }
 
 // cut ends an answer at the first token that fulfils a stop condition of the request. That token is sent: frontends know which

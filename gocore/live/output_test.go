@@ -11,20 +11,6 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-func TestThought(t *testing.T) {
-	for _, test := range []struct {
-		length int
-		ratio  float64
-		want   int
-	}{
-		{1, .6, 0}, {2, .6, 2}, {3, .6, 2}, {10, .05, 0}, {10, .1, 2}, {10, .6, 6}, {10, 1, 10}, {100, .6, 60},
-	} {
-		if got := thought(test.length, test.ratio); got != test.want {
-			t.Errorf("%d tokens, ratio %v: got %d, want %d", test.length, test.ratio, got, test.want)
-		}
-	}
-}
-
 func TestDraw(t *testing.T) {
 	o := outputs{standardLength: 16, reasoning: &engineargs.Reasoning{StartToken: 3000, EndToken: 3001, Ratio: 0.5}}
 	got := o.decide(&wire.Request{}, rand.New(rand.NewPCG(1, 2)))

@@ -46,7 +46,7 @@ func keep(t *testing.T, path, want string) {
 
 const moduleHead = `"""The types of a router configuration.
 
-Generated from gocore/router/fields.go: go generate ./gocore/router
+Code generated from gocore/router/fields.go by go generate ./gocore/router. DO NOT EDIT.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ package answers
 import (
 	"context"
 	"encoding/binary"
-	"math"
 	"math/rand/v2"
 	"sort"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/server/conform"
 	"dynosim/gocore/server/tokens"
 )
@@ -102,7 +102,7 @@ func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
 	}
 	a.Visible = len(a.Text)
 	if q.Reasoning {
-		a.Thought = thought(len(a.Tokens), s.Thinking)
+		a.Thought = s.thought(len(a.Tokens))
 	}
 	a.stop(q)
 	return a, nil
@@ -172,15 +172,9 @@ func (s *Source) draw(q *Question) uint64 {
 	return rand.NewPCG(s.Seed^h.Sum64(), q.Seed+uint64(q.Choice)<<32).Uint64()
 }
 
-// thought is the number of tokens, of length in all, that are reasoning with its two marks:
-//
-//	n = floor(length * ratio); 0 if that is 0 or length is below 2, else at least 2
-func thought(length int, ratio float64) int {
-	n := int(math.Floor(float64(length) * ratio))
-	if length < 2 || n <= 0 {
-		return 0
-	}
-	return min(max(n, 2), length)
+// thought returns the number of tokens of an answer that are reasoning.
+func (s *Source) thought(length int) int {
+	return engineargs.Reasoning{Ratio: s.Thinking}.Tokens(length)
 }
 
 // stop ends the answer at the first stop sequence or stop token that does not come too early.

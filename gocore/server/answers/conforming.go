@@ -30,7 +30,7 @@ func (s *Source) conforming(ctx context.Context, q *Question, called *calls) (An
 	n, seed := s.length(q), s.draw(q)
 	a := Answer{Finish: "stop"}
 	if q.Reasoning {
-		a.Thought = thought(n, s.Thinking)
+		a.Thought = s.thought(n)
 	}
 	spoken, whole, err := s.shape(ctx, q, seed, n-a.Thought)
 	if err != nil {

@@ -1,6 +1,6 @@
 """The types of the description of GPUs for a router.
 
-Generated from gocore/aic/config.go: go generate ./gocore/aic
+Code generated from gocore/aic/config.go by go generate ./gocore/aic. DO NOT EDIT.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dynamo._shell import console
+from dynamo._shell.cores import cores
 from dynamo.mocker import MockEngineArgs
 from dynamo.replay import files
 from dynamo.validate import command, mapping, overrides, sources
 from dynamo.validate.measurement import Refusal
-from dynamo.validate.processes import cores
 
 
 def main(argv: Sequence[str] | None = None) -> int:

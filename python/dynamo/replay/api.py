@@ -51,7 +51,7 @@ RouterConfig: TypeAlias = KvRouterConfig | RouterFields | Mapping[str, Any]
 AicConfig: TypeAlias = AicPerfConfig | AicFields | Mapping[str, Any]
 OnProgress: TypeAlias = Callable[[Progress], object]
 
-# Generated from gocore/job/table.go: go generate ./gocore/job
+# Code generated from gocore/job/table.go by go generate ./gocore/job. DO NOT EDIT.
 
 TraceFormat: TypeAlias = Literal[
     "mooncake",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Protocol
 
+from dynamo._shell.cores import cores
 from dynamo.sweep.simulate import Config, Traces, simulate
 from dynamo.sweep.store import Run
 
@@ -33,11 +33,6 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Gives back all that it holds."""
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 class Threads:

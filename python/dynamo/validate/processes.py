@@ -6,20 +6,12 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import multiprocessing.resource_tracker
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
 Done = TypeVar("Done")
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    with contextlib.suppress(AttributeError):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def spread(work: Callable[[Piece], Done], pieces: Sequence[Piece], jobs: int, what: str) -> Iterator[tuple[int, Done]]:
