@@ -266,7 +266,7 @@ accuracy: $(ACCURACY_INSTALLED) ## Replay the public measurements and write the 
 	$(ACCURACY_BIN)/python tests/accuracy/errors.py --write gocore/calibration/shipped/errors.json
 
 profiles: $(ACCURACY_INSTALLED) ## Fit the calibration profile that is part of the program to the public measurements (1 GB)
-	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv --receive-interval \
+	$(ACCURACY_BIN)/python -m dynamo.calibrate examples/measured/silicon_sample.csv \
 		--resume build/profiles.jsonl -o gocore/calibration/shipped/profile.json --fold-profiles examples/calibration/folds
 
 fuzz: ## Run every fuzz target, each for FUZZ_TIME (60s)

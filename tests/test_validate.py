@@ -131,6 +131,13 @@ def test_a_model_without_data_is_a_refusal(fake: Path, cli: Cli, folder: Path) -
     assert '"useless" has no predictions' in done.stdout
 
 
+@pytest.mark.parametrize("module", ["dynamo.validate", "dynamo.calibrate"])
+def test_the_interval_of_the_scripts_is_no_option_any_more(cli: Cli, folder: Path, module: str) -> None:
+    done = cli("run.json", "--receive-interval", module=module)
+    assert done.returncode == 2
+    assert "--receive-interval: leave it out: the scheduler_recv_interval of the scripts" in done.stderr
+
+
 def test_nothing_to_replay(cli: Cli, folder: Path) -> None:
     write(folder, {"run.json": SERVING})
     done = run(cli, "run.json")
@@ -168,7 +175,7 @@ def test_bad_input_is_one_line(cli: Cli, folder: Path, arguments: list[str], mes
 
 def test_help_names_formats_and_options(cli: Cli) -> None:
     text = run(cli, "--help").stdout
-    for word in ("llmservingsim", "genai-perf", "--calibration", "--receive-interval", "docs/accuracy.md"):
+    for word in ("llmservingsim", "genai-perf", "--calibration", "--splits", "docs/accuracy.md"):
         assert word in text
 
 

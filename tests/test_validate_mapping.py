@@ -45,6 +45,7 @@ def row(**changes: Any) -> Measurement:
         ({}, (4, 4, 1, 16), (1, 4, 1, 4)),
         ({}, (2, 2, 1, 4), (1, 2, 1, 2)),
         ({"system": "h100_sxm"}, (4, 4, 1, 16), (4, 1, 1, 4)),
+        ({"model": "moonshotai/Kimi-K2.5", "precision": "fp4"}, (4, 1, 1, 16), (4, 1, 1, 4)),
         ({"source": "gap"}, (4, 1, 4, 2), (4, 2, 4, 2)),
         ({"model": "meta-llama/Llama-3.1-70B"}, (8, 1, 8, 8), (8, 1, 1, 1)),
         ({}, (4, 1, 4, 1), (4, 1, 4, 1)),
@@ -66,6 +67,8 @@ def test_an_engine_of_more_gpus_than_a_node_has_is_refused() -> None:
         ({"system": "b200_sxm", "version": "0.17.0"}, False),
         ({"system": "b200_sxm", "version": "0.19.0"}, True),
         ({"model": "meta-llama/Llama-3.1-70B"}, True),
+        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}, True),
+        ({"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "parallelism": Parallelism(2)}, False),
         ({"model": "openai/gpt-oss-120b", "precision": "fp4"}, False),
         ({"model": "openai/gpt-oss-120b", "precision": "fp4", "system": "b200_sxm"}, True),
         ({**QWEN, "precision": "bf16"}, False),
@@ -112,7 +115,8 @@ def test_limits_of_ranks_add_up() -> None:
 def test_limits_of_sglang() -> None:
     engine = replay_of(row(**QWEN, precision="fp4", system="b200_sxm")).engine
     assert engine["max_num_seqs"] == 256
-    assert engine["sglang"] == {"chunked_prefill_size": 16384, "max_prefill_tokens": 16384, "ignore_eos": True}
+    chunk = {"chunked_prefill_size": 16384, "max_prefill_tokens": 16384}
+    assert engine["sglang"] == {**chunk, "ignore_eos": True, "scheduler_recv_interval": 30}
     engine = replay_of(row(**QWEN, precision="bf16", system="b200_sxm")).engine
     assert (engine["max_num_seqs"], engine["sglang"]["chunked_prefill_size"]) == (128, 32768)
 
@@ -130,8 +134,16 @@ def test_limits_of_sglang() -> None:
 )
 def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, interval: int | None) -> None:
     measured = row(**{**QWEN, "precision": "bf16", **changes}, concurrency=clients)
-    assert replay_of(measured, Rules(receive_interval=True)).engine["sglang"].get("scheduler_recv_interval") == interval
-    assert "scheduler_recv_interval" not in replay_of(measured).engine["sglang"]
+    assert replay_of(measured).engine["sglang"].get("scheduler_recv_interval") == interval
+    asked = Rules(engine={"sglang": {"scheduler_recv_interval": 7}})
+    assert replay_of(measured, asked).engine["sglang"]["scheduler_recv_interval"] == 7
+    assert "scheduler_recv_interval" not in replay_of(measured, Rules(own_scheduler=False)).engine["sglang"]
+
+
+def test_deepseek_on_sglang_computes_attention_in_bf16() -> None:
+    replay = replay_of(row(**{**QWEN, "model": "deepseek-ai/DeepSeek-V3"}))
+    assert (replay.engine["aic_fmha_dtype"], replay.engine["aic_kv_cache_dtype"]) == ("bfloat16", "bfloat16")
+    assert replay.stand_ins == ("DeepSeek on SGLang: attention in bf16 for FP8",)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +157,6 @@ def test_receive_interval_of_the_scripts(changes: dict[str, Any], clients: int, 
         ({"concurrency": None}, "concurrency unknown"),
         ({"model": "openai/gpt-oss-120b", "system": "h100_sxm", "concurrency": 512}, "contradicts itself"),
         ({**QWEN, "system": "b200_sxm", "parallelism": Parallelism(4, 1, 4, 1)}, "speculative decoding"),
-        ({**QWEN, "model": "deepseek-ai/DeepSeek-V3"}, "DeepSeek on SGLang"),
     ],
 )
 def test_refusals(changes: dict[str, Any], reason: str) -> None:

@@ -48,7 +48,7 @@ def example() -> dict[str, Any]:
             outcome = Outcome(Figures(mean=12.0 * 3**number), Figures(mean=4.0 + number))
             results.append(Result(replay, outcome, Static(3.0, 4.0)))
     refused = [Refused(measured(1, "vllm", "other"), f"no data {HOSTILE}")]
-    return as_json(Validation(results, refused, {"scheduler": "engine", "engine": {}, "receive_interval": False}))
+    return as_json(Validation(results, refused, {"scheduler": "engine", "engine": {}}))
 
 
 def test_the_page_is_one_file() -> None:
@@ -68,7 +68,7 @@ def test_the_page_is_one_file() -> None:
 def test_one_measurement_has_one_table() -> None:
     row = measured(1, "vllm", "m")
     result = Result(Replay(row, {}, ClosedLoop(1, 1, 1, 1), ()), Outcome(row.ttft, row.tpot), None)
-    settings = {"scheduler": "engine", "engine": {}, "receive_interval": False}
+    settings = {"scheduler": "engine", "engine": {}}
     text = page.as_html(as_json(Validation([result], [], settings)))
     assert text.count("<table>") == 1
     assert "AIC static" not in text

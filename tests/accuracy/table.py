@@ -63,11 +63,8 @@ def tables(profiles: Path, keep: Path | None) -> Iterable[str]:
     plain = validate(aggregated, Rules(), show=told("nothing fitted"))
     if keep is not None:
         report.write(plain, keep)
-    on_sglang = [m for m in aggregated if m.engine == "sglang"]
-    waited = validate(on_sglang, Rules(receive_interval=True), show=told("scheduler_recv_interval"))
-    yield from overview(plain, waited)
-    before = [r for r in plain.results if r.replay.measurement.engine != "sglang"] + waited.results
-    yield from calibrated(aggregated, before, profiles)
+    yield from overview(plain)
+    yield from calibrated(aggregated, plain.results, profiles)
     yield from by_group("By engine, model, GPU and precision", "model, GPU, precision", plain.results)
     yield from by_group("By number of clients", "concurrency", plain.results)
     yield from single_requests()
@@ -105,7 +102,7 @@ def figures(found: Summary | None) -> list[str]:
     return [f"{found.mean_abs:.1f}", f"{found.median_abs:.1f}", f"{found.signed:+.1f}", f"{found.p90_abs:.1f}"]
 
 
-def overview(plain: Validation, waited: Validation) -> Iterable[str]:
+def overview(plain: Validation) -> Iterable[str]:
     every = len(plain.results) + len(plain.refused)
     share = 100 * len(plain.results) / every
     yield "### Nothing fitted\n"
@@ -113,8 +110,6 @@ def overview(plain: Validation, waited: Validation) -> Iterable[str]:
     yield HEAD.format("engine")
     for key, found in scores.grouped(plain.results, "engine").items():
         yield line(key[0], replayed(plain, key[0]), found)
-    for _, found in scores.grouped(waited.results, "engine").items():
-        yield line("sglang with the scripts' `scheduler_recv_interval`", replayed(waited, "sglang"), found)
     yield line("sglang, Qwen3-32B on H100", *of_group(plain, ("sglang", "Qwen3-32B", "h100_sxm", "bf16")))
     yield ""
 
@@ -144,8 +139,8 @@ def calibrated(rows: Sequence[Measurement], before: Sequence[Result], folder: Pa
         sys.exit(f"table.py: {folder} has no fold-0.json; make profiles writes the profiles of folds")
     results = [r for r in run_all(with_profiles(rows, profiles), on_result=told("calibrated")) if not r.refusal]
     yield f"{len(profiles)} folds by configuration (model, GPU, precision, parallelism); every row is replayed with the"
-    yield "profile that has not seen its configuration. Before and after with the scripts' `scheduler_recv_interval`."
-    yield "Error of means in percent; intervals are of the median, from 500 draws of configurations.\n"
+    yield "profile that has not seen its configuration. Error of means in percent; intervals are of the median, from"
+    yield "500 draws of configurations.\n"
     yield CALIBRATED_HEAD.format("silicon table")
     chosen: tuple[tuple[str, Callable[[Replay], bool]], ...] = (("comparable", is_comparable), ("all", lambda _: True))
     for engine in ("vllm", "sglang"):
@@ -169,7 +164,7 @@ def with_profiles(rows: Sequence[Measurement], profiles: Sequence[Path]) -> list
     for row in rows:
         profile = profiles[folds.fold_of(row.configuration, len(profiles))]
         with contextlib.suppress(Refusal):
-            replays.append(replay_of(row, Rules(receive_interval=True, engine={"calibration": str(profile)})))
+            replays.append(replay_of(row, Rules(engine={"calibration": str(profile)})))
     return replays
 
 

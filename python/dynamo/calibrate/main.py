@@ -41,7 +41,7 @@ def _run(given: argparse.Namespace) -> int:
     measurements = sources.read(given.sources, given.source_format)
     part = Part(0.0, given.fit_first)
     options = calibration.Options(
-        rules=mapping.Rules(given.scheduler == "engine", given.receive_interval, engine),
+        rules=mapping.Rules(given.scheduler == "engine", engine),
         folds=given.folds if given.fit_first == 1 else 0,
         part=part,
         jobs=given.jobs or cores(),
@@ -99,7 +99,7 @@ def _hashes(paths: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _said(given: argparse.Namespace) -> dict[str, object]:
-    kept = ("scheduler", "receive_interval", "engine", "folds", "fit_first")
+    kept = ("scheduler", "engine", "folds", "fit_first")
     return {name: getattr(given, name) for name in kept if getattr(given, name) is not None}
 
 

@@ -64,6 +64,8 @@ def parallelism(row: Measurement) -> Parallelism:
     if row.source == "gap" and experts != stated.tp:
         # Qwen3-235B: twice as many GPUs for experts as for attention, so attention has a replica on each half.
         return Parallelism(stated.tp, max(1, experts // stated.tp), stated.moe_tp, stated.moe_ep)
+    if row.source == "inferencex" and stated.moe_tp == 1 and stated.tp > 1 and stated.moe_ep == stated.tp**2:
+        return Parallelism(stated.tp, 1, 1, stated.tp)  # tp 4, ep 16 is TP 4 with EP 4
     if stated.tp > 16:
         raise Refusal(f"aggregated on {stated.tp} GPUs: not one engine")
     return Parallelism(stated.tp, 1, stated.moe_tp, stated.moe_ep)
@@ -93,7 +95,9 @@ def has_fp8_cache(row: Measurement) -> bool:
         return not (row.system == "h200_sxm" and "DeepSeek" in row.model)
     if "MiniMax" in row.model:
         return row.system in _BLACKWELL and row.version not in ("0.15.1", "0.16.0", "0.17.0")
-    return "70B" in row.model or row.system in _BLACKWELL
+    if "70B" in row.model:
+        return not (row.system == "h100_sxm" and row.parallelism.tp == 2)
+    return row.system in _BLACKWELL
 
 
 def batched_tokens(row: Measurement) -> int:

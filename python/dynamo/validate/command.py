@@ -25,17 +25,20 @@ def add_replay_options(parser: argparse.ArgumentParser, read: str) -> None:
         default="engine",
         help="scheduling rules: those of the measured engine (default), or of Dynamo's mocker",
     )
-    parser.add_argument(
-        "--receive-interval",
-        action="store_true",
-        help="with the scheduler_recv_interval that the benchmark scripts gave SGLang",
-    )
+    parser.add_argument("--receive-interval", action=_NowKnown, nargs=0, help=argparse.SUPPRESS)
     parser.add_argument(
         "--engine",
         "--extra-engine-args",
         metavar="JSON",
         help="engine arguments that win over those of a measurement; @FILE",
     )
+
+
+class _NowKnown(argparse.Action):
+    """Refuses the option that had SGLang look for requests as seldom as the benchmark scripts made it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.error("--receive-interval: leave it out: the scheduler_recv_interval of the scripts is always used")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:

@@ -57,7 +57,6 @@ def validate(
     refused += [report.Refused(r.replay.measurement, r.refusal) for r in results if r.refusal]
     settings = {
         "scheduler": "engine" if rules.own_scheduler else "dynamo",
-        "receive_interval": rules.receive_interval,
         "engine": dict(rules.engine),
         **({"splits": True} if rules.splits else {}),
     }
@@ -71,7 +70,7 @@ def _rules(options: argparse.Namespace) -> mapping.Rules:
             raise FileNotFoundError(f"--calibration: {options.calibration!r} is missing; auto takes a shipped profile")
         engine["calibration"] = options.calibration
         overrides.check("--calibration", engine)
-    return mapping.Rules(options.scheduler == "engine", options.receive_interval, engine, options.splits)
+    return mapping.Rules(options.scheduler == "engine", engine, options.splits)
 
 
 def _check_folder(folder: Path) -> None:

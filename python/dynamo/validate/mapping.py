@@ -38,7 +38,6 @@ class Rules:
     """How measurements are replayed.
 
     own_scheduler: With the engine's own scheduling rules (``scheduler`` "vllm" or "sglang") instead of Dynamo's mocker.
-    receive_interval: With the ``scheduler_recv_interval`` that the scripts give SGLang.
     engine: Engine arguments that win over everything that is known about a measurement; those in "sglang" one by one.
         ``planner_profile_data`` takes the place of all that the AIC SDK is asked.
     splits: Measurements of prefill and decode workers, and those only. vLLM's hand-offs are by its own rules; SGLang's,
@@ -46,7 +45,6 @@ class Rules:
     """
 
     own_scheduler: bool = True
-    receive_interval: bool = False
     engine: Mapping[str, Any] = field(default_factory=dict)
     splits: bool = False
 
@@ -76,7 +74,7 @@ def _campaign_replay(row: Measurement, rules: Rules) -> Replay:
         types = {**types, "kv_cache": "fp8"}
     engine: dict[str, Any] = {
         **_aic(row, model, types, spread, dense=is_dense(row.model)),
-        **_limits(row, clients, spread.attention_dp, rules),
+        **_limits(row, clients, spread.attention_dp, own_scheduler=rules.own_scheduler),
     }
     isl, osl = campaigns.lengths(row)
     workload = ClosedLoop(clients, campaigns.REQUESTS_PER_CLIENT * clients, isl, osl)
@@ -193,7 +191,7 @@ def _aic(
     return args
 
 
-def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[str, Any]:
+def _limits(row: Measurement, clients: int, ranks: int, *, own_scheduler: bool) -> dict[str, Any]:
     """What an engine computes and runs at a time. With attention data parallelism one engine holds all ranks."""
     if row.engine == "vllm":
         return {
@@ -206,11 +204,10 @@ def _limits(row: Measurement, clients: int, ranks: int, rules: Rules) -> dict[st
         "chunked_prefill_size": ranks * chunk,
         "max_prefill_tokens": ranks * max(chunk, 16384),
     }
-    if rules.own_scheduler:
+    if own_scheduler:  # the rules of Dynamo's mocker have neither
         sglang["ignore_eos"] = True
-    interval = campaigns.receive_interval(row, clients) if rules.receive_interval else 1
-    if interval != 1:
-        sglang["scheduler_recv_interval"] = interval
+        if (interval := campaigns.receive_interval(row, clients)) != 1:
+            sglang["scheduler_recv_interval"] = interval
     return {"max_num_seqs": campaigns.sglang_running(row), "sglang": sglang}
 
 

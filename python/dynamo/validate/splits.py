@@ -10,11 +10,9 @@ from typing import Any
 
 from dynamo.validate.checkpoints import is_dense
 from dynamo.validate.measurement import Measurement, Parallelism, Refusal
+from dynamo.validate.stand_ins import DEEPSEEK, DEEPSEEK_WORDS
 
 WORDS = "limits of the workers and the link between them: defaults of the engine, and of hand-offs"
-# Kernels that take the place of those that the SDK lacks: its SGLang has no attention of DeepSeek in FP8.
-_DEEPSEEK = {"aic_fmha_dtype": "bfloat16", "aic_kv_cache_dtype": "bfloat16"}
-_DEEPSEEK_WORDS = "DeepSeek on SGLang: attention in bf16 for FP8"
 # What both engines compute in a pass by default on such GPUs, for each rank.
 _BATCHED_TOKENS = {"vllm": 8192, "sglang": 16384}
 _RUNNING = 1024
@@ -66,7 +64,7 @@ def limits(row: Measurement, ranks: int) -> dict[str, Any]:
 def stand_ins(row: Measurement) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Engine arguments in place of what the SDK lacks, and in words all that stands in for something."""
     if row.engine == "sglang" and "DeepSeek" in row.model:
-        return _DEEPSEEK, (WORDS, _DEEPSEEK_WORDS)
+        return DEEPSEEK, (WORDS, DEEPSEEK_WORDS)
     return {}, (WORDS,)
 
 

