@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from dynamo.replay import models, run_synthetic_trace_replay, run_trace_replay
+from dynamo.replay.main import main
+from dynamo.replay.page import data
 from dynamo.replay.summary import closing_lines
 
 TRACE = Path(__file__).parent.parent / "examples/traces/conversation_400.jsonl.gz"
@@ -31,6 +33,32 @@ def test_the_three_answers() -> None:
     engine = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 21000, "kv_cache_groups": GEMMA}
     report = run_trace_replay(TRACE, num_workers=4, extra_engine_args=engine, router_mode="kv_router")
     assert f"a mean TTFT of {report['mean_ttft_ms'] / 1000:.1f} s instead of 3.2 s" in page
+
+
+def test_what_requests_wait_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Report, series, page, explanation and timeline; none of it with a single group."""
+    engine = {"scheduler": "vllm", "block_size": 16, "num_gpu_blocks": 12000, "kv_cache_groups": GEMMA[:4]}
+    run = [str(TRACE), "--num-workers", "4", "--explain", "--timeline", str(tmp_path / "run.pftrace")]
+    assert main([*run, "--extra-engine-args", json.dumps(engine)]) == 0
+    explained = capsys.readouterr().out.split("The first request in line had", 1)[1].split("beside them")[0]
+    assert explained in (TRACE.parent.parent.parent / "docs/hybrid.md").read_text()
+    assert b"KV blocks of full attention" in (tmp_path / "run.pftrace").read_bytes()
+    report = run_trace_replay(TRACE, num_workers=4, extra_engine_args=engine, timeseries_step="1s", attribution=True)
+    waits = [report["kv_wait_full_attention_ms"], report["kv_wait_other_groups_ms"]]
+    assert min(waits) > 0
+    assert [f"{ms:,.0f} ms" in explained for ms in [sum(waits), *waits]] == [True] * 3
+    series = report.timeseries
+    rows = series["worker"] >= 0
+    for name, ms in zip(("kv_wait_full_attention", "kv_wait_other_groups"), waits, strict=True):
+        assert 1000 * series[name][rows].sum() == pytest.approx(ms, rel=0.01)  # the last window is shorter
+    assert series["kv_use_full_attention"] + series["kv_use_other_groups"] == pytest.approx(series["kv_use"])
+    assert 0.2 < series["kv_use_full_attention"].sum() / series["kv_use"].sum() < 0.8
+    figures = {figure["name"]: figure for figure in data.of(report)["series"]["figures"]}
+    assert figures["kv_wait_other_groups"]["title"].startswith("no room for windows and states")
+    alone = run_trace_replay(
+        TRACE, num_workers=4, extra_engine_args={**engine, "kv_cache_groups": None}, timeseries_step="1s"
+    )
+    assert not [name for name in (*alone, *alone.timeseries) if name.startswith(("kv_wait", "kv_use_"))]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,32 @@ type LockstepReporter interface {
 	Lockstep() Lockstep
 }
 
+// GroupUse is what the groups of layers of a hybrid KV cache have, and what requests wait for.
+type GroupUse struct {
+	Full int // blocks in use by the group of full attention
+	// How long the first request in line had no room while passes ran: as its blocks of full attention alone were more than there
+	// were, and as there was room for these but not for those of the other groups beside.
+	WaitFullMs, WaitOthersMs float64
+}
+
+// Since is the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+func (g GroupUse) Since(earlier GroupUse) GroupUse {
+	if g.WaitFullMs < earlier.WaitFullMs || g.WaitOthersMs < earlier.WaitOthersMs {
+		return g
+	}
+	g.WaitFullMs -= earlier.WaitFullMs
+	g.WaitOthersMs -= earlier.WaitOthersMs
+	return g
+}
+
+// GroupReporter is an engine whose KV cache may have several groups.
+type GroupReporter interface {
+	Engine
+
+	// Groups is what they have now, and the time in passes so far, including the one that runs; false if there is one group only.
+	Groups() (GroupUse, bool)
+}
+
 // CoastReporter is an engine that can tell what it has to do although it coasts.
 type CoastReporter interface {
 	Coaster

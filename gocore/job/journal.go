@@ -101,8 +101,9 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	cfg := journal.Config{
 		Requests: r.workload.Len(),
 		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: !d.disaggregated && d.args.VLLM.Ranks > 1,
-		Hosted: d.args.HostCache.Blocks > 0,
-		Name:   r.nameInTimeline,
+		Hosted:  d.args.HostCache.Blocks > 0,
+		Grouped: d.args.VLLM.Groups.Beside > 0,
+		Name:    r.nameInTimeline,
 	}
 	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = d.args.NumGPUBlocks, d.args.NumGPUBlocks
 	cfg.Blocks[engine.Prefill] = d.prefill.NumGPUBlocks

@@ -140,15 +140,16 @@ func (j *Journal) Gone(r engine.Role, i int, p *engine.Pass, ms float64) {
 		seen := *p
 		seen.EndMs, seen.Tokens = ms, 0
 		w.computes(&seen)
-		w.run(&seen, w.usedBlocks)
+		w.run(&seen, w.used)
 	}
 	for _, s := range w.lanes.stays {
 		if s != nil {
 			w.leave(s, ms)
 		}
 	}
-	w.use(ms, 0)
+	w.use(ms, inUse{})
 	w.counters[blocksCounter].set(ms, 0)
+	w.full.set(ms, 0)
 	w.countRequests(ms)
 }
 

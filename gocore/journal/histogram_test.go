@@ -49,7 +49,7 @@ func TestWiden(t *testing.T) {
 	for i := range 3000 {
 		from := float64(i) * 700
 		s.at(from).arrivals++
-		s.use(from, from+400, 10, 20)
+		s.use(from, from+400, inUse{blocks: 10}, inUse{blocks: 20})
 		total += 400 * 15
 	}
 	if len(s.windows) > mostChosen || s.stepMs != 8000 {

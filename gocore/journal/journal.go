@@ -19,6 +19,8 @@ type Config struct {
 	StepMs float64
 	Ranked bool // the series has a column on ranks that wait for each other
 	Hosted bool // there is a tier of host memory, and columns and tracks on its copies
+	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series has columns.
+	Grouped bool
 	// Blocks is the size of the KV pool of a worker, by role.
 	Blocks [3]int
 	// Good tells whether the latencies of a completed request are within the service level; nil if there is none.

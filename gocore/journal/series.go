@@ -24,6 +24,9 @@ type window struct {
 	// Of a run with a tier of host memory: how long copies ran, of how many blocks, and prompt tokens found there.
 	storeMs, loadMs, storedBlocks, loadedBlocks float64
 	hostFound                                   int64
+	// Of caches with several groups: blocks in use by full attention, and 1 while the first request in line has no room for its blocks
+	// of full attention, and for those of the others beside.
+	fullBlocksMs, waitFullMs, waitOthersMs float64
 
 	// Of a run with faults.
 	worksMs                       float64 // workers
@@ -95,6 +98,9 @@ func (in *window) add(other *window) {
 	in.storedBlocks += other.storedBlocks
 	in.loadedBlocks += other.loadedBlocks
 	in.hostFound += other.hostFound
+	in.fullBlocksMs += other.fullBlocksMs
+	in.waitFullMs += other.waitFullMs
+	in.waitOthersMs += other.waitOthersMs
 	in.worksMs += other.worksMs
 	in.lostTokens += other.lostTokens
 	in.recomputedTokens += other.recomputedTokens
@@ -126,11 +132,23 @@ func (s *series) over(fromMs, toMs float64, do func(in *window, partMs, from, to
 }
 
 // use adds a time in which a worker is busy. The number of blocks in use is taken to grow evenly.
-func (s *series) use(fromMs, toMs, before, after float64) {
+func (s *series) use(fromMs, toMs float64, before, after inUse) {
 	s.over(fromMs, toMs, func(in *window, partMs, from, to float64) {
 		in.busyMs += partMs
 		middle := float64(float64(from+to) / 2)
-		in.blocksMs += float64((before + float64((after-before)*middle)) * partMs)
+		grown := func(before, after float64) float64 {
+			return float64((before + float64((after-before)*middle)) * partMs)
+		}
+		in.blocksMs += grown(float64(before.blocks), float64(after.blocks))
+		in.fullBlocksMs += grown(float64(before.full), float64(after.full))
+	})
+}
+
+// lacks adds a time of passes in which the first request in line had no room. It is taken to be spread evenly.
+func (s *series) lacks(fromMs, toMs float64, g engine.GroupUse) {
+	s.over(fromMs, toMs, func(in *window, _, from, to float64) {
+		in.waitFullMs += float64((to - from) * g.WaitFullMs)
+		in.waitOthersMs += float64((to - from) * g.WaitOthersMs)
 	})
 }
 
@@ -168,9 +186,13 @@ func (in *window) blocksOf(c engine.Copy) *float64 {
 }
 
 // keep adds a time in which a worker is idle and its blocks stay as they are.
-func (s *series) keep(fromMs, toMs, blocks float64) {
-	if blocks == 0 {
+func (s *series) keep(fromMs, toMs float64, used inUse) {
+	if used.blocks == 0 {
 		return
 	}
-	s.over(fromMs, toMs, func(in *window, partMs, _, _ float64) { in.blocksMs += float64(blocks * partMs) })
+	blocks, full := float64(used.blocks), float64(used.full)
+	s.over(fromMs, toMs, func(in *window, partMs, _, _ float64) {
+		in.blocksMs += float64(blocks * partMs)
+		in.fullBlocksMs += float64(full * partMs)
+	})
 }

@@ -5,17 +5,20 @@ import "dynosim/gocore/engine"
 // stretch is passes of a worker that followed each other. Those in which the same number of requests merely decode are one
 // stretch; every other pass is one by itself. So the stretches do not depend on which passes a worker ran in one go.
 type stretch struct {
-	fromMs, toMs                 float64
-	passes, tokens               int
-	requests                     int // that got a share of each pass
-	prompts, promptTokens        int // that compute prompts, of them
-	usedBlocks, usedBlocksBefore int // after the last pass, and before the first
+	fromMs, toMs          float64
+	passes, tokens        int
+	requests              int   // that got a share of each pass
+	prompts, promptTokens int   // that compute prompts, of them
+	used, usedBefore      inUse // after the last pass, and before the first
 }
 
+// inUse is blocks in use, and how many of them belong to full attention if the cache has several groups.
+type inUse struct{ blocks, full int }
+
 // run adds a pass to the stretches.
-func (w *worker) run(p *engine.Pass, usedBlocks int) {
+func (w *worker) run(p *engine.Pass, used inUse) {
 	if p.Scheduled == 0 && p.Tokens == 0 || p.EndMs <= p.StartMs {
-		w.use(p.StartMs, usedBlocks)
+		w.use(p.StartMs, used)
 		return
 	}
 	next := stretch{fromMs: p.StartMs, toMs: p.EndMs, passes: 1, tokens: p.Tokens, requests: p.Scheduled}
@@ -25,28 +28,28 @@ func (w *worker) run(p *engine.Pass, usedBlocks int) {
 			next.promptTokens += c.Tokens
 		}
 	}
-	w.extend(next, usedBlocks)
+	w.extend(next, used)
 }
 
 // extend adds passes to the open stretch if they are of its kind, and begins another one if not.
-func (w *worker) extend(next stretch, usedBlocks int) {
+func (w *worker) extend(next stretch, used inUse) {
 	o := &w.open
 	if o.passes > 0 && o.toMs == next.fromMs && o.prompts == 0 && next.prompts == 0 && o.requests == next.requests {
-		o.toMs, o.usedBlocks = next.toMs, usedBlocks
+		o.toMs, o.used = next.toMs, used
 		o.passes += next.passes
 		o.tokens += next.tokens
 		return
 	}
 	w.endStretch()
-	next.usedBlocksBefore, next.usedBlocks = w.usedBlocks, usedBlocks
+	next.usedBefore, next.used = w.used, used
 	*o = next
 }
 
 // use notes that from now on so many blocks are in use, otherwise than by a pass.
-func (w *worker) use(ms float64, blocks int) {
+func (w *worker) use(ms float64, used inUse) {
 	w.endStretch()
 	w.keepBlocks(ms)
-	w.usedBlocks = blocks
+	w.used = used
 }
 
 // endStretch writes the open stretch.
@@ -58,28 +61,30 @@ func (w *worker) endStretch() {
 	w.keepBlocks(o.fromMs)
 	w.writeStretch(o)
 	if w.series != nil {
-		w.series.use(o.fromMs, o.toMs, float64(o.usedBlocksBefore), float64(o.usedBlocks))
+		w.series.use(o.fromMs, o.toMs, o.usedBefore, o.used)
 	}
-	w.usedMs, w.usedBlocks = o.toMs, o.usedBlocks
+	w.usedMs, w.used = o.toMs, o.used
 	*o = stretch{}
 }
 
 // keepBlocks brings the series up to date: no pass was run since, and the number of blocks is the same.
 func (w *worker) keepBlocks(ms float64) {
 	if w.series != nil && ms > w.usedMs {
-		w.series.keep(w.usedMs, ms, float64(w.usedBlocks))
+		w.series.keep(w.usedMs, ms, w.used)
 	}
 	w.usedMs = max(w.usedMs, ms)
 }
 
 // blocksOf is the number of blocks in use.
-func (w *worker) blocksOf(e engine.Engine) int {
-	reporter, ok := e.(engine.Reporter)
-	if !ok {
-		return 0
+func (w *worker) blocksOf(e engine.Engine) (used inUse) {
+	if reporter, ok := e.(engine.Reporter); ok {
+		_, _, used.blocks = reporter.Load()
 	}
-	_, _, blocks := reporter.Load()
-	return blocks
+	if reporter, ok := e.(engine.GroupReporter); ok && w.j.cfg.Grouped {
+		now, _ := reporter.Groups()
+		used.full = now.Full
+	}
+	return used
 }
 
 // countsTokens reports whether tokens count when the worker emits them. In a run with faults they count when clients get them.

@@ -22,6 +22,8 @@ type Kind struct {
 	Faulty bool // something may go wrong
 	Ranked bool // ranks run their passes together
 	Hosted bool // there is a tier of host memory
+	// Grouped tells that caches have several groups.
+	Grouped bool
 }
 
 type column struct {
@@ -88,6 +90,9 @@ func figures(k Kind) []figure {
 	if k.Hosted {
 		all = append(all, ofHosts...)
 	}
+	if k.Grouped {
+		all = append(all, ofGroups...)
+	}
 	if k.Faulty {
 		all = append(all, ofFaults...)
 	}
@@ -106,6 +111,14 @@ var ofHosts = []figure{
 	{"host_load_busy", func(p *place) float64 { return p.loadMs / p.ms / float64(p.workers) }},
 	{"host_stored_blocks_per_s", func(p *place) float64 { return p.storedBlocks / (p.ms / 1000) }},
 	{"host_loaded_blocks_per_s", func(p *place) float64 { return p.loadedBlocks / (p.ms / 1000) }},
+}
+
+// ofGroups are those that only runs with several groups in a cache have.
+var ofGroups = []figure{
+	{"kv_use_full_attention", func(p *place) float64 { return p.fullBlocksMs / p.ms / float64(p.blocks) }},
+	{"kv_use_other_groups", func(p *place) float64 { return (p.blocksMs - p.fullBlocksMs) / p.ms / float64(p.blocks) }},
+	{"kv_wait_full_attention", func(p *place) float64 { return p.waitFullMs / p.ms / float64(p.workers) }},
+	{"kv_wait_other_groups", func(p *place) float64 { return p.waitOthersMs / p.ms / float64(p.workers) }},
 }
 
 // ofFaults are those that only runs with faults have.
@@ -169,7 +182,7 @@ func (j *Journal) Table() *Table {
 		w.series.widenTo(stepMs)
 	}
 	j.keepLast(append(seriesOf(workers), totals), stepMs)
-	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked, Hosted: j.cfg.Hosted})
+	t := newTable(stepMs, Kind{Faulty: j.attempts != nil, Ranked: j.cfg.Ranked, Hosted: j.cfg.Hosted, Grouped: j.cfg.Grouped})
 	t.EndMs = j.nowMs
 	for i := 0; ; i++ {
 		lengthMs := min(stepMs, j.nowMs-float64(float64(i)*stepMs))

@@ -34,6 +34,7 @@ const (
 	requestsTrack = 2 + numCounters
 	toHostTrack   = 3 + numCounters
 	fromHostTrack = 4 + numCounters
+	fullTrack     = 5 + numCounters
 	firstLane     = 16
 )
 
@@ -89,6 +90,12 @@ func (w *worker) describe() {
 		w.copied.Describe(perfetto.Track{ID: w.base + toHostTrack, Parent: w.base, Name: "copies to the host", Rank: 2 + numCounters})
 		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
 	}
+	if w.j.cfg.Grouped {
+		w.out.Describe(perfetto.Track{
+			ID: w.base + fullTrack, Parent: w.base, Name: "KV blocks of full attention", Rank: 1 + blocksCounter, Counts: true,
+		})
+		w.full = counter{out: w.passes, track: w.base + fullTrack, fromMs: w.j.cfg.FromMs, toMs: w.j.cfg.ToMs}
+	}
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
 }
 
@@ -128,7 +135,8 @@ func (w *worker) writeStretch(s *stretch) {
 	args = append(args, perfetto.Arg{Name: "tokens", Value: int64(s.tokens)})
 	w.passes.Begin(perfetto.Event{Track: w.base + passesTrack, AtNs: from, Name: name, Args: args})
 	w.passes.End(w.base+passesTrack, to)
-	w.counters[blocksCounter].set(s.toMs, s.usedBlocks)
+	w.counters[blocksCounter].set(s.toMs, s.used.blocks)
+	w.full.set(s.toMs, s.used.full)
 }
 
 // writeCopy writes a slice for a copy to the host, or back.
@@ -208,6 +216,7 @@ func (w *worker) closeCounters() {
 	for i := range w.counters {
 		w.counters[i].close()
 	}
+	w.full.close()
 }
 
 // counter is a number over time. A value that it has for no time does not show. Before the timeline begins a counter only

@@ -21,10 +21,11 @@ type worker struct {
 
 	waiting, running, preemptions int
 	countedMs                     float64 // up to when waiting and running are in the series
-	usedBlocks                    int
+	used                          inUse
 	usedMs                        float64 // up to when blocks are in the series
 	lanes                         lanes
 	lockstep                      engine.Lockstep // of its ranks, as told last
+	groups                        engine.GroupUse // of its cache, as told last
 	series                        *series
 
 	// Nil without a timeline. Passes have a sequence of their own: a coast is told of when it is over, after requests that
@@ -34,7 +35,8 @@ type worker struct {
 
 	base      perfetto.TrackID
 	counters  [numCounters]counter
-	described int // lanes
+	full      counter // blocks of full attention, if the cache has several groups
+	described int     // lanes
 }
 
 // passEnd is what the end of a pass changes.
@@ -119,8 +121,13 @@ func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.
 	w.keepEnd(p)
 }
 
-// follow notes how the ranks of an engine waited for each other in passes.
+// follow notes how the ranks of an engine waited for each other in passes, and what requests waited for in a cache of several groups.
 func (w *worker) follow(e engine.Engine, fromMs, toMs float64) {
+	if groups, has := e.(engine.GroupReporter); has && w.series != nil && w.j.cfg.Grouped {
+		now, _ := groups.Groups()
+		w.series.lacks(fromMs, toMs, now.Since(w.groups))
+		w.groups = now
+	}
 	ranks, has := e.(engine.LockstepReporter)
 	if !has || w.series == nil {
 		return
@@ -291,7 +298,7 @@ func (w *worker) finish(s *stay, ms float64) {
 
 // close ends everything that is still open when the run ends.
 func (w *worker) close(ms float64) {
-	w.use(ms, w.usedBlocks)
+	w.use(ms, w.used)
 	w.integrate(ms)
 	for _, s := range w.lanes.stays {
 		if s != nil {

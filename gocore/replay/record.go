@@ -58,10 +58,15 @@ func (r recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 	}
 }
 
-// follow records how the ranks of a worker wait for each other, if it has several.
+// follow records how the ranks of a worker wait for each other, and what its requests wait for if its cache has several groups.
 func (r *run) follow(i int, e engine.Engine) {
 	if ranks, has := e.(engine.LockstepReporter); has {
 		r.collector.Lockstep(i, ranks.Lockstep())
+	}
+	if groups, has := e.(engine.GroupReporter); has {
+		if now, several := groups.Groups(); several {
+			r.collector.Groups(i, now)
+		}
 	}
 }
 

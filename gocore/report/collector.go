@@ -20,6 +20,7 @@ type Collector struct {
 	summed   bool      // past has been used up
 	copied   engine.Copied
 	lockstep lockstep
+	groups   groupWaits
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection
@@ -298,6 +299,7 @@ func (c *Collector) Merge(parts []*Collector) {
 		c.zeroGaps += part.zeroGaps
 		c.copied.Add(part.copied)
 		c.lockstep.add(part.lockstep.sum)
+		c.groups.add(part.groups.sum)
 		c.arrived += part.arrived
 		c.finished += part.finished
 		c.rejected = append(c.rejected, part.rejected...)

@@ -10,6 +10,7 @@ type sums struct {
 	used              Resources
 	copied            engine.Copied
 	lockstep          engine.Lockstep
+	groups            engine.GroupUse
 }
 
 // processed is the number of tokens that the run processed.
@@ -27,6 +28,7 @@ type key struct {
 	hosted          bool   // only there if engines have a tier of host memory
 	sized           bool   // only there if so, and the size of its blocks is known
 	ranked          bool   // only there if ranks run their passes together
+	grouped         bool   // only there if caches have several groups
 	int             func(*sums) int
 	float           func(*sums) float64
 	text            func(*sums) string
@@ -120,6 +122,10 @@ var keys = []key{
 		float: func(s *sums) float64 { return s.lockstep.WaitMs }},
 	{name: "rank_wait_share", unit: "0 to 1", doc: "The one divided by the other.", ranked: true,
 		float: func(s *sums) float64 { return s.lockstep.WaitShare() }},
+	{name: "kv_wait_full_attention_ms", unit: "ms", doc: "Time of passes in which the first request in line had no room as its blocks of full attention alone were too many, summed over workers; only with several `kv_cache_groups`, see [hybrid caches](../hybrid.md#what-requests-wait-for).", grouped: true,
+		float: func(s *sums) float64 { return s.groups.WaitFullMs }},
+	{name: "kv_wait_other_groups_ms", unit: "ms", doc: "Time in which there was room for these, but not for those of sliding windows or linear attention beside.", grouped: true,
+		float: func(s *sums) float64 { return s.groups.WaitOthersMs }},
 }
 
 // group is a distribution whose statistics are keys. Exactly one of the functions is set. Those of gaps may change the list,

@@ -18,6 +18,27 @@ func (c *Collector) Lockstep(worker int, total engine.Lockstep) {
 	l.seen[worker] = total
 }
 
+// groupWaits adds up what requests waited for in caches of several groups, over all workers.
+type groupWaits struct {
+	sum  engine.GroupUse
+	seen []engine.GroupUse // by worker: what its engine has told
+}
+
+// Groups records what the groups of the cache of a worker have been told of so far.
+func (c *Collector) Groups(worker int, total engine.GroupUse) {
+	g := &c.groups
+	for worker >= len(g.seen) {
+		g.seen = append(g.seen, engine.GroupUse{})
+	}
+	g.add(total.Since(g.seen[worker]))
+	g.seen[worker] = total
+}
+
+func (g *groupWaits) add(more engine.GroupUse) {
+	g.sum.WaitFullMs += more.WaitFullMs
+	g.sum.WaitOthersMs += more.WaitOthersMs
+}
+
 func (l *lockstep) add(more engine.Lockstep) {
 	l.sum.PassMs += more.PassMs
 	l.sum.WaitMs += more.WaitMs

@@ -43,6 +43,7 @@ type Resources struct {
 	HostTier                                  bool   // engines have a tier of host memory
 	HostBlockBytes                            int    // size of a block there, 0 if it is not known
 	Ranks                                     bool   // ranks run their passes together
+	Groups                                    bool   // caches have several groups
 	WallMs                                    float64
 	GPUHourPrice                              float64 // price of a GPU for an hour, 0 if it is not known
 }
@@ -86,12 +87,12 @@ func (c *Collector) Summarise(used Resources, sla SLA) []Value {
 		c.leave()
 	}
 	c.divideAll()
-	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied, lockstep: c.lockstep.sum}
+	of := &sums{totals: c.totals(sla), arrived: c.arrived, rejected: len(c.rejected), durationMs: c.DurationMs(), used: used, copied: c.copied, lockstep: c.lockstep.sum, groups: c.groups.sum}
 	s := &summary{}
 	for _, k := range keys {
 		switch {
 		case k.goodput && !sla.IsSet() || k.priced && used.GPUHourPrice == 0 || k.ruled && used.Scheduler == "" || k.hosted && !used.HostTier ||
-			k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks:
+			k.sized && (!used.HostTier || used.HostBlockBytes == 0) || k.ranked && !used.Ranks || k.grouped && !used.Groups:
 		case k.int != nil:
 			s.int(k.name, k.int(of))
 		case k.float != nil:

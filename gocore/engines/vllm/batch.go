@@ -123,6 +123,7 @@ func (s *Scheduler) deliver(b *batch) {
 		s.emittingPasses++
 	}
 	s.delivered = b.number
+	s.use.pass(s.out.EndMs - s.out.StartMs)
 	s.explain(b)
 	s.tell(b)
 }

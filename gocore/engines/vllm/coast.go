@@ -21,7 +21,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 		}
 		ends, atMs = append(ends, endMs), endMs
 	}
-	s.coastEnds = ends
+	s.coastEnds, s.coastAtMs = ends, nowMs
 	return ends
 }
 
@@ -93,6 +93,9 @@ func (c *coast) composeNext() bool {
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
 	t := &s.steady
+	if passes > 0 && s.use.lacks != nothing {
+		s.use.pass(s.coastEnds[passes-1] - s.coastAtMs)
+	}
 	for range passes {
 		s.composed++
 		s.interval.begin(s.running)

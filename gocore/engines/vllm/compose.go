@@ -100,6 +100,9 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 // all others waiting.
 func (s *Scheduler) admitWaiting(b *batch, budget int) {
 	budget = s.admitLoaded(b, budget)
+	if !s.headWaits {
+		s.use.lacks = nothing
+	}
 	for budget > 0 && len(s.running) < s.rules.MaxActiveSeqs && s.waiting.Len() > 0 && !s.headWaits {
 		r := s.waiting.Front()
 		if reason := s.cannotEverRun(r); reason != "" {
@@ -182,7 +185,12 @@ func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 		wholeNeed := whole - hit.held + s.neededBeside(hit, s.mostWindow(whole))
 		partNeed := part - hit.held + s.neededBeside(hit, part)
 		s.waitBeside(whole-hit.blocks, s.mostWindow(whole)-hit.blocks, s.pool.Free()-free)
-		return (!s.rules.ReserveFullISL || wholeNeed <= free) && partNeed <= free
+		need, full := partNeed, part
+		if s.rules.ReserveFullISL {
+			need, full = max(wholeNeed, partNeed), whole
+		}
+		s.use.find(need > free, full-hit.held > free)
+		return need <= free
 	}
 	if s.rules.ReserveFullISL && whole-hit.held > free {
 		s.headWaits = true

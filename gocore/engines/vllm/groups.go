@@ -94,7 +94,7 @@ func (s *Scheduler) drop(r *sequence, first, last int) {
 	}
 	s.register(r, min(r.computed, r.tokens()-1))
 	t, count := &r.tables, s.groups.Beside
-	loose := 0
+	loose, before := 0, s.pool.InUse()
 	for g := range count {
 		for i := last - 1; i >= first; i-- {
 			if slot := t.slots[i*count+g]; slot == paged.PartialSlot {
@@ -105,6 +105,7 @@ func (s *Scheduler) drop(r *sequence, first, last int) {
 		}
 	}
 	s.pool.Discard(loose)
+	s.use.others -= before - s.pool.InUse()
 	if s.pool.Free() >= s.headNeeds {
 		s.headWaits = false
 	}
@@ -139,6 +140,7 @@ func (s *Scheduler) grow(r *sequence, to int) {
 	for i := held; i < len(t.slots); i++ {
 		t.slots[i] = paged.PartialSlot
 	}
+	s.use.others += len(t.slots) - held
 	t.entries = to
 }
 
@@ -154,7 +156,7 @@ func (s *Scheduler) registerBeside(r *sequence, from, to int) {
 			slot := s.pool.RegisterInGroup(&r.key, t.kept[i], g+1)
 			t.slots[i*count+g] = slot
 			if s.groups.Linear && s.composing != nil {
-				s.newStates = append(s.newStates, slot)
+				s.newStates = append(s.newStates, paged.InGroup(r.key.Block(t.kept[i]), g+1))
 			}
 		}
 	}
@@ -198,11 +200,11 @@ func (s *Scheduler) cut(r *sequence, p *prefix) {
 	p.skip = min(p.blocks, s.dispensable(p.blocks*s.blockSize))
 	for g := range s.groups.Beside {
 		for i := p.skip; i < p.blocks; i++ {
-			slot, inUse, _ := s.pool.Find(paged.InGroup(r.key.Block(i), g+1))
-			if !inUse {
+			id := paged.InGroup(r.key.Block(i), g+1)
+			if _, inUse, _ := s.pool.Find(id); !inUse {
 				p.unused++
 			}
-			p.fresh = p.fresh || slices.Contains(s.newStates, slot)
+			p.fresh = p.fresh || slices.Contains(s.newStates, id) // even if an older copy is what it finds
 		}
 	}
 }
@@ -248,6 +250,7 @@ func (s *Scheduler) holdBeside(r *sequence, p prefix) {
 		t.kept = append(t.kept, i)
 	}
 	t.slots = slices.Grow(t.slots, count*len(t.kept))[:count*len(t.kept)]
+	before := s.pool.InUse()
 	for g := range count {
 		for i, entry := range t.kept {
 			slot, _, _ := s.pool.Find(paged.InGroup(r.key.Block(entry), g+1))
@@ -255,6 +258,7 @@ func (s *Scheduler) holdBeside(r *sequence, p prefix) {
 			t.slots[i*count+g] = slot
 		}
 	}
+	s.use.others += s.pool.InUse() - before
 }
 
 // neededBeside is how many free blocks the groups beside the first take if a request is admitted with so many blocks.

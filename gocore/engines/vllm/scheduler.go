@@ -38,6 +38,7 @@ type Scheduler struct {
 	// blocks or registers one that others can find.
 	headWaits bool
 	headNeeds int // with several groups, the blocks without which the head has no room
+	use       groupUse
 	interval  interval
 
 	steady steady
@@ -59,9 +60,10 @@ type Scheduler struct {
 
 	offload *offload // nil without a tier of host memory
 
-	newStates      []paged.Slot      // of linear attention, registered since the composition began
+	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began
 	ids            []kvcache.BlockID // scratch
 	coastEnds      []float64         // scratch
+	coastAtMs      float64           // when the last coast began
 	spareSequences roster.Spares[sequence]
 }
 

@@ -47,7 +47,7 @@ def format_explanation(report: Mapping[str, Any], *, width: int | None = None, a
     border = table.ASCII if ascii_only else table.BOXES
     if width is not None:
         cells = table.fit(cells, width, [headings.index(name) for name in _EXPENDABLE], border)
-    return "\n".join([TITLE, table.draw(cells, border), *_of_ranks(report)])
+    return "\n".join([TITLE, table.draw(cells, border), *_of_ranks(report), *_of_groups(report)])
 
 
 def _of_ranks(report: Mapping[str, Any]) -> list[str]:
@@ -57,6 +57,19 @@ def _of_ranks(report: Mapping[str, Any]) -> list[str]:
     waited = report["rank_wait_ms"]
     share = f"{waited / passes:.1%} of their time in passes"
     return [f"Ranks waited for the slowest {share}: {waited:,.0f} of {passes:,.0f} ms"]
+
+
+def _of_groups(report: Mapping[str, Any]) -> list[str]:
+    """What the first request in line had no room for, in caches with several groups; worker_wait has that time."""
+    if "kv_wait_full_attention_ms" not in report:
+        return []
+    full, others = report["kv_wait_full_attention_ms"], report["kv_wait_other_groups_ms"]
+    if not full + others:
+        return ["The first request in line always had room in the KV cache"]
+    return [
+        f"The first request in line had no room in the KV cache for {full + others:,.0f} ms of passes:",
+        f"  {full:,.0f} ms for its blocks of full attention alone, {others:,.0f} ms for windows or states beside them",
+    ]
 
 
 def _rows(attribution: Mapping[str, Any]) -> list[list[str]]:

@@ -45,6 +45,13 @@ class Timeseries(Requests):
         host_store_busy, host_load_busy: Part of the time in which a copy to the host ran, and one back, 0 to 1.
         host_stored_blocks_per_s, host_loaded_blocks_per_s: Blocks copied to the host, and back.
 
+    Runs whose KV caches have several groups have four more:
+        kv_use_full_attention, kv_use_other_groups: Part of the blocks that the group of full attention has in use, and
+            that those of sliding windows or linear attention have; together kv_use.
+        kv_wait_full_attention, kv_wait_other_groups: Part of the time in which passes ran and the first request in line
+            had no room: as its blocks of full attention alone were too many, and as those of the other groups did not
+            fit beside them.
+
     Runs with faults have more. There tokens count when clients get them, and those that were lost only as such:
         workers_working: The mean number of workers that are not lost, can be reached and do not stand still; of one
             worker, the part of the time.
