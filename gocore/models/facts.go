@@ -13,8 +13,9 @@ type Facts struct {
 	State  State
 	// MaxLen is the longest request, in tokens.
 	MaxLen int
-	// WeightsGiB is the size of the published weights.
-	WeightsGiB float64
+	// WeightsGiB is the size of the published weights, and WeightsSource the number of bytes and what says so.
+	WeightsGiB    float64
+	WeightsSource string
 }
 
 // State is what a layer of linear attention keeps for a sequence: the last inputs of its convolution, and a matrix for each head.

@@ -22,8 +22,8 @@ func TestGeneratedTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows = append(rows, fmt.Sprintf("  {\"model\": %q, \"full_layers\": %d, \"window_layers\": %d, \"linear_layers\": %d, \"window\": %d, "+
-			"\"groups\": %d, \"block_size\": %d, \"block_bytes\": %d, \"max_model_len\": %d, \"weights_gib\": %v, \"source\": %q}",
-			f.Name, f.Full, f.Window, f.Linear, f.WindowTokens, l.Groups(), l.BlockSize, l.BlockBytes, f.MaxLen, f.WeightsGiB, f.Source))
+			"\"groups\": %d, \"block_size\": %d, \"block_bytes\": %d, \"max_model_len\": %d, \"weights_gib\": %v, \"weights_source\": %q, \"source\": %q}",
+			f.Name, f.Full, f.Window, f.Linear, f.WindowTokens, l.Groups(), l.BlockSize, l.BlockBytes, f.MaxLen, f.WeightsGiB, f.WeightsSource, f.Source))
 	}
 	if err := fieldtable.Keep("../../python/dynamo/_core/models.json", "[\n"+strings.Join(rows, ",\n")+"\n]\n", "./gocore/models", *rewrite); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -91,10 +92,17 @@ var published = []struct {
 	{logs + "log/vllm-7B-1gpuA10080GB-0.25GRAM.log", qwen2, Shape{Ranks: 1}, 5.01, Limits{16384, 2048, 1}, 93872, true, 5.73},
 	{logs + "log/vllm-7B-1gpuA10080GB-0.5GRAM.log", qwen2, Shape{Ranks: 1}, 24.83, Limits{16384, 2048, 1}, 464848, true, 28.37},
 	{logs + "README.md", qwen2, Shape{Ranks: 2}, 11.03, Limits{16384, 2048, 1}, 25809 * 16, true, 0},
+	// Of Qwen3.8-27B, which has the layers of Qwen3.6-27B.
+	{"https://github.com/mitchross/talos-argocd-proxmox/pull/1995", "Qwen3.6-27B", Shape{Ranks: 2, FP8: true}, 4.99, Limits{131072, 8192, 2}, 302921, false, 2.31},
+	{lmcache, "Qwen3-8B", Shape{Ranks: 1}, 50.32, Limits{40960, 8192, 1}, 366400, true, 8.95},
+	{lmcache, "Qwen3-32B", Shape{Ranks: 2}, 33.66, Limits{40960, 8192, 1}, 275760, true, 6.73},
+	// Of Llama-3.1-70B, which has the layers of Llama-3.3-70B.
+	{lmcache, "Llama-3.3-70B", Shape{Ranks: 4}, 32.06, Limits{131072, 8192, 1}, 420208, true, 3.21},
 }
 
 const (
-	logs = "https://github.com/dennislee22/vLLM-benchmarking/blob/main/"
+	logs    = "https://github.com/dennislee22/vLLM-benchmarking/blob/main/"
+	lmcache = "https://github.com/LMCache/LMCache/blob/dev/docs/source/getting_started/faq.rst"
 	// What counts of the config.json of Qwen/Qwen3-1.7B and Qwen/Qwen2-7B-Instruct, which are not in the table.
 	qwenSmall = `{"model_type": "qwen3", "num_hidden_layers": 28, "num_key_value_heads": 8, "num_attention_heads": 16,
 		"hidden_size": 2048, "head_dim": 128, "sliding_window": null, "max_position_embeddings": 40960}`
@@ -103,8 +111,8 @@ const (
 )
 
 func TestPublishedLogs(t *testing.T) {
-	if len(published) < 10 {
-		t.Fatal("fewer than ten logs")
+	if len(published) < 14 {
+		t.Fatal("fewer than fourteen logs")
 	}
 	near := func(got, want float64) bool { return want == 0 || math.Abs(got/want-1) < 0.02 }
 	for _, log := range published {
@@ -125,7 +133,7 @@ func TestPublishedLogs(t *testing.T) {
 			tokens = blocks * layout.BlockSize / layout.Groups()
 		}
 		concurrency := layout.Concurrency(blocks, log.limits)
-		if log.model == "Qwen3.6-35B-A3B" || log.model == "gpt-oss-120b" {
+		if layout.Groups() > 1 {
 			t.Logf("%s: %d tokens (log %d), %.2fx (log %.2fx)", log.source, tokens, log.tokens, concurrency, log.concurrency)
 		}
 		if !near(float64(tokens), float64(log.tokens)) || !near(concurrency, log.concurrency) {
@@ -144,6 +152,10 @@ func TestTable(t *testing.T) {
 		}
 		if _, err := f.Layout(Shape{Ranks: 1}); err != nil {
 			t.Error(err)
+		}
+		bytes := 0
+		if _, err := fmt.Sscanf(f.WeightsSource, "%d bytes", &bytes); err != nil || math.Abs(float64(bytes)/(1<<30)-f.WeightsGiB) > 0.051 {
+			t.Errorf("%s: %v GiB of weights by %q", f.Name, f.WeightsGiB, f.WeightsSource)
 		}
 		if (f.Window > 0) != (f.WindowTokens > 0) || (f.Linear > 0) != (f.State.Values > 0) || (f.Latent > 0) != (f.KVHeads == 0) {
 			t.Errorf("%+v: sizes that do not fit its layers", f)

@@ -38,7 +38,7 @@ var tableSchema = strictjson.Schema{Fields: []strictjson.Field{needed("models", 
 	count("kv_heads"), count("head_dim"), count("latent"),
 	count("state_key_heads"), count("state_key_dim"), count("state_value_heads"), count("state_value_dim"),
 	count("mamba_heads"), count("mamba_head_dim"), count("mamba_groups"), count("mamba_state"), count("conv_kernel"), count("state_value_bytes"),
-	needed("max_len", positive), needed("weights_gib", strictjson.Number{Max: 1e6}),
+	needed("max_len", positive), needed("weights_gib", strictjson.Number{Max: 1e6}), needed("weights_source", strictjson.Text{NonEmpty: true}),
 }})}}
 
 func parseTable(text string) ([]Facts, error) {
@@ -55,7 +55,7 @@ func parseTable(text string) ([]Facts, error) {
 			Name: row.Text("name"), Source: row.Text("source"),
 			Full: row.Int("full_layers"), Window: row.Int("window_layers"), Linear: row.Int("linear_layers"), WindowTokens: row.Int("window"),
 			KVHeads: row.Int("kv_heads"), HeadDim: row.Int("head_dim"), Latent: row.Int("latent"), State: rowState(row),
-			MaxLen: row.Int("max_len"), WeightsGiB: row.Float("weights_gib"),
+			MaxLen: row.Int("max_len"), WeightsGiB: row.Float("weights_gib"), WeightsSource: row.Text("weights_source"),
 		})
 	}
 	return list, nil
