@@ -275,7 +275,7 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
 		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	if in.onClock() && len(o.Objects("kv_cache_groups")) > 1 {
+	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
 		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}
 	for _, f := range table {

@@ -94,16 +94,12 @@ func (f *Fleet) forget(p *Pool, i int, id engine.RequestID) {
 
 // Empty gives a worker that has nothing to do a new engine, whose cache is empty. removed are the blocks that were in it. It reports
 // false if the worker has a request or a pass.
-func (p *Pool) Empty(i int, removed []kvcache.BlockID) bool {
+func (p *Pool) Empty(i int, removed []kvcache.Event) bool {
 	w := &p.workers[i]
 	if w.Engine == nil || !w.empty() {
 		return false
 	}
-	var events []kvcache.Event
-	if len(removed) > 0 {
-		events = []kvcache.Event{{Kind: kvcache.Removed, Blocks: removed}}
-	}
-	p.cacheChanged(i, events)
+	p.cacheChanged(i, removed)
 	p.start(i)
 	p.updateReady(i)
 	return true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"dynosim/gocore/engineargs"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
 )
@@ -31,17 +32,26 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// apply follows the cache events of a worker. Blocks that only one request can have are not named.
-func (c *Cluster) apply(cached naming.Cache, events []kvcache.Event) {
+// cachesOf are the empty caches of a worker: one for each group of layers.
+func cachesOf(args engineargs.Args) []naming.Cache {
+	caches := make([]naming.Cache, 1+args.VLLM.Groups.Beside)
+	for group := range caches {
+		caches[group] = naming.Cache{}
+	}
+	return caches
+}
+
+// apply follows the cache events of a worker, in each group of layers. Blocks that only one request can have are not named.
+func (c *Cluster) apply(cached []naming.Cache, events []kvcache.Event) {
 	for _, e := range events {
 		for _, id := range e.Blocks {
 			if id >= kvcache.PrivateIDs {
 				continue
 			}
 			if e.Kind == kvcache.Stored {
-				c.names.Stored(cached, uint32(id))
+				c.names.Stored(cached[e.Group], uint32(id))
 			} else {
-				c.names.Removed(cached, uint32(id))
+				c.names.Removed(cached[e.Group], uint32(id))
 			}
 		}
 	}
@@ -52,11 +62,17 @@ func (c *Cluster) Empty() (busy int) {
 	for k, p := range c.fleet.Pools() {
 		for i := range p.Len() {
 			w := c.worker(k, i)
-			blocks := make([]kvcache.BlockID, 0, len(w.cached))
-			for _, id := range slices.Sorted(maps.Keys(w.cached)) {
-				blocks = append(blocks, kvcache.BlockID(id))
+			var removed []kvcache.Event
+			for group, cached := range w.cached {
+				blocks := make([]kvcache.BlockID, 0, len(cached))
+				for _, id := range slices.Sorted(maps.Keys(cached)) {
+					blocks = append(blocks, kvcache.BlockID(id))
+				}
+				if len(blocks) > 0 {
+					removed = append(removed, kvcache.Event{Kind: kvcache.Removed, Group: group, Blocks: blocks})
+				}
 			}
-			if !p.Empty(i, blocks) {
+			if !p.Empty(i, removed) {
 				busy++
 			}
 		}

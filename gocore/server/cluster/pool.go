@@ -18,7 +18,7 @@ func (r *Request) Emission() *shares.State { return &r.state }
 type watched struct {
 	broken   func() error // why durations cannot be determined; nil if they can
 	emitting shares.Set[*Request]
-	cached   naming.Cache
+	cached   []naming.Cache // by group of layers
 	counts   Counts
 	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known
 	changed  bool       // its load may have
@@ -34,7 +34,7 @@ func (c *Cluster) poolConfig(k int) fleet.PoolConfig {
 			setup := p.Setup(i)
 			setup.Role = p.Args.Role
 			w := &c.workers[k][i]
-			w.cached, w.broken = naming.Cache{}, func() error { return nil }
+			w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
 			if model, asks := setup.Model.(interface{ Err() error }); asks {
 				w.broken = model.Err
 			}

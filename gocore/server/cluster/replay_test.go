@@ -48,6 +48,15 @@ var deployments = []deployment{
 	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`, lagMs: 40},
 	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 3, kv: true, config: `{}`},
 	{
+		name: "vllm, windows, kv", workers: 3, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":500,"max_num_seqs":16,
+			"kv_cache_groups":[{"type":"full"},{"type":"sliding_window","window":100},{"type":"sliding_window","window":100}]}`,
+	},
+	{
+		name: "vllm, linear, kv", workers: 3, kv: true, config: `{}`,
+		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16,"kv_cache_groups":[{"type":"full"},{"type":"linear"}]}`,
+	},
+	{
 		name: "two pools, vllm", prefill: `{"scheduler":"vllm","worker_type":"prefill","block_size":16,"num_gpu_blocks":600,"kv_bytes_per_token":131072,"kv_transfer_bandwidth":10}`,
 		decode: `{"scheduler":"vllm","worker_type":"decode","block_size":16,"num_gpu_blocks":300}`, workers: 2, decoders: 2,
 	},
@@ -85,7 +94,8 @@ func (d *deployment) routers(t *testing.T, args engineargs.Args) router.Factory 
 	return func(workers int) router.Router {
 		return router.New(router.Options{
 			Config: config, Workers: workers, BlockSize: args.BlockSize, MaxNumBatchedTokens: args.MaxNumBatchedTokens,
-			Rand: rand.New(rand.NewPCG(7, 7)),
+			Groups: router.Groups{Beside: args.VLLM.Groups.Beside, Run: args.VLLM.Groups.Run(args.BlockSize)},
+			Rand:   rand.New(rand.NewPCG(7, 7)),
 		})
 	}
 }
@@ -236,7 +246,9 @@ func checkEmpty(t *testing.T, c *Cluster) {
 	for k := range c.workers {
 		for i := range c.workers[k] {
 			w := &c.workers[k][i]
-			cached += len(w.cached)
+			for _, blocks := range w.cached {
+				cached += len(blocks)
+			}
 			for _, blocks := range w.named { // until the next events
 				holders -= len(blocks)
 				cached += len(blocks)
