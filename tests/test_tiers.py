@@ -171,3 +171,49 @@ def test_no_knee_and_what_the_gpu_finds(folder: Path, cli: Cli) -> None:
         assert want in done.stdout
         assert "Cache (blocks)" in done.stdout
         assert ("Knee: " in done.stdout) != ("No knee: " in done.stdout)
+
+
+def shared(tier: dict[str, Any], **more: Any) -> Any:
+    """A run of four workers, in turn, that all get the same long prompts."""
+    engine = {"scheduler": "vllm", "block_size": BLOCK, "num_gpu_blocks": 90, "host_cache": tier}
+    prompts = [[100 * at + block for block in range(60)] for at in range(4)]
+    rows = [row(150 * at, 60 * BLOCK, 3, prompts[at % 3]) for at in range(60)]
+    trace = write_trace(more.pop("folder") / "shared.jsonl", rows)
+    return run_trace_replay(trace, extra_engine_args=engine, trace_block_size=BLOCK, num_workers=4, **more)
+
+
+def test_a_store_that_workers_share(folder: Path) -> None:
+    tier = {"num_blocks": 400, "load_ms_per_block": 0.1, "store_ms_per_block": 0.1}
+    alone = shared(tier, folder=folder)
+    together = shared({**tier, "shared": True}, folder=folder)
+    assert together["prefix_cache_reused_ratio"] > alone["prefix_cache_reused_ratio"]
+    assert together["host_stored_blocks"] == 3 * 60  # each prompt once
+    assert together["mean_ttft_ms"] < alone["mean_ttft_ms"]
+    narrow = shared({**tier, "shared": True, "shared_ms_per_block": 2}, folder=folder)
+    assert narrow["mean_ttft_ms"] > together["mean_ttft_ms"]
+    assert narrow["host_load_ms"] > together["host_load_ms"]
+    rows = [shared({**tier, "shared": True}, folder=folder).requests["ttft_ms"].tolist() for _ in range(2)]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("engine", "more", "want"),
+    [
+        (
+            {"shared_ms_per_block": 1},
+            (),
+            "host_cache.shared_ms_per_block: got 1, want it left out, or shared true with it",
+        ),
+        ({"shared": True, "offload_prompt_only": False}, (), "host_cache.offload_prompt_only: got false, want true"),
+        (
+            {"shared": True},
+            ("--client-timeout-ms", "5"),
+            "host_cache.shared: got true, want false with client_timeout_ms",
+        ),
+    ],
+)
+def test_what_a_shared_store_refuses(
+    trace: Path, cli: Cli, engine: dict[str, Any], more: tuple[str, ...], want: str
+) -> None:
+    args = json.dumps({"scheduler": "vllm", "host_cache": {"num_blocks": 50, **engine}})
+    assert want in refused(cli(trace, "--trace-block-size", "16", "--extra-engine-args", args, *more))

@@ -55,10 +55,15 @@ type Setup struct {
 	Shapes func(Shape)
 	// Explain makes passes say where their time goes (Pass.Parts).
 	Explain bool
+	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself.
+	Commons *Commons
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts
 	// does in any case. The results are the same to the last bit, much later: tests compare them.
 	Stepwise bool
 }
+
+// Commons is what engines of one pool share. The first one that needs something of it makes it.
+type Commons struct{ HostStore any }
 
 // Shape is what the duration of a pass follows from, and what the pass did besides.
 type Shape struct {

@@ -278,6 +278,9 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
 		refuse("kv_cache_groups", "KV cache groups of live workers")
 	}
+	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") && nested.Bool("shared") {
+		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true", Feature: "a store that live workers share"})
+	}
 	for _, f := range table {
 		if !isSet(o, f) {
 			continue

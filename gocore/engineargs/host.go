@@ -18,7 +18,7 @@ var hostEvictionNames = []string{"lru", "arc"}
 // The members of "host_cache" that only one of the engines has.
 var (
 	hostOfSGLang = []string{"write_policy", "load_back_threshold"}
-	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only"}
+	hostOfVLLM   = []string{"eviction_policy", "blocks_per_chunk", "store_threshold", "offload_prompt_only", "shared", "shared_ms_per_block"}
 )
 
 // defaultLoadBack is SGLang's threshold for loading tokens back.
@@ -38,6 +38,9 @@ type HostCacheArgs struct {
 	StoreThreshold int
 	// PromptOnly stores no generated tokens.
 	PromptOnly bool
+	// Shared makes all workers of the pool share the memory, which moves a block in SharedMsPerBlock, for one of them at a time.
+	Shared           bool
+	SharedMsPerBlock float64
 	// A copy takes latency and a time for each block.
 	LoadMsPerBlock, StoreMsPerBlock, LatencyMs float64
 	// TokenBytes is the size of a token's KV, 0 if it is not known. A tier that is unsized becomes whole by Size.
@@ -122,6 +125,7 @@ func hostCache(o *strictjson.Object) HostCacheArgs {
 	if nested.Given("offload_prompt_only") {
 		a.PromptOnly = nested.Bool("offload_prompt_only")
 	}
+	a.Shared = nested.Given("shared") && nested.Bool("shared")
 	if nested.Given("write_policy") {
 		a.WritePolicy = slices.Index(writePolicyNames, nested.Text("write_policy"))
 	}
@@ -130,6 +134,7 @@ func hostCache(o *strictjson.Object) HostCacheArgs {
 	}
 	for name, to := range map[string]*float64{
 		"load_ms_per_block": &a.LoadMsPerBlock, "store_ms_per_block": &a.StoreMsPerBlock, "latency_ms": &a.LatencyMs,
+		"shared_ms_per_block": &a.SharedMsPerBlock,
 	} {
 		if nested.Given(name) {
 			*to = nested.Float(name)
@@ -264,6 +269,14 @@ func checkHostCache(o *strictjson.Object) error {
 	}
 	if s.rules != VLLMOwn {
 		return nil
+	}
+	if nested != nil && nested.Given("shared_ms_per_block") && !hostCache(o).Shared {
+		return &strictjson.FieldError{
+			Field: name + ".shared_ms_per_block", Got: nested.Shown("shared_ms_per_block"), Want: "it left out, or shared true with it",
+		}
+	}
+	if h := hostCache(o); h.Shared && !h.PromptOnly {
+		return &strictjson.FieldError{Field: name + ".offload_prompt_only", Got: "false", Want: "true with shared"}
 	}
 	if t := workerType(o); t != engine.Aggregated {
 		return &strictjson.FieldError{Field: name, Got: "a tier", Want: fmt.Sprintf("it left out on %s workers with scheduler %s", t, s.name)}

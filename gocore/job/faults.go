@@ -26,6 +26,11 @@ func parseFaults(o *strictjson.Object, d deployment) (*replay.FaultConfig, error
 			Field: "scheduler", Got: name, Want: "dynamo with " + faultOptions[first] + " and two pools: what faults do to hand-offs by the engine's own rules is not known",
 		}
 	}
+	if d.args.HostCache.Shared {
+		return nil, &strictjson.FieldError{
+			Field: "host_cache.shared", Got: "true", Want: "false with " + faultOptions[first] + ": what becomes of copies of a lost worker is not known",
+		}
+	}
 	script, err := faults.Parse(o.Text("faults"), faults.Layout{
 		TwoPools: d.disaggregated, Prefill: d.prefillWorkers, Decode: d.workers, Grows: isPlanned(o),
 	})

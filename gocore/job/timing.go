@@ -50,12 +50,14 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 
 // setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
-	trace := cacheTrace()
+	trace, commons := cacheTrace(), &engine.Commons{}
 	return func(role engine.Role, worker int) engine.Setup {
 		if role == engine.Prefill {
 			return engine.Setup{Model: m.prefill, Trace: cachetrace.New(trace, d.prefill, 0)}
 		}
-		return engine.Setup{Model: m.decode, Trace: cachetrace.New(trace, d.args, 0), Drafts: d.args.NewDrafts(worker, 0)}
+		return engine.Setup{
+			Model: m.decode, Trace: cachetrace.New(trace, d.args, 0), Drafts: d.args.NewDrafts(worker, 0), Commons: commons,
+		}
 	}
 }
 

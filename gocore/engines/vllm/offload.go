@@ -24,6 +24,9 @@ type offload struct {
 	host        *chunks.Store
 	chunkBlocks int
 	promptOnly  bool
+	common      *common // what it shares with other workers, nil for nothing
+	number      int     // of those that share it
+	untold      []engine.Copy
 	storeMs     float64 // of a block
 	loadMs      float64
 	latencyMs   float64
@@ -54,6 +57,15 @@ type offload struct {
 	left  int           // blocks that the last look-up found and that are not loaded, as they are less than a chunk
 }
 
+// common is a store that the workers of a pool share, and its own link. Ours, not vLLM's: docs/tiers.md has the rules.
+type common struct {
+	store   *chunks.Store
+	members []*offload
+	blockMs float64 // that the link of the store takes for a block, in either direction; 0 for no bound
+	endMs   float64 // of what it was asked last
+	evicted int     // blocks, as told
+}
+
 // transferring is a copy between the pool and the host.
 type transferring struct {
 	of      *hosted
@@ -78,18 +90,93 @@ type hosted struct {
 	tokens  int          // to offer at the end
 }
 
-func newOffload(s *Scheduler) *offload {
+func newOffload(s *Scheduler, commons *engine.Commons) *offload {
 	a := s.args.HostCache
 	policy := chunks.LRU
 	if a.ARC {
 		policy = chunks.ARC
 	}
 	s.pool.Watch()
-	return &offload{
-		s: s, host: chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy),
-		chunkBlocks: a.ChunkBlocks, promptOnly: a.PromptOnly,
+	o := &offload{
+		s: s, chunkBlocks: a.ChunkBlocks, promptOnly: a.PromptOnly,
 		storeMs: a.StoreMsPerBlock, loadMs: a.LoadMsPerBlock, latencyMs: a.LatencyMs,
 	}
+	store := func() *chunks.Store {
+		return chunks.New(a.Blocks/a.ChunkBlocks, a.ChunkBlocks, a.StoreThreshold, policy)
+	}
+	if !a.Shared {
+		o.host = store()
+		return o
+	}
+	if commons == nil {
+		commons = &engine.Commons{}
+	}
+	if commons.HostStore == nil {
+		commons.HostStore = &common{store: store(), blockMs: a.SharedMsPerBlock}
+	}
+	o.common = commons.HostStore.(*common)
+	o.host, o.number = o.common.store, len(o.common.members)
+	o.common.members = append(o.common.members, o)
+	return o
+}
+
+// catchUpOthers does for the workers without requests that share the store what their empty passes would have done, until an instant.
+func (o *offload) catchUpOthers(nowMs float64) {
+	if o.common == nil {
+		return
+	}
+	for _, other := range o.common.members {
+		if other != o && other.s.Requests() == 0 && other.endMs < nowMs && (other.outstanding() || other.storing.Len() > 0) {
+			other.catchUpUntold(nowMs)
+		}
+	}
+}
+
+// catchUpUntold is catchUp out of a pass. Its copies are told with the next one.
+func (o *offload) catchUpUntold(nowMs float64) {
+	parts := o.s.parts
+	if parts == nil {
+		o.catchUp(nowMs)
+		return
+	}
+	told := len(parts.Copies)
+	o.catchUp(nowMs)
+	o.untold = append(o.untold, parts.Copies[told:]...)
+	parts.Copies = parts.Copies[:told]
+}
+
+// tellEarlier tells with the pass that begins of copies that were not told.
+func (o *offload) tellEarlier() {
+	for _, c := range o.untold {
+		o.s.parts.Copy(c)
+	}
+	o.untold = o.untold[:0]
+}
+
+// has looks up which of the leading chunks of a span the host has, and whether any of those is being stored, or being loaded.
+func (o *offload) has(span chunks.Span) (present int, storing, loading bool) {
+	if o.common == nil {
+		return o.host.Find(span)
+	}
+	present, storing = o.host.FindFor(o.number, span, o.s.out.StartMs)
+	span.Count = present
+	return present, storing, o.loadsAny(span)
+}
+
+// loadsAny reports whether this worker is loading any chunk of a span.
+func (o *offload) loadsAny(span chunks.Span) bool {
+	stride := kvcache.BlockID(o.chunkBlocks)
+	overlaps := func(t *transferring) bool {
+		return slices.ContainsFunc(t.spans, func(other chunks.Span) bool {
+			return other.Key < span.Key+kvcache.BlockID(span.Count)*stride && span.Key < other.Key+kvcache.BlockID(other.Count)*stride
+		})
+	}
+	for i := range o.loading.Len() {
+		if overlaps(o.loading.At(i)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(o.loads, overlaps)
 }
 
 // chunkTokens is the length of a chunk.
@@ -117,7 +204,7 @@ func (o *offload) find(r *sequence, hit int) (more int, skip bool) {
 	for whole := r.tokens() / size; to < whole; {
 		first, n := r.key.Run((to+1)*o.chunkBlocks-1, whole*o.chunkBlocks)
 		span := chunks.Span{Key: first, Count: ceilDiv(n, o.chunkBlocks)}
-		present, storing, loading := o.host.Find(span)
+		present, storing, loading := o.has(span)
 		to += present
 		skip = skip || storing
 		busy = busy || loading
@@ -373,8 +460,6 @@ func (o *offload) submit(nowMs float64) (startMs float64) {
 	o.submitStores(startMs)
 	for _, t := range o.loads {
 		o.run(t, &o.loading, &o.loadEnd, startMs, o.loadMs)
-		o.use.Loaded += t.blocks
-		o.use.LoadMs += o.latencyMs + float64(float64(t.blocks)*o.loadMs)
 	}
 	o.pending, o.fresh = append(o.pending, o.fresh...), o.fresh[:0]
 	o.loads, o.awaited, o.touched = o.loads[:0], o.awaited[:0], o.touched[:0]
@@ -385,17 +470,32 @@ func (o *offload) submit(nowMs float64) (startMs float64) {
 func (o *offload) submitStores(atMs float64) {
 	for _, t := range o.pending {
 		o.run(t, &o.storing, &o.storeEnd, atMs, o.storeMs)
-		o.use.Stored += t.blocks
-		o.use.StoreMs += o.latencyMs + float64(float64(t.blocks)*o.storeMs)
 	}
 	o.pending = o.pending[:0]
 }
 
-// run submits a copy at an instant: it begins when the one before in its direction has ended.
+// run submits a copy at an instant: it begins when the one before in its direction has ended. It ends no earlier than the link of a
+// store that is shared has moved all that it was asked for before, by anyone.
 func (o *offload) run(t *transferring, queue *deque.Deque[*transferring], lastEnd *float64, atMs, blockMs float64) {
 	startMs := max(atMs, *lastEnd)
-	t.endMs = startMs + (o.latencyMs + float64(float64(t.blocks)*blockMs))
+	tookMs := o.latencyMs + float64(float64(t.blocks)*blockMs)
+	t.endMs = startMs + tookMs
+	if c := o.common; c != nil {
+		c.endMs = max(c.endMs, startMs) + float64(float64(t.blocks)*c.blockMs)
+		t.endMs = max(t.endMs, c.endMs)
+		tookMs = t.endMs - startMs
+		if t.loading == nil {
+			c.store.Submitted(t.spans, t.endMs)
+		}
+	}
 	*lastEnd = t.endMs
+	if t.loading == nil {
+		o.use.Stored += t.blocks
+		o.use.StoreMs += tookMs
+	} else {
+		o.use.Loaded += t.blocks
+		o.use.LoadMs += tookMs
+	}
 	o.s.parts.Copy(engine.Copy{Back: t.loading != nil, StartMs: startMs, EndMs: t.endMs, Blocks: t.blocks})
 	queue.PushBack(t)
 }
@@ -534,6 +634,9 @@ func (o *offload) tell(out *engine.Pass) {
 	o.endMs = out.EndMs
 	o.use.Evicted = o.host.Use().Evicted * o.chunkBlocks
 	now, was := o.use, o.told
+	if o.common != nil { // which tells it once
+		was.Evicted, o.common.evicted = o.common.evicted, now.Evicted
+	}
 	out.Copied = engine.Copied{
 		Stored: now.Stored - was.Stored, Loaded: now.Loaded - was.Loaded, Evicted: now.Evicted - was.Evicted,
 		StoreMs: now.StoreMs - was.StoreMs, LoadMs: now.LoadMs - was.LoadMs, HeldMs: now.HeldMs - was.HeldMs,

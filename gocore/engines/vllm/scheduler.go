@@ -92,7 +92,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		s.pulls.loads = map[engine.RequestID]*sequence{}
 	}
 	if args.HostCache.Blocks > 0 {
-		s.offload = newOffload(s)
+		s.offload = newOffload(s, setup.Commons)
 	}
 	if s.trace != nil {
 		s.pool.Record()
@@ -137,6 +137,8 @@ func (s *Scheduler) Requests() int {
 func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	s.begin(nowMs)
 	if s.offload != nil {
+		s.offload.tellEarlier()
+		s.offload.catchUpOthers(nowMs)
 		s.offload.catchUp(nowMs)
 	}
 	b := s.next()

@@ -4,6 +4,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engines/internal/calendar"
 	"dynosim/gocore/kvcache"
+	"dynosim/gocore/kvcache/chunks"
 	"dynosim/gocore/kvcache/paged"
 )
 
@@ -88,7 +89,7 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	}
 	r.key = s.namer.Key(req.Prompt, shareable, s.ceilBlocks(req.PromptTokens+req.OutputTokens))
 	if s.offload != nil {
-		r.hosted = &hosted{key: r.key}
+		r.hosted = &hosted{key: r.key, Request: chunks.Request{Owner: s.offload.number}}
 	}
 	s.added++
 	return r

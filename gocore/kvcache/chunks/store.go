@@ -1,6 +1,7 @@
 package chunks
 
 import (
+	"math"
 	"slices"
 
 	"dynosim/gocore/kvcache"
@@ -52,8 +53,10 @@ type run struct {
 	key     kvcache.BlockID // of the first chunk
 	count   int
 	storing bool
-	loads   int // that are under way
-	offer   int // the last one that it was part of
+	owner   int     // whose request stores it, or has
+	readyMs float64 // when its copy to the host ends, +Inf as long as that is not known
+	loads   int     // that are under way
+	offer   int     // the last one that it was part of
 	ranked
 	place
 }
@@ -81,6 +84,8 @@ type order interface {
 
 // Request is what a store remembers of a request.
 type Request struct {
+	Owner int // of those that share the store, the one that has the request
+
 	seen []access // by index
 	group
 	missed map[kvcache.BlockID]bool
@@ -129,6 +134,27 @@ func (s *Store) Find(span Span) (present int, storing, loading bool) {
 	return present, storing, loading
 }
 
+// FindFor is Find for one of those that share the store, at an instant: what others are storing is there once its copy has ended.
+// Whose loads run is not told.
+func (s *Store) FindFor(owner int, span Span, nowMs float64) (present int, storing bool) {
+	for present < span.Count {
+		e, offset := s.at(s.key(span, present))
+		if e == nil || e.storing && e.owner != owner && e.readyMs > nowMs {
+			break
+		}
+		present += min(e.count-offset, span.Count-present)
+		storing = storing || e.storing && e.owner == owner
+	}
+	return present, storing
+}
+
+// Submitted tells when the copies of chunks to the host end.
+func (s *Store) Submitted(spans []Span, endMs float64) {
+	for _, span := range spans {
+		s.each(span, func(e *run, _ int) { e.readyMs = endMs })
+	}
+}
+
 // key is the key of chunk i of a span.
 func (s *Store) key(span Span, i int) kvcache.BlockID { return span.Key + kvcache.BlockID(i)*s.stride }
 
@@ -164,6 +190,7 @@ func (s *Store) split(e *run, count int) [2]*run {
 	key := e.key + kvcache.BlockID(count)*s.stride
 	part := s.newRun()
 	part.storing, part.loads, part.offer = e.storing, e.loads, e.offer
+	part.owner, part.readyMs = e.owner, e.readyMs
 	if count < rest {
 		part.key, part.count = e.key, count
 		e.key, e.count = key, rest
@@ -267,6 +294,7 @@ func (s *Store) count(key kvcache.BlockID, count int) {
 func (s *Store) add(r *Request, span Span) {
 	e := s.newRun()
 	e.key, e.count, e.storing, e.offer = span.Key, span.Count, true, s.number
+	e.owner, e.readyMs = r.Owner, math.Inf(1)
 	s.index.set(e.key, s.stride, e.count, e.number)
 	s.order.add(r, e, span.Index)
 	for i := range r.within(span.Index, span.Index+span.Count, s.stride) {
@@ -382,8 +410,9 @@ func (r *Request) within(from, to int, stride kvcache.BlockID) func(yield func(i
 func (s *Store) Stored(copied []Span) {
 	for _, span := range copied {
 		s.each(span, func(e *run, _ int) {
-			e.storing = false
-			s.idle += e.count
+			if e.storing = false; e.idle() {
+				s.idle += e.count
+			}
 		})
 	}
 }

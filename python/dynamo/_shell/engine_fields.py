@@ -150,6 +150,8 @@ class HostCacheFields(TypedDict, total=False):
     blocks_per_chunk: int | None
     store_threshold: int | None
     offload_prompt_only: bool | None
+    shared: bool | None
+    shared_ms_per_block: float | None
     load_ms_per_block: float | None
     store_ms_per_block: float | None
     latency_ms: float | None
@@ -169,6 +171,10 @@ class HostCacheArgs(FieldSet):
         blocks_per_chunk: Blocks that vLLM stores, looks up and evicts as one. Default: 1.
         store_threshold: vLLM stores a chunk when it is computed for this time; 0 and 1 are the first. Default: 0.
         offload_prompt_only: Whether vLLM stores prompts only, not generated tokens. Default: True.
+        shared: Whether all workers share the memory, as a store beside them: num_blocks are those of all then. With
+            vLLM's rules. Default: False.
+        shared_ms_per_block: Milliseconds that a shared store takes for one block, stored or loaded, one at a time for
+            all workers. Default: 0.
         load_ms_per_block: Milliseconds to load one block. Default: 0.
         store_ms_per_block: Milliseconds to store one block. Default: 0.
         latency_ms: Milliseconds of each copy, besides those of its blocks. Default: 0.
@@ -189,6 +195,8 @@ class HostCacheArgs(FieldSet):
         blocks_per_chunk: int | None = None,
         store_threshold: int | None = None,
         offload_prompt_only: bool | None = None,
+        shared: bool | None = None,
+        shared_ms_per_block: float | None = None,
         load_ms_per_block: float | None = None,
         store_ms_per_block: float | None = None,
         latency_ms: float | None = None,
@@ -201,6 +209,8 @@ class HostCacheArgs(FieldSet):
             "blocks_per_chunk": blocks_per_chunk,
             "store_threshold": store_threshold,
             "offload_prompt_only": offload_prompt_only,
+            "shared": shared,
+            "shared_ms_per_block": shared_ms_per_block,
             "load_ms_per_block": load_ms_per_block,
             "store_ms_per_block": store_ms_per_block,
             "latency_ms": latency_ms,

@@ -1,0 +1,165 @@
+package vllm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"dynosim/gocore/engine"
+	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
+	"dynosim/gocore/kvcache"
+)
+
+// side is a worker of several that share a store.
+type side struct {
+	s     *Scheduler
+	endMs float64 // of its last pass
+	atMs  []float64
+	asked []engine.Request
+	told  engine.Copied
+	moved [2]int
+	found map[engine.RequestID]int // tokens at admission
+	log   []string
+}
+
+func sideBySide(args engineargs.Args, n int) []*side {
+	var all []*side
+	commons := &engine.Commons{}
+	for range n {
+		s := New(args, engine.Setup{Explain: true, Commons: commons})
+		all = append(all, &side{s: s, found: map[engine.RequestID]int{}})
+	}
+	return all
+}
+
+// runAll runs workers in the order of time until all requests are over.
+func runAll(t *testing.T, all []*side, check func()) {
+	for {
+		var next *side
+		var atMs float64
+		for _, w := range all {
+			ms := w.endMs
+			if w.s.Requests() == 0 {
+				if len(w.asked) == 0 {
+					continue
+				}
+				ms = max(ms, w.atMs[0])
+			}
+			if next == nil || ms < atMs {
+				next, atMs = w, ms
+			}
+		}
+		if next == nil {
+			return
+		}
+		for len(next.asked) > 0 && next.atMs[0] <= atMs {
+			next.s.Add(next.asked[0])
+			next.asked, next.atMs = next.asked[1:], next.atMs[1:]
+		}
+		p, alive := next.s.RunPass(atMs)
+		if !alive {
+			t.Fatalf("at %v ms: no end in sight", atMs)
+		}
+		if p.Waits && len(next.asked) > 0 && next.atMs[0] < p.EndMs {
+			p.Cut(next.atMs[0])
+		}
+		next.endMs = p.EndMs
+		next.told.Add(p.Copied)
+		for _, c := range p.Parts.Copies {
+			if c.Back {
+				next.moved[1] += c.Blocks
+			} else {
+				next.moved[0] += c.Blocks
+			}
+		}
+		for _, a := range p.Admitted {
+			next.found[a.ID] = a.ReusedTokens
+			next.log = append(next.log, fmt.Sprint(a.ID, a.ReusedTokens, p.StartMs, p.EndMs))
+		}
+		check()
+	}
+}
+
+// TestOthersLoad has a second worker find what the first one has computed: once its copy has ended, and no earlier.
+func TestOthersLoad(t *testing.T) {
+	args := engineargs.Default()
+	args.Scheduler, args.BlockSize, args.NumGPUBlocks = engineargs.VLLMOwn, 16, 100
+	args.VLLM = engineargs.VLLMArgs{ReserveFullISL: true, PrefillInterval: 1, MaxActiveSeqs: args.MaxNumSeqs, Release: engineargs.VLLM033}
+	args.HostCache = engineargs.HostCacheArgs{
+		Blocks: 100, ChunkBlocks: 1, StoreThreshold: 1, PromptOnly: true, LoadMsPerBlock: 1, StoreMsPerBlock: 10, Shared: true,
+	}
+	prompt := kvcache.Prompt{PerSegment: 10, Segments: []uint32{7}}
+	for _, c := range []struct{ atMs, found float64 }{{50, 0}, {100, 0}, {1000, 159}} {
+		both := sideBySide(args, 2)
+		for i, atMs := range []float64{0, c.atMs} {
+			both[i].atMs = []float64{atMs}
+			both[i].asked = []engine.Request{{ID: engine.RequestID(i), Prompt: prompt, PromptTokens: 160, OutputTokens: 2}}
+		}
+		runAll(t, both, func() {})
+		if got := both[1].found[1]; float64(got) != c.found {
+			t.Errorf("at %v ms the other worker finds %d tokens, want %v", c.atMs, got, c.found)
+		}
+		if both[1].told.Stored > 0 {
+			t.Errorf("at %v ms the other worker stores %d blocks that are there", c.atMs, both[1].told.Stored)
+		}
+	}
+}
+
+// TestSharedBooks runs random workloads on workers that share a store, twice. What was stored has been evicted or is there, the link
+// of the store never moves two things at once, and both runs are the same.
+func TestSharedBooks(t *testing.T) {
+	loads := 0
+	for seed := range uint64(300) {
+		var logs [2][]string
+		for again := range 2 {
+			rng := rand.New(rand.NewPCG(seed, 37))
+			args := drawArgs(rng)
+			args.VLLM.Groups.Beside, args.BlockSize = 0, 1<<rng.IntN(5)
+			withHost(rng, &args)
+			args.HostCache.Shared, args.HostCache.PromptOnly = true, true
+			args.HostCache.SharedMsPerBlock = rng.Float64() * float64(rng.IntN(3))
+			all := sideBySide(args, 2+rng.IntN(3))
+			for _, w := range all {
+				drawn := enginetest.Draw(rng, args)
+				w.asked, w.atMs = drawn.Requests, drawn.AtMs
+			}
+			c := all[0].s.offload.common
+			runAll(t, all, func() {
+				told, toCome, untold := engine.Copied{}, 0, 0
+				for _, w := range all {
+					told.Add(w.told)
+					o := w.s.offload
+					for _, list := range [][]*transferring{o.pending, o.fresh} {
+						for _, t := range list {
+							toCome += t.blocks
+						}
+					}
+					untold += o.use.Stored - o.told.Stored
+				}
+				if use := c.store.Use(); told.Stored+untold+toCome != (use.Evicted+use.Resident)*args.HostCache.ChunkBlocks {
+					t.Fatalf("seed %d: stored %d, untold %d, to come %d, in chunks of %d %+v", seed, told.Stored, untold, toCome, args.HostCache.ChunkBlocks, use)
+				}
+			})
+			blocks := 0
+			for _, w := range all {
+				loads += w.told.Loaded
+				blocks += w.s.offload.use.Stored + w.s.offload.use.Loaded
+				if w.moved[0] != w.told.Stored || w.moved[1] != w.told.Loaded {
+					t.Fatalf("seed %d: single copies are of %v blocks, told %+v", seed, w.moved, w.told)
+				}
+				logs[again] = append(logs[again], w.log...)
+			}
+			if ms := float64(blocks) * args.HostCache.SharedMsPerBlock; c.endMs < ms*(1-1e-9) {
+				t.Fatalf("seed %d: the link moved %d blocks by %v ms, which takes it %v ms", seed, blocks, c.endMs, ms)
+			}
+		}
+		if !slices.Equal(logs[0], logs[1]) {
+			t.Fatalf("seed %d: two runs differ", seed)
+		}
+	}
+	if loads == 0 {
+		t.Error("nothing was loaded")
+	}
+}
