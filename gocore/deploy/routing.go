@@ -72,6 +72,7 @@ func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 			BlockSize: p.Args.BlockSize, MaxNumBatchedTokens: p.Args.MaxNumBatchedTokens,
 			Groups: router.Groups{Beside: p.Args.VLLM.Groups.Beside, Run: p.Args.VLLM.Groups.Run(p.Args.BlockSize)},
 			Rand:   rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,
+			LowerTiers: p.Args.HostCache.Asked(),
 		}
 	}
 	return stages

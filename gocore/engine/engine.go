@@ -55,6 +55,8 @@ type Setup struct {
 	Shapes func(Shape)
 	// Explain makes passes say where their time goes (Pass.Parts).
 	Explain bool
+	// LowerTiers makes events tell of tiers below the device, too, as far as the engine can tell of them.
+	LowerTiers bool
 	// Commons is what the engines of one pool share. Nil stands for something that an engine has for itself.
 	Commons *Commons
 	// Stepwise turns the shortcuts of an engine off: it looks at every request in every pass, as an engine without shortcuts

@@ -161,7 +161,7 @@ func (cfg *Config) setup(role engine.Role, worker int) engine.Setup {
 	if cfg.Setup != nil {
 		s = cfg.Setup(role, worker)
 	}
-	s.Role = role
+	s.Role, s.LowerTiers = role, true
 	s.Explain = cfg.Attribution || cfg.Journal != nil
 	return s
 }

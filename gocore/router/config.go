@@ -14,6 +14,9 @@ type Config struct {
 	// OverlapCredit is how much of a cached block is taken off the prefill cost, from 0 to 1. With a decay above 0 a worker
 	// gets less credit the more prefill load it has beyond the least loaded one.
 	OverlapCredit, OverlapCreditDecay float64
+	// HostCredit and SharedCredit are how much a block counts, compared with a cached one, that only the host of a worker has, or
+	// only a store that all workers share.
+	HostCredit, SharedCredit float64
 	// PrefillLoadScale weighs prefill cost against decode cost.
 	PrefillLoadScale float64
 	// Temperature 0 takes the cheapest worker. Above that, cheaper workers are only more probable.
@@ -104,6 +107,8 @@ func build(o *strictjson.Object) Config {
 	c := Config{
 		OverlapCredit:      o.Float("overlap_score_credit"),
 		OverlapCreditDecay: o.Float("overlap_score_credit_decay"),
+		HostCredit:         o.Float("host_cache_hit_weight"),
+		SharedCredit:       o.Float("shared_cache_multiplier"),
 		PrefillLoadScale:   o.Float("prefill_load_scale"),
 		Temperature:        o.Float("router_temperature"),
 		TrackActiveBlocks:  o.Bool("router_track_active_blocks"),

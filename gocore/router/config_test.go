@@ -12,7 +12,7 @@ import (
 )
 
 var defaults = Config{
-	OverlapCredit: 1, PrefillLoadScale: 1,
+	OverlapCredit: 1, HostCredit: 0.75, PrefillLoadScale: 1,
 	TrackActiveBlocks: true, AssumeKVReuse: true, TrackPrefillTokens: true,
 	Queueing: true, QueueThreshold: 16,
 }
@@ -37,6 +37,7 @@ func TestParseConfig(t *testing.T) {
 		}},
 		{`{"router_seed": 18446744073709551615}`, func(c *Config) { c.Seed, c.Seeded = math.MaxUint64, true }},
 		{`{"router_seed": 0}`, func(c *Config) { c.Seeded = true }},
+		{`{"host_cache_hit_weight": 0.5, "shared_cache_multiplier": 0.25}`, func(c *Config) { c.HostCredit, c.SharedCredit = 0.5, 0.25 }},
 	}
 	for _, test := range tests {
 		want := defaults
@@ -92,8 +93,8 @@ func TestConfigWarnings(t *testing.T) {
 		{`{"use_kv_events": true, "router_event_threads": 4, "router_ttl_secs": 120, "shared_cache_type": "none"}`, nil},
 		{`{"shared_cache_type": "hicache", "shared_cache_multiplier": 1, "router_replica_sync": true, "router_track_output_blocks": true,
 			"router_event_threads": 1, "host_cache_hit_weight": 0, "router_predicted_ttl_secs": 0}`,
-			[]string{"router_config: host_cache_hit_weight, router_replica_sync, router_track_output_blocks, router_event_threads, " +
-				"shared_cache_multiplier, shared_cache_type, router_predicted_ttl_secs have no effect on offline replay"}},
+			[]string{"router_config: router_replica_sync, router_track_output_blocks, router_event_threads, " +
+				"shared_cache_type, router_predicted_ttl_secs have no effect on offline replay"}},
 		{`{"durable_kv_events": true, "serve_indexer": true, "router_max_tree_size": 1048576}`, []string{
 			"router_config: durable_kv_events is deprecated and has no effect on offline replay",
 			"router_config: serve_indexer has no effect on offline replay",

@@ -8,10 +8,11 @@ import (
 
 // candidates is what a decision knows about each worker, by ascending id, and what the workers cost.
 type candidates struct {
-	prefillTokens []int64 // prompt tokens the worker has yet to compute
-	activeBlocks  []int64 // blocks its requests fill
-	cached        []int32 // leading blocks of the prompt that it has cached
-	shared        []int32 // leading blocks of the prompt that its requests fill
+	prefillTokens []int64   // prompt tokens the worker has yet to compute
+	activeBlocks  []int64   // blocks its requests fill
+	cached        []int32   // leading blocks of the prompt that it has cached
+	shared        []int32   // leading blocks of the prompt that its requests fill
+	lower         []float64 // what it has below the device counts like so many cached blocks; nil if workers have no such tiers
 	cost          []float64
 	cheapest      float64 // cost
 	tied          int     // workers that cost exactly that
@@ -33,7 +34,7 @@ func newCandidates(workers int) candidates {
 //	raw    = (prefillTokens + promptTokens) / blockSize        0 if prefill tokens are not tracked
 //	excess = (prefillTokens - least of all workers) / blockSize
 //	k      = 1 / (1 + decay * (excess / ceil(promptTokens / blockSize)))
-//	adj    = max(raw - (credit * k) * cached, 0)
+//	adj    = max(raw - (credit * k) * (cached + lower), 0)
 //	cost   = scale * adj + (activeBlocks + newBlocks - shared)
 //
 // newBlocks is how many blocks the prompt adds to a worker that shares none of them. k is 1 without decay or without
@@ -78,7 +79,11 @@ func (p *pricing) cost(c *candidates, w int) float64 {
 		k := 1 / (1 + float64(p.config.OverlapCreditDecay*(excess/float64(ceilDiv(p.promptTokens, p.blockSize)))))
 		credit = float64(credit * k)
 	}
-	adj := max(raw-float64(credit*float64(c.cached[w])), 0)
+	cached := float64(c.cached[w])
+	if c.lower != nil {
+		cached += c.lower[w]
+	}
+	adj := max(raw-float64(credit*cached), 0)
 	decode := c.activeBlocks[w] + int64(p.newBlocks) - int64(c.shared[w])
 	return float64(p.config.PrefillLoadScale*adj) + float64(decode)
 }

@@ -85,6 +85,9 @@ func (k *KV) Forget(worker int) {
 	for g := range k.beside.groups {
 		k.beside.groups[g].forget(int32(worker))
 	}
+	if k.lower != nil {
+		k.lower.host.forget(int32(worker))
+	}
 }
 
 // Queues implements [Elastic].

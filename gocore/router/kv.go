@@ -21,6 +21,7 @@ type KV struct {
 
 	index      index
 	beside     besides
+	lower      *lowerTiers // nil if workers have none
 	tracker    *tracker
 	queue      queue
 	candidates candidates
@@ -44,6 +45,7 @@ type Options struct {
 	// threshold is a multiple of it.
 	MaxNumBatchedTokens int
 	Groups              Groups     // of layers that workers have beside the one of full attention
+	LowerTiers          bool       // workers may tell of host memory, or of a store that they share
 	Rand                *rand.Rand // decides ties, and everything at a temperature above 0
 	Stage               string     // names the router in decisions and errors: "" or "prefill" or "decode"
 
@@ -88,6 +90,9 @@ func New(o Options) *KV {
 		candidates: newCandidates(o.Workers),
 	}
 	k.candidates.activeBlocks = k.tracker.activeBlocks
+	if o.LowerTiers {
+		k.lower = &lowerTiers{}
+	}
 	if o.rankable() {
 		k.tracker.ranking, k.tracker.blockSize = newRanking(o.Workers), int64(o.BlockSize)
 	}
@@ -156,11 +161,13 @@ func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
 	return nil, nil
 }
 
-// Apply notes what a worker has stored in its cache and removed from it. Only blocks on the device count. No request is
-// admitted by it.
+// Apply notes what a worker has stored in its cache and removed from it. Blocks below the device count with Options.LowerTiers. No
+// request is admitted by it.
 func (k *KV) Apply(worker int, events []kvcache.Event) {
 	for _, e := range events {
-		if x := k.indexOf(e.Group); x != nil && e.Tier == kvcache.Device {
+		if e.Tier != kvcache.Device {
+			k.lower.apply(int32(worker), e)
+		} else if x := k.indexOf(e.Group); x != nil {
 			x.apply(int32(worker), e)
 		}
 	}
@@ -183,6 +190,9 @@ func (k *KV) UnknownRemovals() int64 {
 	all := k.index.unknownRemovals
 	for g := range k.beside.groups {
 		all += k.beside.groups[g].unknownRemovals
+	}
+	if k.lower != nil {
+		all += k.lower.host.unknownRemovals + k.lower.shared.unknownRemovals
 	}
 	return all
 }
@@ -213,6 +223,7 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 	k.gather(nowMs)
 	scatter(c.cached, overlaps)
 	scatter(c.shared, shared)
+	k.gatherLower()
 	defer clearMatches(c.cached, overlaps)
 	defer clearMatches(c.shared, shared)
 	place, err := k.decide(r, overlaps, shared, waitMs, nowMs)
@@ -232,7 +243,7 @@ func (k *KV) dispatch(r Request, overlaps []match, waitMs, nowMs float64) error 
 		worker:    int32(worker),
 		prompt:    r.Prompt,
 		tokens:    r.PromptTokens,
-		uncached:  r.PromptTokens - overlap*k.blockSize,
+		uncached:  r.PromptTokens - overlap*k.blockSize - c.lowerTokens(place, k.blockSize),
 		stretches: k.stretches,
 		blocks:    blocks,
 	}, nowMs)

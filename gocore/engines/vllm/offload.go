@@ -27,7 +27,9 @@ type offload struct {
 	common      *common // what it shares with other workers, nil for nothing
 	number      int     // of those that share it
 	untold      []engine.Copy
-	storeMs     float64 // of a block
+	announces   bool
+	events      []kvcache.Event // of a store of its own
+	storeMs     float64         // of a block
 	loadMs      float64
 	latencyMs   float64
 
@@ -64,6 +66,7 @@ type common struct {
 	blockMs float64 // that the link of the store takes for a block, in either direction; 0 for no bound
 	endMs   float64 // of what it was asked last
 	evicted int     // blocks, as told
+	events  []kvcache.Event
 }
 
 // transferring is a copy between the pool and the host.
@@ -151,6 +154,41 @@ func (o *offload) tellEarlier() {
 		o.s.parts.Copy(c)
 	}
 	o.untold = o.untold[:0]
+}
+
+// announce makes events tell of the store. They know single blocks only.
+func (o *offload) announce() {
+	if o.announces = o.chunkBlocks == 1; o.announces {
+		o.host.Record()
+	}
+}
+
+// tellOf announces that the store has chunks now, or that it has them no more.
+func (o *offload) tellOf(kind kvcache.EventKind, spans []chunks.Span) {
+	if !o.announces || len(spans) == 0 {
+		return
+	}
+	to, e := &o.events, kvcache.Event{Kind: kind, Tier: kvcache.Host}
+	if o.common != nil {
+		to, e.Tier = &o.common.events, kvcache.External
+	}
+	for _, span := range spans {
+		for i := range span.Count {
+			e.Blocks = append(e.Blocks, span.Key+kvcache.BlockID(i))
+		}
+	}
+	*to = append(*to, e)
+}
+
+// takeEvents returns the events of the store since the last call.
+func (o *offload) takeEvents() []kvcache.Event {
+	from := &o.events
+	if o.common != nil {
+		from = &o.common.events
+	}
+	events := *from
+	*from = nil
+	return events
 }
 
 // has looks up which of the leading chunks of a span the host has, and whether any of those is being stored, or being loaded.
@@ -395,6 +433,7 @@ func (o *offload) offer(h *hosted, tokens int) {
 		return
 	}
 	stored, taken := o.host.Offer(&h.Request, o.chunksOf(&h.key, h.next, to)...)
+	o.tellOf(kvcache.Removed, o.host.TakeEvicted())
 	if !taken {
 		return
 	}
@@ -517,6 +556,7 @@ func (o *offload) finish(t *transferring) {
 	r := t.loading
 	if r == nil {
 		o.host.Stored(t.spans)
+		o.tellOf(kvcache.Stored, t.spans)
 		if !t.of.ended {
 			return
 		}

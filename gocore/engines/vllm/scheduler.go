@@ -58,7 +58,8 @@ type Scheduler struct {
 	reporting      bool
 	work           engine.Phases // of the last pass, if reporting
 
-	offload *offload // nil without a tier of host memory
+	offload    *offload // nil without a tier of host memory
+	tierEvents bool     // events are to tell of it, too
 
 	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began
 	ids            []kvcache.BlockID // scratch
@@ -93,6 +94,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 	}
 	if args.HostCache.Blocks > 0 {
 		s.offload = newOffload(s, setup.Commons)
+		s.tierEvents = setup.LowerTiers
 	}
 	if s.trace != nil {
 		s.pool.Record()
@@ -109,6 +111,9 @@ func (s *Scheduler) Observe() {
 	s.observed = true
 	if s.args.PrefixCaching {
 		s.pool.Record()
+	}
+	if s.tierEvents {
+		s.offload.announce()
 	}
 }
 
@@ -211,6 +216,9 @@ func (s *Scheduler) takeEvents() {
 		if s.observed && s.args.PrefixCaching {
 			s.out.KVEvents = append(s.out.KVEvents, e.Event)
 		}
+	}
+	if s.observed && s.tierEvents {
+		s.out.KVEvents = append(s.out.KVEvents, s.offload.takeEvents()...)
 	}
 }
 

@@ -38,6 +38,8 @@ type Store struct {
 	order    order
 	offers   map[kvcache.BlockID]int // of a key so far, with a threshold
 	number   int                     // of the last offer
+	records  bool
+	evicted  []Span // since TakeEvicted, if records
 	use      Use
 
 	fresh, stored []Span // scratch
@@ -322,10 +324,23 @@ func (s *Store) shorten(e *run, count int) (all bool) {
 	s.resident -= count
 	s.idle -= count
 	s.use.Evicted += count
+	if s.records {
+		s.evicted = append(s.evicted, Span{Key: e.key + kvcache.BlockID(e.count)*s.stride, Count: count})
+	}
 	if e.count == 0 {
 		s.spares = append(s.spares, e)
 	}
 	return e.count == 0
+}
+
+// Record makes the store keep what it evicts until TakeEvicted fetches it.
+func (s *Store) Record() { s.records = true }
+
+// TakeEvicted returns what has been evicted since the last call. It is valid until the store changes.
+func (s *Store) TakeEvicted() []Span {
+	gone := s.evicted
+	s.evicted = s.evicted[:0]
+	return gone
 }
 
 // access notes that a request uses chunks, the first time with an effect on the order of eviction. The store has them, or not.

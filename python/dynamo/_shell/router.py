@@ -21,7 +21,8 @@ class KvRouterConfig(FieldSet):
 
     Args:
         overlap_score_weight: Deprecated name of prefill_load_scale; 0 also sets overlap_score_credit to 0.
-        host_cache_hit_weight: Credit of blocks in host memory, 0 to 1. Works with live routers only.
+        host_cache_hit_weight: Credit of blocks that a worker has in host memory only, 0 to 1, in replays of engines
+            that tell of it (host_cache by vLLM's rules).
         disk_cache_hit_weight: Credit of blocks on disk, 0 to 1. Works with live routers only.
         router_temperature: 0 takes the cheapest worker. Above 0 the worker is drawn, and a cheaper one is more
             probable.
@@ -44,7 +45,8 @@ class KvRouterConfig(FieldSet):
             prompts first.
         use_remote_indexer: Whether another process keeps the index of caches. Works with live routers only.
         serve_indexer: Whether this process keeps the index of caches for other routers. Works with live routers only.
-        shared_cache_multiplier: Credit of blocks in a shared cache, 0 to 1. Works with live routers only.
+        shared_cache_multiplier: Credit of blocks that only a store has which workers share (host_cache with shared), 0
+            to 1.
         shared_cache_type: Kind of a cache that workers share: ``"none"`` or ``"hicache"``. Works with live routers
             only.
         router_predicted_ttl_secs: Seconds for which blocks that a decision makes likely count as cached, beside events.
