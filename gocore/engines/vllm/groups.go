@@ -148,11 +148,14 @@ func (s *Scheduler) grow(r *sequence, to int) {
 func (s *Scheduler) registerBeside(r *sequence, from, to int) {
 	t, count := &r.tables, s.groups.Beside
 	first, _ := slices.BinarySearch(t.kept, from)
+	s.stay = s.stay[:0]
+	for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
+		if s.retained(r, t.kept[i]) {
+			s.stay = append(s.stay, i)
+		}
+	}
 	for g := range count {
-		for i := first; i < len(t.kept) && t.kept[i] < to; i++ {
-			if !s.retained(r, t.kept[i]) {
-				continue
-			}
+		for _, i := range s.stay {
 			slot := s.pool.RegisterInGroup(&r.key, t.kept[i], g+1)
 			t.slots[i*count+g] = slot
 			if s.groups.Linear && s.composing != nil {

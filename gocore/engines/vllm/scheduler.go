@@ -63,6 +63,7 @@ type Scheduler struct {
 
 	newStates      []kvcache.BlockID // of linear attention, registered in their groups since the composition began
 	ids            []kvcache.BlockID // scratch
+	stay           []int             // scratch
 	coastEnds      []float64         // scratch
 	coastAtMs      float64           // when the last coast began
 	spareSequences roster.Spares[sequence]
