@@ -243,3 +243,19 @@ def test_routers_count_lower_tiers(folder: Path) -> None:
     assert set(both.requests["decode_worker_idx"].tolist()) == {0, 1}
     assert both["host_loaded_blocks"] == 40
     assert both["host_stored_blocks"] == hot["host_stored_blocks"] == 40
+
+
+@pytest.mark.parametrize("engine", [{"scheduler": "vllm"}, {"engine_type": "sglang", "scheduler": "sglang"}])
+def test_answers_are_found_with_the_next_turn(folder: Path, engine: dict[str, Any]) -> None:
+    """A trace of what is new in each turn: its second prompt is the first one, the answer and 16 tokens more."""
+    first = {"session_id": "a", **row(0, 4 * BLOCK, 4 * BLOCK, [1, 2, 3, 4])}
+    second = {"session_id": "a", "delay": 5, "input_length": BLOCK, "output_length": 2, "hash_ids": [5]}
+    trace = write_trace(folder / "trace.jsonl", [first, second])
+    report = run_trace_replay(
+        trace,
+        extra_engine_args={**engine, "block_size": BLOCK, "host_cache": {"num_blocks": 50}},
+        trace_format="mooncake-delta",
+        trace_block_size=BLOCK,
+    )
+    found = report.requests["reused_input_tokens"].tolist()
+    assert found == [0, 7 * BLOCK]  # the last token of an answer is not computed
