@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,8 +56,49 @@ func FromCommandLine(args, environment []string, version string) (string, error)
 			return "", err
 		}
 	}
+	if path, given := description["config"]; given {
+		delete(description, "config")
+		if err := addFile(description, path.(string)); err != nil {
+			return "", err
+		}
+	}
 	text, err := json.Marshal(description)
 	return string(text), err
+}
+
+// addFile adds the options in a file to those of the command line, which have the last word. Options that take JSON or words with commas
+// may have objects and lists.
+func addFile(description map[string]any, path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return unreadable("config", path, err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(content, &members); err != nil || members == nil {
+		return fmt.Errorf("config: got the file %q, want one with a JSON object; the command of the Python package reads YAML, too", path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		opt, _, err := findOption("--" + strings.ReplaceAll(name, "_", "-"))
+		if err != nil || opt.Name == "config" {
+			return fmt.Errorf("config: %s: got %q, want names of options%s", path, name, meant(strings.ReplaceAll(name, "_", "-")))
+		}
+		if _, given := description[opt.Name]; !given {
+			description[opt.Name] = inFile(members[name])
+		}
+	}
+	return nil
+}
+
+// inFile is what the value of an option in a file stands for.
+func inFile(value json.RawMessage) any {
+	var words []string
+	switch text := strings.TrimSpace(string(value)); {
+	case strings.HasPrefix(text, "[") && json.Unmarshal(value, &words) == nil:
+		return strings.Join(words, ",")
+	case strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"):
+		return text
+	}
+	return value
 }
 
 // findOption finds the option for a word of the command line, and for a switch whether it is turned on.

@@ -187,6 +187,37 @@ func TestFromCommandLine(t *testing.T) {
 	}
 }
 
+// TestConfigFile: a file has options by their names, of which those of the command line have the last word.
+func TestConfigFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "server.json")
+	write := func(content string) {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"speedup-ratio": 2, "num_workers": 3, "page": false, "lora_modules": ["a", "b"], "router_config": {}, "models": [{"model_name": "m"}]}`)
+	text, err := FromCommandLine([]string{"--standalone", "--config", file, "--num-workers", "2"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"environment":null,"lora_modules":"a,b","models":"[{\"model_name\": \"m\"}]","num_workers":2,"page":false,"router_config":"{}","speedup_ratio":2,"standalone":true,"version":""}`
+	if text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	for content, says := range map[string]string{
+		`{"num-worker": 1}`: `got "num-worker", want names of options, did you mean --num-workers?`, `{"config": "x"}`: `got "config"`, `[]`: "want one with a JSON object",
+		`x: 1`: "the command of the Python package reads YAML",
+	} {
+		write(content)
+		if _, err := FromCommandLine([]string{"--standalone", "--config", file}, nil, ""); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v", content, err)
+		}
+	}
+	if _, err := FromCommandLine([]string{"--config", "/none"}, nil, ""); err == nil || !strings.Contains(err.Error(), `config: got "/none", want a file that can be read`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestModelOfFrontendIsRefused: the same for a frontend, which has no tokenizer of its own.
 func TestModelOfFrontendIsRefused(t *testing.T) {
 	folder := t.TempDir()

@@ -217,6 +217,8 @@ var options = []option{
 		help(serverGroup, "be an OpenAI-compatible server with engines and a router of its own, see docs/serve.md"),
 	own("frontend", strictjson.Bool{}, false).also(byFrontend).
 		help(serverGroup, "be the same server before live workers, which --discovery-backend finds, see docs/serve.md"),
+	own("config", strictjson.Text{NonEmpty: true}, nil).ofProcess().
+		help(serverGroup, "YAML or JSON file with options by their names; the command line has the last word").told("none"),
 	own("http_host", strictjson.Text{NonEmpty: true}, nil).overHTTP().
 		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
 	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).overHTTP().

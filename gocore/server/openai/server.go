@@ -119,7 +119,7 @@ func (s *Server) routes() {
 	} {
 		s.mux.Handle(path, s.open(s.keyed(h)))
 	}
-	page := promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{})
+	page := promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		s.mustRead(w)
 		page.ServeHTTP(w, r)

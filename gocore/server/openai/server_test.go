@@ -469,6 +469,28 @@ func get(t *testing.T, url string) answer {
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
+// TestOpenMetrics: the page of metrics is OpenMetrics if that is asked for.
+func TestOpenMetrics(t *testing.T) {
+	_, url := start(t, fast, nil)
+	r, err := http.NewRequest(http.MethodGet, url+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || !strings.HasPrefix(response.Header.Get("Content-Type"), "application/openmetrics-text") || !bytes.HasSuffix(text, []byte("# EOF\n")) {
+		t.Errorf("got %v, %s", err, text)
+	}
+	if got := get(t, url+"/metrics"); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
+		t.Errorf("got %s", got.header.Get("Content-Type"))
+	}
+}
+
 func TestKeys(t *testing.T) {
 	_, url := start(t, fast, func(c *Config) { c.Keys = []string{"one", "two"} })
 	const body = `{"prompt":"x"}`

@@ -7,6 +7,7 @@ them are built, is decided in Go.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _serve(argv: Sequence[str] | None) -> int:
     try:
-        options = _with_files(vars(_parser().parse_args(argv)))
+        options = _with_files(_with_config(vars(_parser().parse_args(argv))))
         for name, value in options.items():
             if isinstance(value, str):
                 values.text(name, value)
@@ -60,6 +61,22 @@ def _serve(argv: Sequence[str] | None) -> int:
         with _heard(signals):
             _core.serve(config, signals.news)
     return INTERRUPTED if signals.interrupted else 0
+
+
+def _with_config(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with those of the file of ``--config``. Those of the command line have the last word."""
+    path = options.pop("config", None)
+    if path is None:
+        return options
+    known = [name for name in options_of("live_options") if name != "config"]
+    for key, value in objectfile.read("--config", path).items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise ValueError(f"--config: {path}: got {values.show(key)}, want the name of an option")
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            value = ",".join(value)
+        options.setdefault(name, json.dumps(value) if isinstance(value, (dict, list)) else value)
+    return options
 
 
 def _with_files(options: dict[str, Any]) -> dict[str, Any]:
