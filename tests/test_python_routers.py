@@ -358,3 +358,106 @@ def test_a_knob_of_sweeps(folder: Path) -> None:
         "MyRouter",
     ]
     assert len({point["figures"]["mean_ttft_ms"] for point in points}) == 2
+
+
+def shop(folder: Path, tenants: str = "aab", deadline_ms: float | None = 400, gap_ms: float = 10.0) -> str:
+    """A trace whose rows have tenants in turn, a deadline, and prompts of 1,024 tokens that nobody shares."""
+    rows = [row(gap_ms * i, 1024, 8, [2 * i, 2 * i + 1]) for i in range(90)]
+    for i, line in enumerate(rows):
+        line["tenant"] = tenants[i % len(tenants)]
+        if deadline_ms is not None:
+            line["deadline_ms"] = deadline_ms
+    return write_trace(folder / "shop.jsonl", rows)
+
+
+def test_reports_have_tenants_only_if_traces_do(cli: Cli, folder: Path) -> None:
+    report = run_trace_replay(shop(folder), num_workers=2, sla_ttft_ms=500)
+    a, b = report["tenants"]
+    assert (a["tenant"], a["requests"], b["tenant"], b["requests"]) == ("a", 60, "b", 30)
+    assert a["share"] + b["share"] == pytest.approx(1)
+    assert report["tenant_jain_index"] == pytest.approx((2 + 1) ** 2 / (2 * (2**2 + 1**2)))
+    ttft = report.requests["ttft_ms"]
+    assert b["mean_ttft_ms"] == pytest.approx(ttft[2::3].mean())
+    assert b["goodput_completed_requests"] == sum(ttft[2::3] <= 500)
+    assert b["deadline_met_requests"] == sum(ttft[2::3] <= 400)
+    done = cli(shop(folder), "--num-workers", "2", "--report-json", str(folder / "report.json"))
+    assert "Jain Index of Tokens: 0.900" in done.stdout
+    assert json.loads((folder / "report.json").read_text())["tenants"][1]["mean_ttft_ms"] == b["mean_ttft_ms"]
+    assert "tenants" not in busy("random")
+
+
+def queue_of(policy: str, **more: Any) -> dict[str, Any]:
+    config = {"router_queue_policy": policy, "router_queue_threshold": 0.2, **more}
+    return {"router_mode": "kv_router", "router_config": config, "num_workers": 2}
+
+
+def test_orders_of_the_queue(folder: Path) -> None:
+    trace = shop(folder, "aaaaab", None, 1.0)
+    means = {}
+    for name, policy, more in [
+        ("fcfs", "fcfs", {}),
+        ("wfq", "wfq", {}),
+        ("weighted", "wfq", {"router_tenant_weights": "b=9"}),
+    ]:
+        report = run_trace_replay(trace, **queue_of(policy, **more))
+        means[name] = {tenant["tenant"]: tenant["mean_ttft_ms"] for tenant in report["tenants"]}
+    assert means["weighted"]["b"] < means["wfq"]["b"] < 0.6 * means["fcfs"]["b"]
+    rows = [json.loads(line) for line in Path(trace).read_text().splitlines()]
+    for i, line in enumerate(rows):
+        line["priority"], line["deadline_ms"] = i % 2, 1000 * (1 + i % 3)
+    trace = write_trace(folder / "both.jsonl", rows)
+    ttft = run_trace_replay(trace, **queue_of("priority")).requests["ttft_ms"]
+    assert ttft[1::2].mean() < 0.6 * ttft[::2].mean()
+    ttft = run_trace_replay(trace, **queue_of("edf")).requests["ttft_ms"]
+    assert ttft[::3].mean() < 0.7 * ttft[1::3].mean() < 0.7 * ttft[2::3].mean()
+
+
+@pytest.mark.filterwarnings("error")
+def test_queue_settings_that_mean_nothing(folder: Path) -> None:
+    plain = write_trace(folder / "plain.jsonl", [row(i, 64, 2, [i]) for i in range(4)])
+    with pytest.raises(UserWarning, match="router_queue_policy wfq has no effect without tenants"):
+        run_trace_replay(plain, **queue_of("wfq"))
+    with pytest.raises(UserWarning, match="router_queue_policy edf has no effect without deadline_ms"):
+        run_trace_replay(plain, **queue_of("edf"))
+    for weights in ["b", "b=0", "b=x", "b=1,b=2", "=", "b=inf"]:
+        with pytest.raises(ValueError, match=r"router_tenant_weights: got .*, want tenants with weights above 0"):
+            run_trace_replay(plain, **queue_of("wfq", router_tenant_weights=weights))
+    with pytest.raises(ValueError, match=r'router_tenant_weights: got .*, want router_queue_policy "wfq" as well'):
+        run_trace_replay(plain, **queue_of("fcfs", router_tenant_weights="b=2"))
+
+
+def example(name: str, trace: str, **options: Any) -> Any:
+    return run_trace_replay(trace, router=f"{EXAMPLES / name}", router_config=options or None, num_workers=4)
+
+
+def test_examples_are_short() -> None:
+    ideas = sorted(EXAMPLES.glob("*.py"))
+    assert len(ideas) == 4
+    assert all(len(idea.read_text().splitlines()) < 40 for idea in ideas)
+
+
+@pytest.mark.filterwarnings("ignore:.*were refused by the router")
+def test_the_ideas_of_the_examples(folder: Path) -> None:
+    mixed = [json.loads(line) for line in Path(shop(folder, gap_ms=1.0)).read_text().splitlines()]
+    for i, line in enumerate(mixed):
+        line["deadline_ms"] = 100 if i % 3 == 0 else 20_000
+    urgent = write_trace(folder / "urgent.jsonl", mixed)
+    slack = example("least_slack.py:LeastSlack", urgent, most=1024)
+    idle = run_trace_replay(urgent, router_mode="least_tokens", num_workers=4)
+    met = [sum(tenant["deadline_met_requests"] for tenant in of["tenants"]) for of in (slack, idle)]
+    assert slack.requests["ttft_ms"][::3].mean() < 0.5 * idle.requests["ttft_ms"][::3].mean()
+    assert met[0] >= met[1]
+
+    shared = [json.loads(line) for line in Path(shop(folder, "abcd", gap_ms=40.0)).read_text().splitlines()]
+    for line in shared:
+        line["hash_ids"][0] = ord(line["tenant"])  # a prefix of each tenant's
+    pinned = write_trace(folder / "pinned.jsonl", shared)
+    homes = example("pin_tenants.py:PinTenants", pinned).requests["decode_worker_idx"]
+    assert all(len(set(homes[k::4])) == 1 for k in range(4))
+
+    crowd = shop(folder, deadline_ms=150, gap_ms=4.0)
+    admitted = example("deadline_admission.py:DeadlineAdmission", crowd, tokens_per_ms=25)
+    everyone = run_trace_replay(crowd, router_mode="least_tokens", num_workers=4)
+    in_time = [sum(tenant["deadline_met_requests"] for tenant in of["tenants"]) for of in (admitted, everyone)]
+    assert in_time[0] > in_time[1]
+    assert admitted["rejected_requests"] > 0

@@ -149,6 +149,12 @@ func appendArrival(dst []byte, q *router.Question) []byte {
 	if r.Session != "" {
 		dst = appendText(append(dst, `,"session":`...), r.Session)
 	}
+	if r.Tenant != "" {
+		dst = appendText(append(dst, `,"tenant":`...), r.Tenant)
+	}
+	if r.DeadlineMs != 0 {
+		dst = appendReal(append(dst, `,"deadline_ms":`...), r.DeadlineMs)
+	}
 	if r.Priority != 0 {
 		dst = fmt.Appendf(dst, `,"priority":%d`, r.Priority)
 	}

@@ -11,6 +11,7 @@ import (
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/fleet"
 	"dynosim/gocore/report"
+	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
 	"dynosim/gocore/worker"
 	"dynosim/gocore/workload"
@@ -59,6 +60,14 @@ func (r *run) ineffective() []string {
 			return !worker.Traits(a).BoundsBatches && a.MaxNumBatchedTokens != engineargs.Default().MaxNumBatchedTokens
 		}) {
 			warnings = append(warnings, "engine argument max_num_batched_tokens has no effect with engine_type sglang and router_mode "+mode.Name)
+		}
+	}
+	if r.routing.Mode.Configured {
+		switch policy := r.routing.Config.QueuePolicy; {
+		case policy == router.WFQ && !w.Tenants:
+			warnings = append(warnings, "router_config: router_queue_policy wfq has no effect without tenants in the trace")
+		case policy == router.EDF && !w.Deadlines():
+			warnings = append(warnings, "router_config: router_queue_policy edf has no effect without deadline_ms in the trace")
 		}
 	}
 	if text := cachetrace.Warning(os.Getenv(cachetrace.Variable), args); text != "" {

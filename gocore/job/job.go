@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dynosim/gocore/engine"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/pace"
 	"dynosim/gocore/planner"
@@ -175,7 +176,8 @@ func (r *run) config() replay.Config {
 	cfg := withWorkers(replay.Config{
 		Concurrency: r.concurrency, MaxSimTimeMs: r.maxSimTimeMs,
 		Workload: r.workload, Each: inParallel, Setup: r.models.setup(r.deployment), Poll: r.poll,
-		NoRows: !r.rows && r.faults == nil, Faults: r.faults, SLA: r.sla, Attribution: r.attribution, Seed: r.startUpSeed(),
+		NoRows: !r.rows && r.faults == nil && !r.workload.Tenants, Faults: r.faults, SLA: r.sla,
+		Attribution: r.attribution, Seed: r.startUpSeed(),
 		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.Mode, r.stages)
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
@@ -262,6 +264,13 @@ func (r *run) report(e ended, warnings []string) (*Result, error) {
 	warnings = slices.Concat(warnings, r.sdk.finalWarnings(), r.outcomeWarnings(e.Collector))
 	result := &Result{summary: summary, warnings: warnings, saved: r.saved, files: r.files, origin: r.origin, scaling: e.Scaling, meetings: e.Meetings}
 	result.explained = e.Collector.Explain()
+	if w := r.workload; w.Tenants {
+		tenants := e.Collector.ByTenant(func(id engine.RequestID) (string, float64) {
+			hints := w.Hints[int32(id)]
+			return hints.Tenant, hints.DeadlineMs
+		}, r.sla)
+		result.tenants = &tenants
+	}
 	var err error
 	var warning string
 	if result.series, warning, err = r.journal.close(e.journal, e.Outcome, r.files, r.monitor.poll); err != nil {

@@ -19,6 +19,7 @@ type Result struct {
 	files     *writtenFiles
 	rows      *report.Rows        // nil if the run keeps none
 	explained *report.Explanation // nil unless it was asked for
+	tenants   *report.Tenants     // nil unless the trace has tenants
 	origin    provenance
 	scaling   []planner.Event // nil without a planner
 	meetings  fleet.Meetings
@@ -34,7 +35,7 @@ type Result struct {
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
 //	 "files": [{"draft": ".dynamo-01.tmp", "path": "rows.jsonl", "given": "rows.jsonl"}],
 //	 "scaling_events": [{"at_ms": 5000, "pool": "agg", "from": 1, "to": 2, "reason": ""}],
-//	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...},
+//	 "held_requests": 0, "cold_worker_requests": 3, "attribution": {...}, "tenants": {...},
 //	 "faults": {"failed_requests": 0, ..., "fault_events": [...]},
 //	 "timeseries": {"step_ms": 1000, "rows": 60, "columns": {...}},
 //	 "provenance": {...}}
@@ -42,7 +43,8 @@ type Result struct {
 // The report's keys come in the order of the table. saved_trace, null if none was asked for, says how to read it.
 // write_error says why the per-request file could not be written, and is "" otherwise. files are complete, but not yet at the
 // paths where they belong; Close removes those that have not been moved there. attribution, which is only there if it was
-// asked for, says where latencies come from. timeseries is null unless it was asked for; the names of its columns begin with
+// asked for, says where latencies come from; tenants is only there if the trace has
+// any. timeseries is null unless it was asked for; the names of its columns begin with
 // "timeseries/" below. faults is null unless something could go wrong. provenance says what was run.
 func (r *Result) JSON() string {
 	floats, ints, texts := r.rows.ColumnNames()
@@ -58,6 +60,7 @@ func (r *Result) JSON() string {
 		Cold       int                 `json:"cold_worker_requests"`
 		Faults     *faultReport        `json:"faults"`
 		Series     *seriesShape        `json:"timeseries"`
+		Tenants    *report.Tenants     `json:"tenants,omitempty"`
 		Provenance provenance          `json:"provenance"`
 	}{
 		Warnings: append([]string{}, r.warnings...),
@@ -69,6 +72,7 @@ func (r *Result) JSON() string {
 		Scaling:    r.scaling,
 		Series:     shapeOf(r.series),
 		Faults:     r.faults,
+		Tenants:    r.tenants,
 		Held:       r.meetings.Held,
 		Cold:       r.meetings.Cold,
 		Provenance: r.origin,

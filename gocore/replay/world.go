@@ -121,11 +121,11 @@ func (r *run) Prompt(id engine.RequestID) engine.Request { return r.Request(id) 
 // Routed implements [fleet.World].
 func (r *run) Routed(req engine.Request) router.Request {
 	if r.faults == nil {
-		return RouterRequest(req, r.Workload)
+		return RouterRequest(req, r.Workload, r.collector.ArrivalMs(req.ID))
 	}
 	turn := req
 	turn.ID = r.of(req.ID)
-	asked := RouterRequest(turn, r.Workload)
+	asked := RouterRequest(turn, r.Workload, r.collector.ArrivalMs(turn.ID))
 	asked.ID = int32(req.ID)
 	return asked
 }
@@ -174,15 +174,21 @@ func (r *run) of(id engine.RequestID) engine.RequestID {
 	return engine.RequestID(r.faults.attempts[id].turn)
 }
 
-// RouterRequest returns what a router needs to know of a request.
-func RouterRequest(req engine.Request, w *workload.Workload) router.Request {
+// RouterRequest returns what a router needs to know of a request that arrived at arrivalMs.
+func RouterRequest(req engine.Request, w *workload.Workload, arrivalMs float64) router.Request {
 	hints := w.Hints[int32(req.ID)]
+	deadlineMs := 0.0
+	if hints.DeadlineMs > 0 {
+		deadlineMs = arrivalMs + hints.DeadlineMs
+	}
 	return router.Request{
+		DeadlineMs:     deadlineMs,
 		ID:             int32(req.ID),
 		Prompt:         req.Prompt,
 		PromptTokens:   req.PromptTokens,
 		Priority:       int64(hints.Priority),
 		StrictPriority: uint64(hints.StrictPriority),
+		Tenant:         hints.Tenant,
 		Session:        w.SessionKey(int32(req.ID)),
 	}
 }

@@ -138,6 +138,9 @@ func (c *Collector) Arrival(req engine.Request, ms float64) {
 	c.arrived++
 }
 
+// ArrivalMs returns when a request was sent.
+func (c *Collector) ArrivalMs(id engine.RequestID) float64 { return c.record(id).arrivalMs }
+
 // Worker records which worker emits the tokens of a request.
 func (c *Collector) Worker(id engine.RequestID, worker int) {
 	c.record(id).worker = int32(c.first + worker)

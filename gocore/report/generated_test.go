@@ -35,6 +35,7 @@ func TestGeneratedPage(t *testing.T) {
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.name, k.unit, doc)
 	}
 	out.WriteString("| `attribution` |  | Where latencies come from, see [why](../why.md#where-the-numbers-are). The key is there only with `--explain`. |\n")
+	out.WriteString("| `tenants`, `tenant_jain_index` |  | What each tenant of the trace got, see [tenants](../routers.md#tenants-priorities-and-deadlines). The keys are there only if the trace has tenants. |\n")
 	fmt.Fprintf(&out, "| `provenance` |  | What was run, see [where a report comes from](../report.md#where-a-report-comes-from). |\n"+
 		"\n## Statistics\n\nEach group has the keys `%s_GROUP`, and `count_GROUP`, the number of values they are over. Percentiles are\n"+
 		"nearest ranks, not interpolated; `std` is that of the population.\n\n| group | unit | over |\n|---|---|---|\n",

@@ -2,7 +2,9 @@ package router
 
 import (
 	"errors"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dynosim/gocore/strictjson"
@@ -33,6 +35,8 @@ type Config struct {
 	Queueing       bool
 	QueueThreshold float64
 	QueuePolicy    QueuePolicy
+	// TenantWeights says how much tenants get against each other in a WFQ queue, such as "gold=3,free=1"; others have weight 1.
+	TenantWeights string
 
 	// Seed decides ties and draws, if Seeded; otherwise the seed of the run does.
 	Seed   uint64
@@ -45,13 +49,20 @@ type QueuePolicy uint8
 // FCFS admits the request that came first, LCFS the one that came last, and WSPT the one with the shortest prompt left to
 // compute. In the first two
 // a priority counts as that many seconds of waiting, in the last it divides the length of the prompt.
+//
+// The others are not in Dynamo. ByPriority admits the request with the highest priority, EDF the one with the earliest deadline, and
+// WFQ gives tenants prompt tokens in the ratio of their weights (start-time fair queueing). Requests that are equal go in the order of
+// arrival, and those without a deadline last.
 const (
 	FCFS QueuePolicy = iota
 	LCFS
 	WSPT
+	ByPriority
+	EDF
+	WFQ
 )
 
-var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt"}
+var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt", ByPriority: "priority", EDF: "edf", WFQ: "wfq"}
 
 // String returns the name users write.
 func (p QueuePolicy) String() string { return queuePolicyNames[p] }
@@ -118,6 +129,7 @@ func build(o *strictjson.Object) Config {
 		Queueing:           !o.Null("router_queue_threshold"),
 		QueueThreshold:     o.Float("router_queue_threshold"),
 		QueuePolicy:        policy,
+		TenantWeights:      o.Text("router_tenant_weights"),
 	}
 	if !c.Queueing {
 		c.QueueThreshold = 0
@@ -180,7 +192,33 @@ func check(o *strictjson.Object) error {
 			return &strictjson.FieldError{Field: rule.field, Got: o.Shown(rule.field), Want: rule.want}
 		}
 	}
+	if text := o.Text("router_tenant_weights"); text != "" {
+		if _, ok := parseWeights(text); !ok {
+			return &strictjson.FieldError{Field: "router_tenant_weights", Got: o.Shown("router_tenant_weights"), Want: "tenants with weights above 0, such as gold=3,free=1"}
+		}
+	}
 	return strictjson.Join(notBuiltErrors(o))
+}
+
+// parseWeights reads weights of tenants, such as "gold=3,free=1". The empty text has none.
+func parseWeights(text string) (map[string]float64, bool) {
+	if text == "" {
+		return nil, true
+	}
+	weights := map[string]float64{}
+	for _, part := range strings.Split(text, ",") {
+		i := strings.LastIndexByte(part, '=')
+		if i < 0 {
+			return nil, false
+		}
+		name := strings.TrimSpace(part[:i])
+		weight, err := strconv.ParseFloat(strings.TrimSpace(part[i+1:]), 64)
+		if _, twice := weights[name]; twice || err != nil || !(weight > 0) || math.IsInf(weight, 1) {
+			return nil, false
+		}
+		weights[name] = weight
+	}
+	return weights, true
 }
 
 const moreWeight = " (use prefill_load_scale for more weight)"
@@ -217,6 +255,9 @@ var crossRules = []struct {
 	}},
 	{"serve_indexer", "an overlap_score_credit above 0", func(o *strictjson.Object) bool {
 		return o.Bool("serve_indexer") && build(o).OverlapCredit == 0
+	}},
+	{"router_tenant_weights", `router_queue_policy "wfq" as well`, func(o *strictjson.Object) bool {
+		return o.Given("router_tenant_weights") && o.Text("router_queue_policy") != "wfq"
 	}},
 	{"router_prefill_load_model", "router_track_prefill_tokens true as well", func(o *strictjson.Object) bool {
 		return o.Text("router_prefill_load_model") != "none" && !o.Bool("router_track_prefill_tokens")

@@ -113,7 +113,7 @@ func TestConfigWarnings(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`[]`, `got [], want a JSON object`},
-		{`{"temperature": 1}`, `unknown field "temperature", want one of 32, such as router_temperature, router_seed, serve_indexer`},
+		{`{"temperature": 1}`, `unknown field "temperature", want one of 33, such as router_temperature, router_seed, serve_indexer`},
 		{`{"router_temp": 1}`, `unknown field "router_temp", did you mean "router_temperature"?`},
 		{`{"router_temperatur": 1}`, `unknown field "router_temperatur", did you mean "router_temperature"?`},
 		{`{"overlap_score_credits": 1}`, `unknown field "overlap_score_credits", did you mean "overlap_score_credit"?`},
@@ -126,7 +126,7 @@ func TestConfigRefused(t *testing.T) {
 		{`{"overlap_score_credit_decay": -1}`, `overlap_score_credit_decay: got -1, want a finite number >= 0`},
 		{`{"prefill_load_scale": "1"}`, `prefill_load_scale: got "1", want a finite number >= 0`},
 		{`{"router_queue_threshold": -1}`, `router_queue_threshold: got -1, want a finite number >= 0`},
-		{`{"router_queue_policy": "FCFS"}`, `router_queue_policy: got "FCFS", want one of fcfs, lcfs, wspt`},
+		{`{"router_queue_policy": "FCFS"}`, `router_queue_policy: got "FCFS", want one of fcfs, lcfs, wspt, priority, edf, wfq`},
 		{`{"router_prefill_load_model": "AIC"}`, `router_prefill_load_model: got "AIC", want one of none, aic, ais`},
 		{`{"router_event_threads": 0}`, `router_event_threads: got 0, want an integer from 1 to 4294967295`},
 		{`{"router_snapshot_threshold": 0}`, `router_snapshot_threshold: got 0, want an integer from 1 to 4294967295`},
@@ -180,6 +180,9 @@ func TestEveryFieldIsTreated(t *testing.T) {
 			value = `"` + typ.Choices[1] + `"`
 		}
 		in := `{"` + f.Name + `": ` + value + `}`
+		if f.Name == "router_tenant_weights" {
+			in = `{"router_queue_policy": "wfq", "router_tenant_weights": "x=2"}`
+		}
 		c, warnings, err := ParseConfig(in)
 		named := strings.Contains(strings.Join(warnings, "\n"), f.Name)
 		switch {
@@ -192,7 +195,7 @@ func TestEveryFieldIsTreated(t *testing.T) {
 }
 
 func TestParseQueuePolicy(t *testing.T) {
-	for _, want := range []QueuePolicy{FCFS, LCFS, WSPT} {
+	for _, want := range []QueuePolicy{FCFS, LCFS, WSPT, ByPriority, EDF, WFQ} {
 		if got, ok := ParseQueuePolicy(want.String()); !ok || got != want {
 			t.Errorf("%v: got %v, %v", want, got, ok)
 		}
@@ -240,7 +243,7 @@ func FuzzParseConfig(f *testing.F) {
 				t.Errorf("accepted %+v", c)
 			}
 		}
-		if c.OverlapCredit > 1 || c.QueuePolicy > WSPT || !c.Queueing && c.QueueThreshold != 0 || !c.Seeded && c.Seed != 0 {
+		if c.OverlapCredit > 1 || c.QueuePolicy > WFQ || !c.Queueing && c.QueueThreshold != 0 || !c.Seeded && c.Seed != 0 {
 			t.Errorf("accepted %+v", c)
 		}
 		again, warnings, err := ParseConfig(writeConfig(t, c))
@@ -258,6 +261,9 @@ func writeConfig(t *testing.T, c Config) string {
 		"router_track_active_blocks": c.TrackActiveBlocks, "router_assume_kv_reuse": c.AssumeKVReuse,
 		"router_track_prefill_tokens": c.TrackPrefillTokens, "router_queue_policy": c.QueuePolicy.String(),
 		"router_queue_threshold": c.QueueThreshold,
+	}
+	if c.TenantWeights != "" {
+		object["router_tenant_weights"] = c.TenantWeights
 	}
 	if !c.Queueing {
 		object["router_queue_threshold"] = nil

@@ -63,7 +63,7 @@ var table = []field{
 	row("router_event_threads", atLeastOne, 4,
 		"Threads that read KV events.").as(inert),
 	row("router_queue_policy", strictjson.Enum{Choices: queuePolicyNames}, "fcfs",
-		"Order of the requests that wait in the router: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``, short prompts first."),
+		"Order of the requests that wait in the router: ``\"fcfs\"``, ``\"lcfs\"`` or ``\"wspt\"``, short prompts first; not in Dynamo: ``\"priority\"``, ``\"edf\"``, earliest deadline first, or ``\"wfq\"``, tenants in turn by their weights."),
 	row("use_remote_indexer", strictjson.Bool{}, false,
 		"Whether another process keeps the index of caches.").as(inert),
 	row("serve_indexer", strictjson.Bool{}, false,
@@ -88,6 +88,8 @@ var table = []field{
 
 	row("router_seed", strictjson.Integer{Max: math.MaxUint64}, nil,
 		"Decides ties between workers; the seed of the run if None.").byKeyword(),
+	row("router_tenant_weights", strictjson.Text{}, nil,
+		"Weights of tenants with router_queue_policy ``\"wfq\"``, such as ``\"gold=3,free=1\"``; 1 for others.").byKeyword(),
 	row("router_max_tree_size", strictjson.Integer{}, nil,
 		"Retired: nothing uses it.").as(retired).byKeyword(),
 	row("router_prune_target_ratio", strictjson.Number{}, nil,

@@ -85,7 +85,7 @@ func New(o Options) *KV {
 		pinMode:    o.PinMode,
 		log:        o.Log,
 		tracker:    newTracker(o.Config, o.Workers, o.busyAbove(), o.Estimate),
-		queue:      queue{policy: o.Config.QueuePolicy},
+		queue:      queue{policy: o.Config.QueuePolicy, fair: newFair(o.Config)},
 		beside:     newBesides(o.Groups),
 		candidates: newCandidates(o.Workers),
 	}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"math"
 	"slices"
 
 	"github.com/gammazero/deque"
@@ -17,6 +18,35 @@ type queue struct {
 	heap   []*waiting
 	spare  []*waiting
 	joined int64 // requests that ever did
+	fair   fair  // for WFQ
+}
+
+// fair orders requests so that tenants get prompt tokens in the ratio of their weights, whatever the others ask for (start-time fair
+// queueing): every tenant has a clock of its own, which a request of so many tokens moves on by tokens divided by weight, and the
+// request goes first whose clock stands earliest. A tenant that had nothing to ask for begins where the others are.
+type fair struct {
+	weights map[string]float64
+	clocks  map[string]float64
+	now     float64 // the clock of the request that was admitted last
+}
+
+func newFair(c Config) fair {
+	weights, _ := parseWeights(c.TenantWeights) // ParseConfig has checked them
+	return fair{weights: weights}
+}
+
+// start returns the clock of a tenant at which its request may start, and moves that on.
+func (f *fair) start(tenant string, tokens int) float64 {
+	weight, given := f.weights[tenant]
+	if !given {
+		weight = 1
+	}
+	if f.clocks == nil {
+		f.clocks = map[string]float64{}
+	}
+	start := max(f.clocks[tenant], f.now)
+	f.clocks[tenant] = start + float64(tokens)/weight
+	return start
 }
 
 // waiting is a request in the queue.
@@ -37,6 +67,9 @@ func (q *queue) push(r Request, overlaps []match, bestCached int, nowMs float64)
 		sinceMs:  nowMs,
 		score:    q.policy.score(r, bestCached, nowMs),
 		order:    q.joined,
+	}
+	if q.policy == WFQ {
+		w.score = -q.fair.start(r.Tenant, max(r.PromptTokens-bestCached, 1))
 	}
 	q.joined++
 	if q.line.Len() == 0 || q.line.Back().before(w) {
@@ -66,6 +99,15 @@ func (p QueuePolicy) score(r Request, bestCached int, nowMs float64) float64 {
 	switch p {
 	case LCFS:
 		return jump + arrivalS
+	case ByPriority:
+		return float64(r.Priority)
+	case EDF:
+		if r.DeadlineMs == 0 {
+			return math.Inf(-1)
+		}
+		return -r.DeadlineMs
+	case WFQ: // see queue.push
+		return 0
 	case WSPT:
 		return (1 + jump) / float64(max(r.PromptTokens-bestCached, 1))
 	default:
@@ -75,6 +117,19 @@ func (p QueuePolicy) score(r Request, bestCached int, nowMs float64) float64 {
 
 // pop removes the first request. There must be one. Give it back to recycle after use.
 func (q *queue) pop() *waiting {
+	w := q.first()
+	if q.policy == WFQ {
+		q.fair.now = -w.score
+		if q.len() == 0 {
+			clear(q.fair.clocks)
+			q.fair.now = 0
+		}
+	}
+	return w
+}
+
+// first takes out the request that goes first.
+func (q *queue) first() *waiting {
 	if q.line.Len() == 0 || len(q.heap) > 0 && q.heap[0].before(q.line.Front()) {
 		return q.take(0)
 	}

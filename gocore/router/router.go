@@ -64,10 +64,12 @@ type Finisher interface {
 type Request struct {
 	ID             int32 // unique among the requests that wait or are active
 	Prompt         kvcache.Prompt
-	PromptTokens   int    // at least 1
-	Priority       int64  // see QueuePolicy; below 0 is as 0
-	StrictPriority uint64 // higher goes first, whatever the policy
-	Session        string // the conversation that it belongs to, "" for none; routers with keys take it as the key
+	PromptTokens   int     // at least 1
+	Priority       int64   // see QueuePolicy; below 0 is as 0
+	StrictPriority uint64  // higher goes first, whatever the policy
+	Tenant         string  // who has sent it, "" if that is not known
+	DeadlineMs     float64 // the time by which its first token should be there, 0 for none
+	Session        string  // the conversation that it belongs to, "" for none; routers with keys take it as the key
 }
 
 // Admission sends a request to a worker.

@@ -53,7 +53,7 @@ func (l *promptLoader) used(turn *Turn) int {
 // add takes the prompt of a turn, whose lengths are known, from its row.
 func (l *promptLoader) add(turn *Turn, r *row) {
 	if r.given&hintFields != 0 {
-		l.w.hint(int32(len(l.w.Turns)), r.hints)
+		l.w.hint(int32(len(l.w.Turns)), r.given, r.hints)
 	}
 	l.named = l.named || len(r.outputTokens) > 0
 	switch {

@@ -52,7 +52,12 @@ const (
 	fieldRequestKind
 	fieldToolEvents
 
-	hintFields = fieldPriority | fieldStrictPriority | fieldPolicyClass
+	fieldTenant
+	fieldDeadline
+
+	// queueFields say something to the queue of a KV router.
+	queueFields = fieldPriority | fieldStrictPriority | fieldPolicyClass
+	hintFields  = queueFields | fieldTenant | fieldDeadline
 	// notNullFields have a value when they are given.
 	notNullFields = fieldWaitFor | fieldBranches | fieldToolEvents
 )
@@ -69,6 +74,8 @@ var mooncakeKeys = map[string]fields{
 	"priority":         fieldPriority,
 	"strict_priority":  fieldStrictPriority,
 	"policy_class":     fieldPolicyClass,
+	"tenant":           fieldTenant,
+	"deadline_ms":      fieldDeadline,
 }
 
 var agenticKeys = withKeys(mooncakeKeys, map[string]fields{
@@ -169,6 +176,12 @@ func (r *row) set(field fields, value jsontext.Value) (err error) {
 		r.requestID, err = text(value)
 	case fieldPolicyClass:
 		r.hints.PolicyClass, err = text(value)
+	case fieldTenant:
+		r.hints.Tenant, err = text(value)
+	case fieldDeadline:
+		if r.hints.DeadlineMs, err = number(value); err == nil && r.hints.DeadlineMs <= 0 {
+			err = mistyped(value, "a number above 0")
+		}
 	case fieldPriority:
 		r.hints.Priority, err = signed32(value)
 	case fieldStrictPriority:

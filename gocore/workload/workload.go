@@ -16,7 +16,8 @@ type Workload struct {
 
 	File        string                // the trace, "" if generated; several are joined by ", "
 	Format      Format                // of the trace
-	RouterHints bool                  // whether any row has hints
+	RouterHints bool                  // whether any row has hints for the queue of a router
+	Tenants     bool                  // whether any row has a tenant
 	Hints       map[int32]RouterHints // those, by turn
 	Notes       Notes
 
@@ -35,11 +36,28 @@ type Workload struct {
 	delta   *accumulation // of a mooncake-delta trace with sessions of several turns
 }
 
-// RouterHints are the fields of a row that only the queue of a router reads.
+// RouterHints are the fields of a row that only routers and reports of tenants read.
 type RouterHints struct {
 	Priority       int32
 	StrictPriority uint32
 	PolicyClass    string
+	Tenant         string  // who has sent the request, "" if the row does not say
+	DeadlineMs     float64 // after its arrival, by when the first token should be there; 0 for no deadline
+}
+
+// queues reports whether the hints say anything to the queue of a KV router.
+func (h *RouterHints) queues() bool {
+	return h.Priority != 0 || h.StrictPriority != 0 || h.PolicyClass != ""
+}
+
+// Deadlines reports whether any request has a deadline.
+func (w *Workload) Deadlines() bool {
+	for _, hints := range w.Hints {
+		if hints.DeadlineMs > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Notes counts rows of a trace with oddities that are no errors.
@@ -78,12 +96,13 @@ func (n Notes) Texts(requests int) []string {
 	return texts
 }
 
-func (w *Workload) hint(turn int32, hints RouterHints) {
+func (w *Workload) hint(turn int32, given fields, hints RouterHints) {
 	if w.Hints == nil {
 		w.Hints = make(map[int32]RouterHints)
 	}
 	w.Hints[turn] = hints
-	w.RouterHints = true
+	w.RouterHints = w.RouterHints || given&queueFields != 0
+	w.Tenants = w.Tenants || hints.Tenant != ""
 }
 
 // Turn is one request.

@@ -255,6 +255,15 @@ func (s *saver) hints(turn int32) {
 	if !given {
 		return
 	}
+	if hints.Tenant != "" {
+		s.line.text("tenant", hints.Tenant)
+	}
+	if hints.DeadlineMs > 0 {
+		s.line.number("deadline_ms", hints.DeadlineMs)
+	}
+	if !hints.queues() && (hints.Tenant != "" || hints.DeadlineMs > 0) {
+		return
+	}
 	s.line.integer("priority", int64(hints.Priority))
 	s.line.integer("strict_priority", int64(hints.StrictPriority))
 	if hints.PolicyClass != "" {

@@ -78,6 +78,7 @@ class RunResult:
             self.report.update(outcome["faults"])
         if "attribution" in outcome:
             self.report["attribution"] = outcome["attribution"]
+        self.report.update(outcome.get("tenants", {}))
         self.warnings: tuple[str, ...] = tuple(outcome["warnings"])
         self.saved_trace = None if outcome["saved_trace"] is None else SavedTrace(**outcome["saved_trace"])
         # Why the per-request file could not be written, "" if it could or was not asked for.

@@ -42,7 +42,8 @@ class KvRouterConfig(FieldSet):
             max_num_batched_tokens; None never waits.
         router_event_threads: Threads that read KV events. Works with live routers only.
         router_queue_policy: Order of the requests that wait in the router: ``"fcfs"``, ``"lcfs"`` or ``"wspt"``, short
-            prompts first.
+            prompts first; not in Dynamo: ``"priority"``, ``"edf"``, earliest deadline first, or ``"wfq"``, tenants in
+            turn by their weights.
         use_remote_indexer: Whether another process keeps the index of caches. Works with live routers only.
         serve_indexer: Whether this process keeps the index of caches for other routers. Works with live routers only.
         shared_cache_multiplier: Credit of blocks that only a store has which workers share (host_cache with shared), 0
@@ -58,6 +59,8 @@ class KvRouterConfig(FieldSet):
         router_policy_config: A router policy file. Not built yet: refused. Works with nothing yet.
         skip_initial_worker_wait: Whether a router starts before there are workers. Works with live routers only.
         router_seed: Decides ties between workers; the seed of the run if None.
+        router_tenant_weights: Weights of tenants with router_queue_policy ``"wfq"``, such as ``"gold=3,free=1"``; 1 for
+            others.
         router_max_tree_size: Retired: nothing uses it. Works with nothing any longer.
         router_prune_target_ratio: Retired: nothing uses it. Works with nothing any longer.
         router_enable_cache_control: Retired: nothing uses it. Works with nothing any longer.

@@ -9,7 +9,7 @@ import os
 from typing import Literal, TypeAlias, TypedDict
 
 RouterPrefillLoadModel: TypeAlias = Literal["none", "aic", "ais"]
-RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
+RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt", "priority", "edf", "wfq"]
 SharedCacheType: TypeAlias = Literal["none", "hicache"]
 
 
@@ -45,6 +45,7 @@ class RouterFields(TypedDict, total=False):
     router_policy_config: str | os.PathLike[str] | None
     skip_initial_worker_wait: bool
     router_seed: int | None
+    router_tenant_weights: str | None
     router_max_tree_size: int | None
     router_prune_target_ratio: float | None
     router_enable_cache_control: bool | None

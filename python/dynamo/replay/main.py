@@ -152,6 +152,10 @@ def _present(report: Mapping[str, Any]) -> None:
         print_text(faults.format_faults(report))
     drawn: dict[str, Any] = {"width": output_width(), "ascii_only": not draws_boxes()}
     print_text(summary.format_report_table(report, **drawn))
+    if tenants := report.get("tenants"):
+        from dynamo.replay import tenancy
+
+        print_text(tenancy.format_tenants(tenants, report["tenant_jain_index"], **drawn))
     if report.get("attribution"):
         from dynamo.replay import explain
 

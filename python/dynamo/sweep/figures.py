@@ -16,7 +16,7 @@ CLOCK_KEYS = frozenset({"wall_time_ms", "processed_tokens_per_s", "processed_out
 """Keys of a report that say how fast the simulation was. They differ between equal runs, and are no figures."""
 
 _TEXT_KEYS = frozenset(
-    {"timing_model", "scheduler", "provenance", "scaling_events", "planner", "fault_events", "durations"}
+    {"timing_model", "scheduler", "provenance", "scaling_events", "planner", "fault_events", "durations", "tenants"}
 )
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T95 = (
