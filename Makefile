@@ -247,6 +247,14 @@ truth: ## Compare with the engines' own schedulers on random workloads, pass by 
 		--python $(VLLM) --passes build/passes -n $(TRUTH_CASES) &&) true)
 	$(if $(SGLANG),$(PYTHON) tests/truth/truth.py --engine sglang --python $(SGLANG) --passes build/passes -n $(TRUTH_CASES))
 
+# ROUTERS=PYTHON, an environment with sglang-router, smg and vllm-router (350 MB, no GPU; installation in the head of
+# tests/truth/routers.py).
+ROUTER_REQUESTS ?= 5000
+.PHONY: routers
+routers: ## Compare routing modes with the real routers on fresh scripts (ROUTERS=PYTHON)
+	@test -n "$(ROUTERS)" || { echo "make routers: give ROUTERS=PYTHON, an environment with the routers; see docs/routers.md" >&2; exit 2; }
+	$(PYTHON) tests/truth/draw_routers.py --python $(ROUTERS) -n $(ROUTER_REQUESTS)
+
 truth-table: build ## Write the tables of docs/agreement.md (VLLM=PYTHON SGLANG=PYTHON for those of public traces)
 	$(BIN)/python tests/truth/table.py $(if $(VLLM),--vllm $(VLLM)) $(if $(SGLANG),--sglang $(SGLANG)) --write docs/agreement.md
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import html
 import json
 import math
@@ -243,6 +244,34 @@ def test_recorded_traces_are_bootstrapped_only_on_request(folder: Path) -> None:
     for line in copies:
         for block in line["hash_ids"]:
             assert own.setdefault(block, json.dumps(line["hash_ids"])) == json.dumps(line["hash_ids"])
+
+
+def test_every_trace_has_draws_of_its_own(folder: Path) -> None:
+    def trace(name: str, count: int) -> str:
+        return write_trace(folder / name, [row(40 * at, 64, 8, [at, 1000 + at]) for at in range(count)])
+
+    small, large = trace("small.jsonl", 20), trace("large.jsonl", 30)
+    both = {"small": {"trace": small}, "large": {"trace": large}}
+    run = {"trace": small, "trace_block_size": 32}
+    spec: Spec = {"run": run, "search": {"traffic": {"settings": both}}, "seeds": 2, "bootstrap": "sessions"}
+    found = sweep.run(spec, "out")
+    for point, rows, own in zip(found, (20, 30), ("trace_{}.jsonl", "trace_1_{}.jsonl"), strict=True):
+        assert point["figures"]["completed_requests"] == rows
+        drawn = {len(Path("out/bootstrap", own.format(seed)).read_text().splitlines()) for seed in (0, 1)}
+        assert drawn == {rows}
+        assert len(set(point["runs"])) == 3
+    alone = sweep.run(spec | {"run": {**run, "trace": large}, "search": {"num_workers": [1]}})
+    assert only(alone)["intervals"] == found.points[1]["intervals"]
+    with pytest.raises(ValueError, match="bootstrap: got sessions, want trace_format in run and not in search"):
+        search = {"trace": [small, large], "trace_format": ["mooncake", "azure"]}
+        sweep.run(spec | {"search": search})
+
+
+def test_generated_example_traces_are_what_is_in_the_folder(folder: Path) -> None:
+    made = Path(__file__).parent.parent / "examples/traces"
+    subprocess.run([sys.executable, made / "make.py", folder], check=True, timeout=60)
+    for name in ("agentic_240.jsonl.gz", "shared_prefix_3200.jsonl.gz"):
+        assert gzip.decompress((folder / name).read_bytes()) == gzip.decompress((made / name).read_bytes())
 
 
 def test_find_max_rate() -> None:

@@ -5,7 +5,10 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -22,6 +25,7 @@ import (
 // decisionCase is what a real router did with a script of requests: tests/conformance/routers.jsonl.gz.
 type decisionCase struct {
 	ID, Router, Policy, Kind, Numbering string
+	Label                               string // of fresh ones: the policy, and what is special
 	Port, Workers, Prefill, Decode      int
 	Options                             map[string]json.RawMessage
 	Requests                            []decisionRequest
@@ -39,16 +43,18 @@ type decisionRequest struct {
 	Headers map[string]string
 }
 
-func decisionCases(t *testing.T) (cases []decisionCase) {
+func decisionCases(t *testing.T, path string) (cases []decisionCase) {
 	t.Helper()
-	file, err := os.Open("../../../tests/conformance/routers.jsonl.gz")
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	unpacked, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
+	unpacked := io.Reader(file)
+	if strings.HasSuffix(path, ".gz") {
+		if unpacked, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
 	}
 	lines := bufio.NewScanner(unpacked)
 	lines.Buffer(nil, 1<<24)
@@ -285,7 +291,7 @@ func numbers(t *testing.T, raw []json.RawMessage, part int) (all []int) {
 // TestRecordedDecisions replays what real routers did. Of an "exact" case every decision is reproduced, of a "random" one every
 // decision is among those that the rule allows, and of a "statistical" one the frequencies agree.
 func TestRecordedDecisions(t *testing.T) {
-	cases := decisionCases(t)
+	cases := decisionCases(t, "../../../tests/conformance/routers.jsonl.gz")
 	if len(cases) != 45 {
 		t.Fatalf("%d cases", len(cases))
 	}
@@ -298,8 +304,14 @@ func TestRecordedDecisions(t *testing.T) {
 					workers = []int{c.Prefill, c.Decode}[part]
 				}
 				for _, run := range append([][]json.RawMessage{c.Decisions}, c.MoreRuns...) {
-					f, n := c.judge(t, policy, workers, numbers(t, run, part))
-					forced, all = forced+f, all+n
+					v := c.judge(t, policy, workers, numbers(t, run, part))
+					for _, wrong := range v.wrong {
+						t.Error(wrong)
+					}
+					if v.chiSquare > 16.27 { // with 3 degrees of freedom it exceeds this once in 1,000 times
+						t.Errorf("the frequencies differ from those of the rule: chi-square %v", v.chiSquare)
+					}
+					forced, all = forced+v.forced, all+v.all
 				}
 			}
 		})
@@ -307,7 +319,20 @@ func TestRecordedDecisions(t *testing.T) {
 	t.Logf("%d of %d decisions were the only ones allowed", forced, all)
 }
 
-func (c *decisionCase) judge(t *testing.T, policy string, workers int, decisions []int) (forced, all int) {
+// verdict is what a policy says of the decisions of a real router.
+type verdict struct {
+	all       int
+	forced    int      // that were the only ones allowed
+	wrong     []string // those that are not allowed
+	chiSquare float64  // of a statistical case: how far the frequencies are from those of the rule
+	freedom   int      // its degrees
+}
+
+func (v *verdict) complain(format string, args ...any) {
+	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
+}
+
+func (c *decisionCase) judge(t *testing.T, policy string, workers int, decisions []int) (v verdict) {
 	t.Helper()
 	switch {
 	case policy == "round_robin":
@@ -315,45 +340,43 @@ func (c *decisionCase) judge(t *testing.T, policy string, workers int, decisions
 		for i, event := range slices.DeleteFunc(slices.Clone(c.Events), func(e string) bool { return e[0] != 's' }) {
 			n, _ := strconv.Atoi(event[1:])
 			if a, _ := turns.Submit(router.Request{ID: int32(n)}, 0); a[0].Worker != decisions[n] {
-				t.Errorf("request %d, number %d: worker %d, the real router took %d", n, i, a[0].Worker, decisions[n])
+				v.complain("request %d, number %d: worker %d, the real router took %d", n, i, a[0].Worker, decisions[n])
 			}
 		}
-		return len(decisions), len(decisions)
+		v.forced, v.all = len(decisions), len(decisions)
+		return v
 	case policy == "consistent_hash":
-		c.judgeStickiness(t, workers, decisions)
-		return 0, len(decisions)
+		v.all = len(decisions)
+		c.judgeStickiness(t, &v, workers, decisions)
+		return v
 	}
 	expected, seen := make([]float64, workers), make([]float64, workers)
 	c.replayed(t, c.ruleOf(t, policy, workers), decisions, func(request int, allowed map[int]float64, taken int) {
-		all++
+		v.all++
 		if len(allowed) == 1 {
-			forced++
+			v.forced++
+		} else if c.Kind == "exact" && policy != "sticky_least_loaded" {
+			v.complain("request %d: the rule leaves %v to chance", request, allowed)
 		}
 		if allowed[taken] == 0 {
-			t.Errorf("request %d: the rule allows %v, the real router took %d", request, allowed, taken)
+			v.complain("request %d: the rule allows %v, the real router took %d", request, allowed, taken)
 		}
 		for w, chance := range allowed {
 			expected[w] += chance
 		}
 		seen[taken]++
 	})
-	if c.Kind == "exact" && policy != "sticky_least_loaded" && forced != all {
-		t.Errorf("%d of %d decisions are left to chance", all-forced, all)
-	}
 	if c.Kind == "statistical" {
-		sum := 0.0
 		for w := range expected {
-			sum += (seen[w] - expected[w]) * (seen[w] - expected[w]) / expected[w]
+			v.chiSquare += (seen[w] - expected[w]) * (seen[w] - expected[w]) / expected[w]
 		}
-		if sum > 16.27 { // chi-square with 3 degrees of freedom exceeds it once in 1,000 times
-			t.Errorf("workers got %v, expected %v: chi-square %v", seen, expected, sum)
-		}
+		v.freedom = workers - 1
 	}
-	return forced, all
+	return v
 }
 
 // judgeStickiness: the hash of vLLM's router is not known. A key stays with its worker there, and with ours.
-func (c *decisionCase) judgeStickiness(t *testing.T, workers int, decisions []int) {
+func (c *decisionCase) judgeStickiness(t *testing.T, v *verdict, workers int, decisions []int) {
 	t.Helper()
 	real, own := map[string]int{}, map[string]int{}
 	p := c.ruleOf(t, "consistent_hash", workers)
@@ -369,13 +392,59 @@ func (c *decisionCase) judgeStickiness(t *testing.T, workers int, decisions []in
 			worker int
 		}{{real, decisions[n]}, {own, a[0].Worker}} {
 			if home, known := seen.homes[key]; known && home != seen.worker {
-				t.Errorf("request %d: key %s was at %d, is at %d", n, key, home, seen.worker)
+				v.complain("request %d: key %s was at %d, is at %d", n, key, home, seen.worker)
 			}
 			seen.homes[key] = seen.worker
 		}
 		used[a[0].Worker] = true
 	}
 	if len(used) != workers {
-		t.Errorf("keys are on workers %v of %d", used, workers)
+		v.complain("keys are on workers %v of %d", used, workers)
+	}
+}
+
+var fresh = flag.String("fresh", "", "judge what real routers did in this file, and print a table; tests/truth/draw_routers.py writes it")
+
+// TestFreshDecisions judges scripts that were drawn and played just now.
+func TestFreshDecisions(t *testing.T) {
+	if *fresh == "" {
+		t.Skip("make routers draws fresh scripts")
+	}
+	type row struct {
+		router, label, kind string
+		cases               int
+		verdict
+	}
+	var rows []*row
+	for _, c := range decisionCases(t, *fresh) {
+		i := slices.IndexFunc(rows, func(r *row) bool { return r.router == c.Router && r.label == c.Label })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, &row{router: c.Router, label: c.Label, kind: c.Kind})
+		}
+		workers := c.Workers
+		if c.Prefill > 0 {
+			workers = c.Prefill
+		}
+		v, sum := c.judge(t, c.Policy, workers, numbers(t, c.Decisions, 0)), rows[i]
+		if len(v.wrong) > 0 {
+			t.Errorf("%s: %s", c.ID, v.wrong[0])
+		}
+		sum.cases, sum.all, sum.forced, sum.freedom = sum.cases+1, sum.all+v.all, sum.forced+v.forced, sum.freedom+v.freedom
+		sum.chiSquare += v.chiSquare
+		sum.wrong = append(sum.wrong, v.wrong...)
+	}
+	fmt.Println("| router | policy | kind | scripts | decisions | forced | not allowed |\n|---|---|---|---|---|---|---|")
+	for _, r := range rows {
+		judged := strconv.Itoa(len(r.wrong))
+		if r.kind == "statistical" {
+			judged += fmt.Sprintf("; chi-square %.0f of %d degrees", r.chiSquare, r.freedom)
+			// Wilson and Hilferty's approximation of what chance exceeds once in 1,000 times.
+			f := float64(r.freedom)
+			if limit := f * math.Pow(1-2/(9*f)+3.09*math.Sqrt(2/(9*f)), 3); r.chiSquare > limit {
+				t.Errorf("%s %s: the frequencies differ from those of the rule: chi-square %v, limit %v", r.router, r.label, r.chiSquare, limit)
+			}
+		}
+		fmt.Printf("| %s | %s | %s | %d | %d | %d | %s |\n", r.router, r.label, r.kind, r.cases, r.all, r.forced, judged)
 	}
 }

@@ -19,34 +19,56 @@ from typing import Any
 from dynamo._core import values
 from dynamo.replay import files
 from dynamo.sweep import keys
+from dynamo.sweep.points import settings_of
 from dynamo.sweep.spec import Spec, trace_files
 
 FORMATS = ("mooncake", "mooncake-delta", "mooncake_delta")
+_TRACES = frozenset({keys.TRACE, keys.TRACE_FILES})
 
 Row = dict[str, Any]
 
 
 def check(spec: Spec) -> None:
-    """Raises ValueError if sessions of this trace cannot be drawn."""
-    if any(knob.keys & {keys.TRACE, keys.TRACE_FILES} for knob in spec.search):
-        raise ValueError("bootstrap: got sessions, want one trace, in run and not in search")
+    """Raises ValueError if sessions of these traces cannot be drawn."""
+    if any("trace_format" in knob.keys for knob in spec.search):
+        raise ValueError("bootstrap: got sessions, want trace_format in run and not in search")
     given = spec.run.get("trace_format", "mooncake")
     if given not in FORMATS:
         raise ValueError(
             f"bootstrap: got sessions with trace_format {given}, want mooncake or mooncake-delta "
             "(python -m dynamo.replay --save-trace writes any trace as such)"
         )
-    if trace_files(spec.run)[0].endswith(".zst"):
+    if any(trace.endswith(".zst") for trace in traces(spec)):
         raise ValueError("bootstrap: got a trace compressed with zstd, want it plain or .gz")
 
 
-def draw(spec: Spec, folder: Path) -> list[dict[str, Any]]:
-    """For each seed the keys of the run that replay a drawn trace; the first entry, for the trace itself, sets none."""
-    source = Path(trace_files(spec.run)[0]).expanduser()
-    sessions = _sessions(source)
+def traces(spec: Spec) -> list[str]:
+    """The traces of all points, each once."""
+    varied = [knob.sets(value) for knob in spec.search if knob.keys & _TRACES for value in knob.values]
+    return list(dict.fromkeys(_trace({**spec.run, **settings}) for settings in varied or [{}]))
+
+
+def _trace(run: Mapping[str, Any]) -> str:
+    return trace_files({keys.TRACE_FILES: run.get(keys.TRACE, run[keys.TRACE_FILES])})[0]
+
+
+class Draws:
+    """The keys that each repetition of a point sets: those of its trace, and then those of the traces drawn from it."""
+
+    def __init__(self, spec: Spec, folder: Path) -> None:
+        self._spec = spec
+        self._of = {trace: _draw(spec, trace, folder, number) for number, trace in enumerate(traces(spec))}
+
+    def __call__(self, knobs: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return self._of[_trace({**self._spec.run, **settings_of(self._spec, knobs)})]
+
+
+def _draw(spec: Spec, trace: str, folder: Path, number: int) -> list[dict[str, Any]]:
+    """The keys that each repetition sets; the first, for the trace itself, sets none."""
+    sessions = _sessions(Path(trace).expanduser())
     draws: list[dict[str, Any]] = [{}]
     for seed in spec.seeds:
-        target = folder / f"trace_{seed}.jsonl"
+        target = folder / (f"trace_{number}_{seed}.jsonl" if number else f"trace_{seed}.jsonl")
         lines = (json.dumps(row, separators=(",", ":")) + "\n" for row in resample(sessions, seed))
         files.write_whole(target, "".join(lines))
         draws.append({keys.TRACE_FILES: str(target)})

@@ -73,9 +73,9 @@ def figure(plain: float | Sequence[float | None]) -> Figure:
 
 
 class Evaluator:
-    """Evaluates points. Threads can share it. ``draws`` are the keys that each repetition sets."""
+    """Evaluates points. Threads can share it. ``draws`` returns the keys that each repetition of a point sets."""
 
-    def __init__(self, spec: Spec, runs: Runs, draws: Sequence[Knobs]) -> None:
+    def __init__(self, spec: Spec, runs: Runs, draws: Callable[[Knobs], Sequence[Knobs]]) -> None:
         self._spec = spec
         self._runs = runs
         self._draws = draws
@@ -86,14 +86,14 @@ class Evaluator:
             self._runs.look_ahead(
                 arguments
                 for knobs in many
-                for draw in self._draws
+                for draw in self._draws(knobs)
                 if (arguments := _configured(self._spec, knobs, draw))
             )
 
     def __call__(self, knobs: Knobs) -> Finished:
         """How a point ends. Raises Stopped if the sweep is about to end first."""
         ends = None if self._spec.timeout_s is None else time.monotonic() + self._spec.timeout_s
-        probe = _Probe(self._spec, self._runs, self._draws, knobs, ends)
+        probe = _Probe(self._spec, self._runs, self._draws(knobs), knobs, ends)
         try:
             if self._spec.load is None:
                 return probe.measure({}).finished()

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ from dynamo.sweep import bootstrap, points, report, summary, versions
 from dynamo.sweep.evaluate import Evaluator
 from dynamo.sweep.executors import open_executor
 from dynamo.sweep.folder import RESULTS_FILE, SPEC_FILE, Folder
+from dynamo.sweep.points import Knobs
 from dynamo.sweep.runs import Runs
 from dynamo.sweep.search import open_search
 from dynamo.sweep.simulate import Traces
@@ -193,7 +194,7 @@ def _carry_out(
 ) -> Sweep:
     if spec.bootstrap:
         bootstrap.check(spec)
-    inputs = {name: _hash(name) for name in trace_files(spec.run)}
+    inputs = {name: _hash(name) for name in (bootstrap.traces(spec) if spec.bootstrap else trace_files(spec.run))}
     search, traces = open_search(spec), Traces()
     with ExitStack() as held:
         executor = held.enter_context(closing(open_executor(spec, traces)))
@@ -213,11 +214,12 @@ def _carry_out(
     return Sweep(content, path if keeps else None, runs.carried_out, executor.place())
 
 
-def _draws(spec: Spec, path: Path) -> list[dict[str, Any]]:
-    """The keys that each repetition of a point sets."""
+def _draws(spec: Spec, path: Path) -> Callable[[Knobs], Sequence[Knobs]]:
+    """Returns a function of a point: the keys that each of its repetitions sets."""
     if spec.bootstrap:
-        return bootstrap.draw(spec, path / "bootstrap")
-    return [{"seed": seed} for seed in spec.seeds] if "seeds" in spec.given else [{}]
+        return bootstrap.Draws(spec, path / "bootstrap")
+    draws = [{"seed": seed} for seed in spec.seeds] if "seeds" in spec.given else [{}]
+    return lambda knobs: draws
 
 
 def _hash(path: str) -> str:
