@@ -262,8 +262,8 @@ def test_every_trace_has_draws_of_its_own(folder: Path) -> None:
         assert len(set(point["runs"])) == 3
     alone = sweep.run(spec | {"run": {**run, "trace": large}, "search": {"num_workers": [1]}})
     assert only(alone)["intervals"] == found.points[1]["intervals"]
+    search = {"trace": [small, large], "trace_format": ["mooncake", "azure"]}
     with pytest.raises(ValueError, match="bootstrap: got sessions, want trace_format in run and not in search"):
-        search = {"trace": [small, large], "trace_format": ["mooncake", "azure"]}
         sweep.run(spec | {"search": search})
 
 

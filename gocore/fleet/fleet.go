@@ -172,7 +172,7 @@ func (f *Fleet) Run() error {
 		case !due && f.faults != nil && f.faults.GiveUp():
 		case !due && f.holds():
 			return f.scaler.deadEnd(f.nowMs)
-		case !due && f.kept() > 0:
+		case !due && f.Kept() > 0:
 			return f.keptForEver()
 		case !due:
 			return f.DeadEnd()
@@ -283,7 +283,7 @@ func (f *Fleet) done() bool {
 		return f.faults.Done()
 	}
 	_, busy := f.topEvent()
-	return !busy && f.World.Unreleased() == 0 && f.flow.done() && f.kept() == 0
+	return !busy && f.World.Unreleased() == 0 && f.flow.done() && f.Kept() == 0
 }
 
 // nextEventMs returns when a pass or a transfer ends next, or a request arrives.

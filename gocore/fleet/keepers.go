@@ -17,8 +17,8 @@ const maxRouterTicks = 10_000
 // Refused is the reason of a request that a router has rejected.
 const Refused = "the router refused it"
 
-// kept is how many requests such routers keep.
-func (f *Fleet) kept() (requests int) {
+// Kept returns how many requests routers keep that may do so although workers are idle.
+func (f *Fleet) Kept() (requests int) {
 	for _, p := range f.keepers {
 		if e, ok := p.router.(router.Elastic); ok {
 			requests += e.Waiting()
@@ -28,7 +28,7 @@ func (f *Fleet) kept() (requests int) {
 }
 
 // mayTick reports whether it is worth to go on with ticks only.
-func (f *Fleet) mayTick() bool { return f.kept() > 0 && f.idleTicks < maxRouterTicks }
+func (f *Fleet) mayTick() bool { return f.Kept() > 0 && f.idleTicks < maxRouterTicks }
 
 // nextTickMs returns when a router wants to be told the time next.
 func (f *Fleet) nextTickMs() float64 {
@@ -76,7 +76,7 @@ func (f *Fleet) tellKeepers() error {
 // keptForEver returns the error of a run that cannot end because a router lets requests wait.
 func (f *Fleet) keptForEver() error {
 	return fmt.Errorf("router: at %v ms it keeps %d requests although nothing else is going to happen: its choose has to return a worker for them, "+
-		"or refuse them", f.nowMs, f.kept())
+		"or refuse them", f.nowMs, f.Kept())
 }
 
 // each does something with all requests, up to the first error. Requests that a router has refused are dealt with after those that it

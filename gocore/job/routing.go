@@ -72,7 +72,7 @@ func routerMode(o *strictjson.Object) router.Mode {
 		if mode, builtIn := router.FindMode(o.Text("router")); builtIn {
 			return mode
 		}
-		return askedMode
+		return router.AskedMode
 	}
 	mode, _ := router.FindMode(o.Text("router_mode"))
 	return mode

@@ -53,6 +53,9 @@ func parseFrontend(text string) (*frontendSpec, error) {
 	if _, built := routingModes[given.Text("router_mode")]; !built {
 		return nil, &strictjson.FieldError{Field: "router_mode", Got: given.Shown("router_mode"), Want: "round-robin, random or kv: workers that come and go need one of these"}
 	}
+	if given.Given("router") {
+		return nil, &strictjson.FieldError{Field: "router", Got: given.Shown("router"), Want: "it left out with frontend: workers that come and go need router_mode round-robin, random or kv"}
+	}
 	text, env, err := withDefaults(text)
 	if err != nil {
 		return nil, err

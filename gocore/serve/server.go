@@ -226,7 +226,7 @@ func runServer(text string, stop *Stop, ask Ask) error {
 	for _, w := range append(spec.warnings, loaded.warnings...) {
 		log.Warn(w)
 	}
-	return spec.serve(loaded, log, stop)
+	return spec.serve(loaded, ask, log, stop)
 }
 
 // url is the URL at which clients find a server.

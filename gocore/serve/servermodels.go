@@ -13,6 +13,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/openai"
 	"dynosim/gocore/server/tokens"
@@ -27,9 +28,11 @@ type servedModel struct {
 	pools      []deploy.Pool // a rank is a worker there
 	routing    deploy.Routing
 	lagMs      float64 // after which routers hear of caches
-	seed       uint64
-	maxLength  int // 0 for what the pool holds
-	adapters   []string
+	// asked names the router in Python, "" for none, and told are the settings from which it is made.
+	asked, told string
+	seed        uint64
+	maxLength   int // 0 for what the pool holds
+	adapters    []string
 	// maxAdapters is how many adapters an engine holds at once, which metrics show.
 	maxAdapters int
 	responses   answers.Mode
@@ -206,6 +209,9 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 const lag = "kv_event_lag_ms"
 
 func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
+	if o.Given("router") {
+		return m.parseAsked(o)
+	}
 	mode := findMode(o.Text("router_mode"))
 	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured {
 		return &strictjson.FieldError{
@@ -223,6 +229,21 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 		warnings = append(warnings, "router_config has no effect without router_mode "+configuredModes())
 	}
 	m.warnings = append(m.warnings, warnings...)
+	return nil
+}
+
+// parseAsked reads the options of a router in Python. Whether there is one of this name, Python has found out.
+func (m *servedModel) parseAsked(o *strictjson.Object) error {
+	m.asked, m.told = o.Text("router"), o.Text("router_config")
+	if !o.AtDefault("router_mode") {
+		return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"), Want: "it left out with router " + m.asked}
+	}
+	var settings map[string]any
+	if err := json.Unmarshal([]byte(m.told), &settings); err != nil || settings == nil {
+		return &strictjson.FieldError{Field: "router_config", Got: o.Shown("router_config"), Want: "an object"}
+	}
+	m.routing, m.lagMs = deploy.Routing{Mode: router.AskedMode, Config: router.DefaultConfig()}, o.Float(lag)
+	m.routing.Config.Seed = m.seed
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/live"
 	"dynosim/gocore/protocol/card"
+	"dynosim/gocore/router"
 	"dynosim/gocore/server/answers"
 	"dynosim/gocore/server/cluster"
 	"dynosim/gocore/server/deployment"
@@ -68,6 +69,11 @@ func (l *loadedServer) close() {
 
 func (m *servedModel) load(stop *Stop, ask Ask, log *slog.Logger) (loadedModel, error) {
 	loaded := loadedModel{spec: m}
+	if m.asked != "" {
+		if _, err := ask(router.IsThere); err != nil {
+			return loaded, fmt.Errorf("router: got %q, want it left out: this program has no Python", m.asked)
+		}
+	}
 	for _, p := range m.pools {
 		in := inputs{args: p.Args}
 		if err := in.loadTiming(stop, ask); err != nil {
@@ -125,9 +131,9 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 }
 
 // serve starts the models, opens the socket and waits for the end.
-func (s *serverSpec) serve(l *loadedServer, log *slog.Logger, stop *Stop) error {
+func (s *serverSpec) serve(l *loadedServer, ask Ask, log *slog.Logger, stop *Stop) error {
 	registry := newRegistry()
-	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1)}
+	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1), ask: ask}
 	config := s.http(log, registry)
 	config.Startup = l.startup()
 	for i := range l.models {
@@ -189,6 +195,7 @@ type serverStart struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
 	failed   chan error
+	ask      Ask
 }
 
 func (s *serverStart) start(l *loadedModel) *openai.Model {
@@ -268,6 +275,10 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 			id++
 		}
 		loads = append(loads, shown)
+		if l.spec.asked != "" {
+			stages[i].Decider = &router.Told{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.told}
+			stages[i].Blocks = in.args.NumGPUBlocks
+		}
 		c.Pools = append(c.Pools, cluster.Pool{
 			Args: in.args, Workers: pools[i].Workers, Router: l.spec.routing.Mode.Factory(stages[i]),
 			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },

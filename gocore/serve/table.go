@@ -227,6 +227,8 @@ var options = []option{
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
 	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
+	own("router", strictjson.Text{NonEmpty: true}, nil).serving().
+		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/routers.md").told("--router-mode"),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).

@@ -53,6 +53,9 @@ type Counts struct {
 	Accepted engine.Accepted
 }
 
+// Refused is the reason of requests that a router has refused.
+const Refused = "request rejected: " + fleet.Refused
+
 // Sink hears what becomes of one request. Nothing comes after Ended, and nothing after the request was cancelled.
 type Sink interface {
 	// Routed tells which worker of a pool the router has chosen, and how much of the prompt it took to be cached there.
@@ -70,11 +73,14 @@ type Request struct {
 	Keys                       []Key  // full blocks of the prompt and of the answer, which is known
 	PromptTokens, OutputTokens int    // at least 1
 	Priority                   int64  // for the router
-	Session                    string // for the router, "" for none
-	Sink                       Sink
+	Session, Tenant            string // for the router, "" for none
+	// DeadlineMs is how long after its arrival the first token should be there, for the router; 0 for no deadline.
+	DeadlineMs float64
+	Sink       Sink
 
 	state    emission // on the worker that makes the answer
 	arrived  int64    // how many came before
+	sinceMs  float64  // when it came
 	blocks   []uint32
 	workers  [2]int32 // by pool, or unassigned
 	admitted bool
@@ -218,7 +224,7 @@ func (c *Cluster) take(r *Request) {
 	} else {
 		c.requests = append(c.requests, r)
 	}
-	r.state.ID, r.state.Outputs, r.status, r.arrived = id, r.OutputTokens, active, c.came
+	r.state.ID, r.state.Outputs, r.status, r.arrived, r.sinceMs = id, r.OutputTokens, active, c.came, c.fleet.NowMs()
 	r.workers = [2]int32{unassigned, unassigned}
 	r.blocks = c.names.Hold(r.Keys)
 	r.Keys = nil
@@ -251,9 +257,13 @@ func (w world) Prompt(id engine.RequestID) engine.Request {
 // Routed implements [fleet.World].
 func (w world) Routed(asked engine.Request) router.Request {
 	r := w.requests[asked.ID]
-	return router.Request{
-		ID: int32(asked.ID), Prompt: w.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session,
+	routed := router.Request{
+		ID: int32(asked.ID), Prompt: w.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant,
 	}
+	if r.DeadlineMs > 0 {
+		routed.DeadlineMs = r.sinceMs + r.DeadlineMs
+	}
+	return routed
 }
 
 // Name implements [fleet.World].
@@ -275,7 +285,7 @@ func (w world) Over(id engine.RequestID, how fleet.Ending, reason string) {
 		w.workers[w.last()][i].emitting.Drop(r)
 	}
 	if how == fleet.Rejected {
-		reason = "request rejected: " + reason
+		reason = rejection(reason)
 	}
 	w.end(r, reason)
 }

@@ -177,7 +177,15 @@ func (c recorder) Step(id engine.RequestID, s fleet.Step) {
 
 // Failed implements [fleet.Recorder]: a request cannot be served.
 func (c recorder) Failed(_ *fleet.Pool, id engine.RequestID, reason string) {
-	c.end(c.requests[id], "request rejected: "+reason)
+	c.end(c.requests[id], rejection(reason))
+}
+
+// rejection is why a request cannot be served. Clients may try again what a router has refused.
+func rejection(reason string) string {
+	if reason == fleet.Refused {
+		return Refused
+	}
+	return "request rejected: " + reason
 }
 
 // Gone implements [fleet.Watcher]. Events of the next pass of its worker may still name the blocks of a request.
@@ -200,7 +208,7 @@ func (c recorder) Gone(id engine.RequestID) {
 // elsewhere, the oldest of all.
 func (c recorder) Stuck() (changed bool, err error) {
 	r := c.oldest()
-	if r == nil {
+	if r == nil || r.workers == [2]int32{unassigned, unassigned} && c.fleet.Kept() > 0 { // a router will send it
 		return false, nil
 	}
 	c.end(r, "the KV pool cannot hold this request beside the others")

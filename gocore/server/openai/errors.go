@@ -75,6 +75,12 @@ func unavailable(format string, args ...any) *problem {
 	}
 }
 
+func tooMany(format string, args ...any) *problem {
+	return &problem{
+		status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded", message: fmt.Sprintf(format, args...), retryAfter: 1,
+	}
+}
+
 func failed(format string, args ...any) *problem {
 	return &problem{status: http.StatusInternalServerError, kind: "server_error", code: "internal_error", message: fmt.Sprintf(format, args...)}
 }

@@ -105,7 +105,7 @@ type question struct {
 func (s *Server) newGeneration(ctx context.Context, t target, r *sampling, questions []question, most *int, reasoning bool) (*generation, error) {
 	g := &generation{
 		server: s, target: t, created: time.Now().Unix(), received: receivedAt(ctx), wake: make(chan struct{}, 1),
-		session: sessionOf(ctx), injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
+		session: hintsOf(ctx).session, injected: injectedInto(ctx), most: most, stream: r.Stream, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage,
 	}
 	g.running = g.usage && r.StreamOptions.ContinuousUsage
 	if !t.model.elsewhere() {
@@ -167,9 +167,11 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 	}
 	g.release(before + int64(len(c.answer.Tokens)) + blockTokens(len(q.tokens), m.Args.BlockSize))
 	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
+	h := hintsOf(ctx)
 	c.call = deployment.NewCall(cluster.Request{
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
-		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority, Session: sessionOf(ctx),
+		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
+		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs,
 	}, g.wake)
 	return nil
 }
@@ -329,6 +331,9 @@ func (g *generation) take(c *choice, known int, into output) {
 func asFailure(f *deployment.Failure) error {
 	if f.Shutdown {
 		return unavailable("%s", f.Reason)
+	}
+	if f.Reason == cluster.Refused {
+		return tooMany("%s", f.Reason)
 	}
 	return badRequest("", "%s", f.Reason)
 }

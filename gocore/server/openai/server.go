@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -180,22 +181,46 @@ func receivedAt(ctx context.Context) time.Time {
 // reads the first one, SGLang's gateway and Shepherd the second.
 var sessionHeaders = []string{"X-Session-Id", "X-Smg-Routing-Key"}
 
-type sessionKey struct{}
+// tenantHeader names who has sent a request, deadlineHeader how many milliseconds after its arrival the first token should be there.
+const (
+	tenantHeader   = "X-Tenant-Id"
+	deadlineHeader = "X-Deadline-Ms"
+)
 
-func sessionOf(ctx context.Context) string {
-	session, _ := ctx.Value(sessionKey{}).(string)
-	return session
+// hints are what headers tell routers of a request.
+type hints struct {
+	session, tenant string
+	deadlineMs      float64
 }
 
-// withSession keeps the session that the headers name.
-func withSession(ctx context.Context, headers http.Header) context.Context {
+type hintsKey struct{}
+
+func hintsOf(ctx context.Context) hints {
+	h, _ := ctx.Value(hintsKey{}).(hints)
+	return h
+}
+
+// withHints keeps what the headers tell routers.
+func withHints(ctx context.Context, headers http.Header) (context.Context, error) {
+	h := hints{tenant: headers.Get(tenantHeader)}
 	for _, name := range sessionHeaders {
-		if session := headers.Get(name); session != "" {
-			return context.WithValue(ctx, sessionKey{}, session)
+		if h.session = headers.Get(name); h.session != "" {
+			break
 		}
 	}
-	return ctx
+	if text := headers.Get(deadlineHeader); text != "" {
+		var err error
+		if h.deadlineMs, err = strconv.ParseFloat(text, 64); err != nil || !(h.deadlineMs > 0) || h.deadlineMs > mostDeadlineMs {
+			return ctx, badRequest("", "header %s: got %q, want a number of milliseconds above 0 and up to 1e12", deadlineHeader, text)
+		}
+	}
+	if h == (hints{}) {
+		return ctx, nil
+	}
+	return context.WithValue(ctx, hintsKey{}, h), nil
 }
+
+const mostDeadlineMs = 1e12
 
 // requestID is the header that names a request in logs of clients and servers.
 const requestID = "X-Request-Id"
@@ -231,7 +256,10 @@ func (s *Server) open(h handler) http.HandlerFunc {
 		var held hold
 		defer held.release()
 		ctx := context.WithValue(context.WithValue(r.Context(), receivedKey{}, time.Now()), holdKey{}, &held)
-		err := h(w, r.WithContext(withSession(ctx, r.Header)))
+		ctx, err := withHints(ctx, r.Header)
+		if err == nil {
+			err = h(w, r.WithContext(ctx))
+		}
 		if err != nil {
 			p := asProblem(err)
 			s.mustRead(w)

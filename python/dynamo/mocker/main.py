@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamo import _core
 from dynamo._core import objectfile, values
@@ -24,6 +24,9 @@ from dynamo._shell.console import BAD_INPUT, INTERRUPTED, Parser, UsageError, ex
 from dynamo._shell.options import add_options, options_of
 from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
+
+if TYPE_CHECKING:
+    from dynamo._shell.routers import Hook
 
 _ENVIRONMENT = (
     *("DYN_", "HF_", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
@@ -53,13 +56,26 @@ def _serve(argv: Sequence[str] | None) -> int:
     config = {**options, "environment": [text for text in environment if text.isprintable()], "version": VERSION}
     signals = _Signals()
     try:
+        hook = _routers(options)
+    except (ValueError, FileNotFoundError) as error:
+        return fail(error, BAD_INPUT)
+    answer = None if hook is None else hook.answer
+
+    def serve() -> None:
         with _heard(signals):
-            _core.serve(config, signals.news)
-    except FileNotFoundError as missing:
-        if not download(options.get("model_path", ""), missing):
-            raise
-        with _heard(signals):
-            _core.serve(config, signals.news)
+            _core.serve(config, signals.news, answer)
+
+    try:
+        try:
+            serve()
+        except FileNotFoundError as missing:
+            if not download(options.get("model_path", ""), missing):
+                raise
+            serve()
+    except RuntimeError as error:
+        if hook is not None and isinstance(hook.failure, Exception):
+            raise RuntimeError(str(hook.explain(error))) from hook.failure
+        raise
     return INTERRUPTED if signals.interrupted else 0
 
 
@@ -95,6 +111,26 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name], lists=True)
     return options
+
+
+def _routers(options: dict[str, Any]) -> Hook | None:
+    """The hook of a server with routers in Python, which are made once to see whether they can be; None without any."""
+    models = json.loads(options["models"]) if options.get("standalone") and options.get("models") else None
+    each = [options, *(model for model in models if isinstance(model, dict))] if isinstance(models, list) else [options]
+    hook: Hook | None = None
+    for given in each:
+        text = given.get("router")
+        if not isinstance(text, str) or not text or not options.get("standalone"):
+            continue
+        from dynamo._shell import routers
+
+        settings = given.get("router_config", options.get("router_config", "{}"))
+        settings = json.loads(settings) if isinstance(settings, str) else settings
+        if not isinstance(settings, dict):
+            raise ValueError(f"router_config: got {values.show(settings)}, want an object")
+        routers.made(text, settings)
+        hook = routers.Served()
+    return hook
 
 
 class _Signals:

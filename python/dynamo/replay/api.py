@@ -21,12 +21,12 @@ from dynamo._shell.fields import Fields, FieldSet, fields_of
 from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
+from dynamo._shell.routers import Router, described, hook_of
 from dynamo.replay import artifacts, files, newer, planned
 from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
-from dynamo.replay.routers import Router, described, hook_of
 from dynamo.replay.telemetry import Sampler, TelemetryOptions, interval_ms
 from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths

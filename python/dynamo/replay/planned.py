@@ -9,7 +9,7 @@ from dynamo import _core
 from dynamo.replay.telemetry import SAMPLE
 
 if TYPE_CHECKING:
-    from dynamo.replay import routers
+    from dynamo._shell import routers
     from dynamo.replay.planner import Hook
     from dynamo.replay.stock import StockPlanner
     from dynamo.replay.telemetry import Sampler
@@ -25,7 +25,7 @@ def run(
 ) -> _core.RunResult:
     """Carries out a run. What its planner or sampler raises passes unchanged; what its router raises is a cause."""
     if router is None and config.get("router"):
-        from dynamo.replay import routers  # not before it is needed
+        from dynamo._shell import routers  # not before it is needed
 
         router = routers.hook_for(config)
     try:

@@ -1,0 +1,475 @@
+"""Routers in Python, of replays and of servers: how they are found, and how questions for them are answered."""
+
+from __future__ import annotations
+
+import array
+import bisect
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from dynamo._core import values
+from dynamo._shell.tables import table
+
+GROUP = "dynosim.routers"
+"""The group of entry points by which packages offer routers."""
+_WANT = "want MODULE:CLASS, FILE.py:CLASS or the name of a router that is installed"
+_FAILED = ": the router failed"
+
+Array: TypeAlias = Any
+"""A read-only array with one value for each worker: of numpy if that is installed, else a memoryview."""
+
+
+class _Reject:
+    def __repr__(self) -> str:
+        return "REJECT"
+
+
+REJECT = _Reject()
+"""What ``choose`` returns for a request that is to be rejected."""
+
+
+class Request:
+    """A request that a router decides about."""
+
+    __slots__ = (
+        "_cached",
+        "arrival_ms",
+        "deadline_ms",
+        "id",
+        "priority",
+        "prompt_blocks",
+        "prompt_tokens",
+        "session",
+        "stage",
+        "strict_priority",
+        "tenant",
+    )
+
+    def __init__(self, stage: str, now_ms: float, block_size: int, ids: Sequence[int], new: Mapping[str, Any]) -> None:
+        self.id: int = new["id"]
+        """Its number in the workload, from 0; with faults, a number for each attempt."""
+        self.stage = stage
+        """The pool that is chosen from: ``""``, or ``"prefill"`` or ``"decode"`` if there are two."""
+        self.arrival_ms = now_ms
+        """When it came to the router."""
+        self.prompt_tokens: int = new["prompt_tokens"]
+        self.prompt_blocks = self.prompt_tokens // block_size
+        """Full blocks of the prompt."""
+        self.session: str = new.get("session", "")
+        self.tenant: str = new.get("tenant", "")
+        self.priority: int = new.get("priority", 0)
+        self.strict_priority: int = new.get("strict_priority", 0)
+        self.deadline_ms: float = new.get("deadline_ms", math.inf)
+        """The simulated time by which the first token should be there."""
+        sparse = new.get("cached", ())
+        self._cached = {ids[place]: blocks for place, blocks in zip(sparse[::2], sparse[1::2], strict=True)}
+
+    def __repr__(self) -> str:
+        return f"Request(id={self.id}, prompt_tokens={self.prompt_tokens})"
+
+
+class Workers:
+    """What a router knows of the workers at a decision. An index is the place of a worker in all arrays."""
+
+    def __init__(self, stage: str, workers: int, block_size: int, blocks: int) -> None:
+        self.stage, self.block_size, self.blocks = stage, block_size, blocks
+        self.ids: Sequence[int] = tuple(range(workers))
+        """Their numbers, which reports have, too. They are the indices unless workers come and go."""
+        self.now_ms = 0.0
+        self._lists: Mapping[str, list[int]] = {}
+        self._arrays: dict[str, Array] = {}
+        self._request: Request | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def queue(self) -> Array:
+        """Requests in flight: sent to the worker and not ended."""
+        return self._of("requests")
+
+    @property
+    def tokens(self) -> Array:
+        """Tokens of their prompts that are not cached and not computed yet."""
+        return self._of("prefill_tokens")
+
+    @property
+    def active_blocks(self) -> Array:
+        """Distinct full blocks of their prompts."""
+        return self._of("active_blocks")
+
+    @property
+    def kv(self) -> Array:
+        """These as a fraction of the blocks that a worker has."""
+        if "kv" not in self._arrays:
+            self._arrays["kv"] = _array("d", [n / self.blocks for n in self._lists["active_blocks"]])
+        return self._arrays["kv"]
+
+    @property
+    def cached(self) -> Array:
+        """Leading blocks of the prompt of this request that the worker had cached when the request arrived."""
+        if "cached" not in self._arrays:
+            known = {} if self._request is None else self._request._cached
+            self._arrays["cached"] = _array(
+                "q", [known.get(worker, 0) for worker in self.ids] if known else [0] * len(self)
+            )
+        return self._arrays["cached"]
+
+    def _of(self, name: str) -> Array:
+        if name not in self._arrays:
+            self._arrays[name] = _array("q", self._lists[name])
+        return self._arrays[name]
+
+    def _update(self, question: dict[str, Any]) -> None:
+        self.now_ms = question["now_ms"]
+        if "ids" in question:
+            self.ids = tuple(question["ids"])
+        self._lists, self._arrays = question, {}
+
+    def _look(self, request: Request | None) -> None:
+        self._request = request
+        self._arrays.pop("cached", None)
+
+
+class Router(Protocol):
+    """What ``router`` of ``run_trace_replay`` has to be. Other methods that it may have: docs/routers.md."""
+
+    def choose(self, request: Request, workers: Workers) -> int | None:
+        """Returns the index of a worker, or None to keep the request waiting, or REJECT."""
+
+
+class Hook:
+    """Answers the questions that a run has for its routers."""
+
+    def __init__(self, routers: Sequence[object]) -> None:
+        self._routers = [_checked(router) for router in routers]
+        self._pools: dict[tuple[str, str], _Pool] = {}
+        self.failure: BaseException | None = None
+        """What a router raised, or what is wrong with what it returned."""
+
+    def answer(self, question: str) -> str:
+        """The answer. What a router raises is kept, and the run is told to end."""
+        asked = json.loads(question)
+        stage = asked["router"]
+        place = (asked.get("of", ""), stage)
+        try:
+            if asked["why"] == "there":
+                return ""
+            if asked["why"] == "begin":
+                router = self._router(asked)
+                workers = Workers(stage, asked["workers"], asked["block_size"], asked["blocks"])
+                self._pools[place] = _Pool(router, workers)
+                return json.dumps({"tick_ms": _tick_ms(router)})
+            return self._pools[place].answer(asked)
+        except BaseException as error:  # KeyboardInterrupt of the router, too, reaches the caller of the run
+            self.failure = error
+            pool = self._pools.get(place)
+            return f"failed {-1 if pool is None or pool.at is None else pool.at.id}"
+
+    def _router(self, asked: Mapping[str, Any]) -> object:
+        """The router of a pool that begins."""
+        return self._routers[-1 if asked["router"] == "decode" else 0]
+
+    def explain(self, error: BaseException) -> BaseException:
+        """The exception for the caller of a run that has ended with this error."""
+        failure = self.failure
+        assert failure is not None
+        if not isinstance(failure, Exception):
+            return failure
+        where = str(error).removesuffix(_FAILED)
+        if isinstance(failure, _WrongAnswer):
+            return ValueError(f"{where}: {failure}")
+        said = " ".join(str(failure).split())
+        explained = RuntimeError(
+            f"{where}: {type(failure).__name__}: {said}" if said else f"{where}: {type(failure).__name__}"
+        )
+        explained.__cause__ = failure
+        return explained
+
+
+class Served(Hook):
+    """Answers the questions of a server, whose models and pools have routers of their own."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def _router(self, asked: Mapping[str, Any]) -> object:
+        text, settings = asked["make"]
+        return made(text, json.loads(settings))
+
+
+def made(text: str, settings: Mapping[str, Any]) -> object:
+    """A router that a text names. Raises ValueError or FileNotFoundError."""
+    return _made(text, _factory(text), settings)
+
+
+class _WrongAnswer(Exception):
+    """A router has returned what cannot be carried out."""
+
+
+class _Pool:
+    """A router, the workers that it chooses from and the requests that it keeps."""
+
+    def __init__(self, router: Any, workers: Workers) -> None:
+        self._workers = workers
+        self._choose: Callable[[Request, Workers], object] = router.choose
+        self._completed: Callable[[Request, int, float], object] | None = getattr(router, "completed", None)
+        self._tick: Callable[[float, Workers], object] | None = getattr(router, "tick", None)
+        self._order: Callable[[Request], Any] | None = getattr(router, "order", None)
+        self._in_order = bool(getattr(router, "in_order", False))
+        self._kept: list[Request] = []
+        self._place = 0
+        self._sent: dict[int, Request] = {}
+        self.at: Request | None = None
+        """The request that the router has been called for."""
+
+    def answer(self, asked: dict[str, Any]) -> str:
+        workers, why = self._workers, asked["why"]
+        workers._update(asked)
+        self._hear(asked)
+        if why == "ended":
+            return ""
+        if why == "arrived":
+            request = Request(workers.stage, workers.now_ms, workers.block_size, workers.ids, asked["new"])
+            place = self._keep(request)
+            if not self._in_order:
+                return self._decide(place, alone=True)
+            return self._decide(0) if place == 0 else ""
+        if why == "ticked" and self._tick is not None:
+            workers._look(None)
+            self._tick(workers.now_ms, workers)
+        return self._decide(self._place if why == "more" else 0)
+
+    def _hear(self, asked: dict[str, Any]) -> None:
+        """Tells the router of what has left, and forgets what was withdrawn."""
+        self.at = None
+        left = asked.get("left", ())
+        if self._completed is not None:
+            self._workers._look(None)
+            for i in range(0, len(left), 3):
+                self.at = self._sent.pop(left[i])
+                self._completed(self.at, left[i + 1], left[i + 2])
+            self.at = None
+        if gone := asked.get("withdrawn"):
+            self._kept = [request for request in self._kept if request.id not in gone]
+
+    def _keep(self, request: Request) -> int:
+        self.at = request
+        if self._order is None:
+            self._kept.append(request)
+            return len(self._kept) - 1
+        order = self._order
+        place = bisect.bisect_right(self._kept, order(request), key=order)
+        self._kept.insert(place, request)
+        return place
+
+    def _decide(self, place: int, *, alone: bool = False) -> str:
+        """Asks about the requests from a place on, up to the first that is not kept."""
+        kept, workers = self._kept, self._workers
+        while place < len(kept):
+            request = self.at = kept[place]
+            workers._look(request)
+            chosen = self._choose(request, workers)
+            if chosen is not None:
+                index = _index(chosen, workers)
+                del kept[place]
+                if self._completed is not None and index >= 0:
+                    self._sent[request.id] = request
+                self._place = place
+                return f"{request.id} {index} {int(place < len(kept) and not alone)}"
+            if self._in_order or alone:
+                break
+            place += 1
+        return ""
+
+
+def _index(chosen: object, workers: Workers) -> int:
+    if chosen is REJECT:
+        if workers.stage == "decode":
+            raise _WrongAnswer("choose returned REJECT for a decode worker, want it when the prefill worker is chosen")
+        return -1
+    if type(chosen) is not bool:
+        try:
+            index = operator.index(chosen)  # type: ignore[arg-type]  # the check is the call
+        except TypeError:
+            pass
+        else:
+            if 0 <= index < len(workers):
+                return index
+    raise _WrongAnswer(
+        f"choose returned {values.show(chosen)}, want an index from 0 to {len(workers) - 1}, None to keep the request"
+        " waiting, or REJECT"
+    )
+
+
+def _tick_ms(router: object) -> float:
+    given = getattr(router, "tick_ms", None)
+    if not callable(getattr(router, "tick", None)):
+        return 0.0
+    every = 1000.0 if given is None else values.number("router: tick_ms", given)
+    if not 0 < every <= 1e15:
+        raise ValueError(f"router: tick_ms: got {values.show(given)}, want a number above 0 and up to 1e15")
+    return float(every)
+
+
+def _checked(router: object) -> object:
+    """The same object. Raises TypeError unless it can be a router."""
+    if isinstance(router, type):
+        raise TypeError(f"router: got the class {router.__name__}, want an object: {router.__name__}(...)")
+    if not callable(getattr(router, "choose", None)):
+        raise TypeError(f"router: got {values.show(router)}, want an object with the method choose(request, workers)")
+    for method in ("completed", "tick", "order"):
+        if getattr(router, method, None) is not None and not callable(getattr(router, method)):
+            raise TypeError(f"router: {method}: got {values.show(getattr(router, method))}, want a method")
+    _tick_ms(router)
+    return router
+
+
+def hook_of(given: object) -> Hook | None:
+    """The hook of the parameter ``router``; None for a text. Raises TypeError or ValueError."""
+    if isinstance(given, str):
+        return None
+    routers = given if isinstance(given, list | tuple) else [given]
+    if len(routers) not in (1, 2):
+        raise ValueError(
+            f"router: got {len(routers)} objects, want one, or two for pools of prefill and decode workers"
+        )
+    return Hook(routers)
+
+
+def described(given: object) -> str:
+    """What reports call the parameter ``router``."""
+    if isinstance(given, str):
+        return values.text("router", given)
+    routers = given if isinstance(given, list | tuple) else [given]
+    return " and ".join(f"object of {type(router).__module__}.{type(router).__qualname__}" for router in routers)
+
+
+def hook_for(config: Mapping[str, Any]) -> Hook | None:
+    """The hook of a run whose router is named by a text, None if it has no router in Python."""
+    text = config.get("router")
+    modes = next(row["choices"] for row in table("run_options")["fields"] if row["name"] == "router_mode")
+    if not text or text in modes:
+        return None
+    settings = json.loads(config.get("router_config") or "{}")
+    if not isinstance(settings, dict):
+        raise ValueError(f"router_config: got {values.show(settings)}, want an object")
+    twice = "prefill_engine_args" in config or "decode_engine_args" in config or "num_prefill_workers" in config
+    make = _factory(text)
+    return Hook([_made(text, make, settings) for _ in range(2 if twice or "num_decode_workers" in config else 1)])
+
+
+def _made(text: str, make: Any, settings: Mapping[str, Any]) -> object:
+    if callable(getattr(make, "choose", None)) and not isinstance(make, type):
+        if settings:
+            raise ValueError(f"router_config: router {text} is an object, want it left out")
+        return _valid(make)
+    if not callable(make):
+        return _valid(make)
+    try:
+        made = make(**settings)
+    except Exception as error:
+        given = ", ".join(f"{name}={values.show(value)}" for name, value in settings.items())
+        raise ValueError(f"router: {text} cannot be made with ({given}): {error}") from error
+    return _valid(made)
+
+
+def _valid(made: object) -> object:
+    try:
+        return _checked(made)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _factory(text: str) -> Any:
+    """The class or function that a text names. Raises ValueError or FileNotFoundError."""
+    place, separator, name = text.rpartition(":")
+    if not separator:
+        return _installed(text)
+    if not place or not name:
+        raise ValueError(f"router: got {values.show(text)}, {_WANT}")
+    try:
+        found: Any = _file(place) if place.endswith(".py") else importlib.import_module(place)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"router: {values.show(place)} does not exist") from None
+    except Exception as error:
+        raise ValueError(f"router: cannot import {values.show(place)}: {type(error).__name__}: {error}") from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"router: {values.show(place)} has no {part}{_near(part, found)}")
+        found = getattr(found, part)
+    return found
+
+
+def _near(name: str, module: object) -> str:
+    names = (
+        [other for other, value in vars(module).items() if hasattr(value, "choose")]
+        if hasattr(module, "__dict__")
+        else []
+    )
+    return f", want one of {', '.join(names)}" if names else ""
+
+
+def _file(path: str) -> object:
+    """The module in a file, anew for each run, so that nothing is left over of another one."""
+    whole = Path(path).expanduser()
+    if not whole.is_file():
+        raise FileNotFoundError(path)
+    name = f"_dynosim_router_{whole.stem}"
+    spec = importlib.util.spec_from_file_location(name, whole)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def installed() -> Iterator[importlib.metadata.EntryPoint]:
+    """The routers that packages of this environment offer."""
+    yield from importlib.metadata.entry_points(group=GROUP)
+
+
+def _installed(name: str) -> Any:
+    for entry in installed():
+        if entry.name == name:
+            try:
+                return entry.load()
+            except Exception as error:
+                raise ValueError(f"router: cannot load {name}: {type(error).__name__}: {error}") from error
+    names = sorted({entry.name for entry in installed()})
+    known = f" ({', '.join(names)})" if names else ""
+    raise ValueError(f"router: got {values.show(name)}, {_WANT}{known}, or a routing mode")
+
+
+_numpy: Any = None
+
+
+def _load_numpy() -> Any:
+    """Numpy, or False without it."""
+    global _numpy
+    if _numpy is None:
+        try:
+            import numpy
+        except ImportError:
+            _numpy = False
+        else:
+            _numpy = numpy
+    return _numpy
+
+
+def _array(kind: str, items: list[Any]) -> Array:
+    numpy = _numpy if _numpy is not None else _load_numpy()
+    if not numpy:
+        return memoryview(array.array(kind, items)).toreadonly()
+    made = numpy.array(items, dtype="int64" if kind == "q" else "float64")
+    made.setflags(write=False)
+    return made
