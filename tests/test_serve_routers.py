@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -18,7 +19,7 @@ from dynamo.replay.routers import REJECT
 class Pin:
     '''Sends what a tenant asks for to its worker, and notes what it was told.'''
 
-    def __init__(self, path, worker=1):
+    def __init__(self, path="notes", worker=1):
         self.path, self.worker = path, worker
 
     def note(self, **facts):
@@ -124,8 +125,8 @@ def test_what_it_raises_ends_the_server(tmp_path: Path, router: str) -> None:
     with serving(
         tmp_path / "server", "--num-workers", "2", "--router", router, "--router-config", settings, *SLOW
     ) as s:
-        status, text = ask(s, X_Tenant_ID="broken")
-        assert status == 503, text
+        with contextlib.suppress(OSError):  # the answer is 503, unless the process has ended before that
+            assert ask(s, X_Tenant_ID="broken")[0] == 503
         assert s.wait() == 1
         assert "KeyError: 'no such tenant'" in s.log.splitlines()[-1]
 
