@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from conftest import Cli, refused, row, write_trace
 
-from dynamo.replay import routers, run_synthetic_trace_replay, run_trace_replay
+from dynamo._shell import routers
+from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.routers import REJECT
 
 ROOT = Path(__file__).parent.parent
