@@ -54,15 +54,15 @@ def test_page(page: str, folder: Path, fake: Path, monkeypatch: pytest.MonkeyPat
     AFTER.get(page, lambda: None)()
 
 
+# Sweeps that the page does not run: three need an SDK (test_sweep_docs.py, test_aic.py), one is large, one elsewhere.
+NOT_SWEPT = {"h200", "disaggregation", "azure_h100", "routers", "shared_store"}
+
+
 def after_sweeps() -> None:
     """Points of the examples keep their bounds or say that they do not; the page of one shows what was measured."""
     for example in (PROJECT / "examples" / "sweeps").glob("*.yaml"):
         (line,) = re.findall(r"^#     (python .*)$", example.read_text(), re.MULTILINE)
-        if example.stem not in (
-            "h200",
-            "disaggregation",
-            "azure_h100",
-        ):  # these need an SDK: test_sweep_docs.py, test_aic.py
+        if example.stem not in NOT_SWEPT:
             assert {point["status"] for point in sweep.load(line.split()[-1])} <= {"ok", "infeasible"}
     page = Path("build/grid/report.html").read_text()
     assert all(f'"label":"{label}"' in page for label in ("production", "old router", "trial on other hosts"))
@@ -158,7 +158,7 @@ def exists(command: str, place: str) -> None:
     """Checks what a command names: options of our programs, targets and variables of make, files of the repository."""
     words = shlex.split(command, comments=True)
     for word in words:
-        path = word.removeprefix("./").removesuffix("/...")
+        path = re.sub(r":\w+$", "", word.removeprefix("./").removesuffix("/..."))  # without the class of a router
         if re.match(r"(?:\./)?(?:examples|tests|benchmarks|packaging|gocore|cmd)/", word):
             assert (PROJECT / path).exists(), f"{place}: {word}"
     if words[:1] == ["make"]:
