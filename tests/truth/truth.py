@@ -157,6 +157,8 @@ def shrink(sides: Sides, case: Case) -> Case:
     smallest that differs, again and again."""
     while True:
         smaller = [{**case, "rows": rows} for rows in _fewer(case["rows"])]
+        if not smaller:
+            return case
         different = [
             candidate for candidate, theirs, ours in sides.replay(smaller) if difference(sides.engine, theirs, ours)
         ]

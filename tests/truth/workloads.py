@@ -201,7 +201,7 @@ def sglang_case(rng: random.Random, number: int, overlapped: bool) -> Case:
         "num_gpu_blocks": _pool(rng, _needed(rows, block), block),
         "max_num_seqs": rng.choice([1, 2, 3, 4, 8, 16, 64, 256]),
         "sglang": nested,
-        **_speed(rng),
+        **_speed(rng, 0),
     }
     sglang = {"overlap": overlapped, "ignore_eos": rng.random() < 0.15}
     return {"id": f"random-{number}", "rows": rows, "trace_block_size": per_hash, "engine": engine, "sglang": sglang}
@@ -270,12 +270,13 @@ def _pool(rng: random.Random, tokens: int, block: int) -> int:
     return int(-(-tokens // block) * rng.choice([1, 1.1, 1.5, 2, 4, 8, 30])) + rng.randrange(3)
 
 
-def _speed(rng: random.Random) -> Case:
+def _speed(rng: random.Random, *more: float) -> Case:
+    """Ratios, and more of them that the rules of the engine take."""
     ratios: Case = {}
     if rng.random() < 0.5:
-        ratios["speedup_ratio"] = rng.choice([0, 0.5, 2, 5, 20, 1000])
+        ratios["speedup_ratio"] = rng.choice([*more, 0.5, 2, 5, 20, 1000])
     if rng.random() < 0.1:
-        ratios["decode_speedup_ratio"] = rng.choice([0, 0.5, 3])
+        ratios["decode_speedup_ratio"] = rng.choice([*more, 0.5, 3])
     return ratios
 
 
