@@ -114,7 +114,7 @@ def test_drains(folder: Path, request: pytest.FixtureRequest, go: bool, number: 
 
 
 def test_second_signal_ends_at_once(folder: Path) -> None:
-    with Server(folder, "--speedup-ratio", "0.001") as server:
+    with Server(folder, "--speedup-ratio", "0.01") as server:
         parts = stream(f"{server.url}/v1/completions", {"prompt": "x", "max_tokens": 1000, "stream": True})
         next(parts)
         server.stop()
