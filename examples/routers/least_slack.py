@@ -10,7 +10,7 @@ from dynamo.replay.routers import Request, Workers
 
 
 class LeastSlack:
-    in_order = True  # nobody overtakes the most urgent request
+    in_order = True  # no request overtakes the most urgent one
 
     def __init__(self, most: int = 8192, tokens_per_ms: float = 10.0) -> None:
         self.most, self.tokens_per_ms = most, tokens_per_ms

@@ -188,7 +188,7 @@ type Pass struct {
 }
 
 // Reset makes p an empty pass that starts at startMs, and keeps the room of its slices. parts are those of the engine,
-// nil if nobody asked for them.
+// nil if latencies are not divided among them.
 func (p *Pass) Reset(startMs float64, parts *Parts) {
 	*p = Pass{
 		StartMs: startMs, Parts: parts,

@@ -26,6 +26,11 @@ func (l Lockstep) Since(earlier Lockstep) Lockstep {
 	return Lockstep{PassMs: l.PassMs - earlier.PassMs, WaitMs: l.WaitMs - earlier.WaitMs}
 }
 
+// Plus returns the sum of two reports.
+func (l Lockstep) Plus(more Lockstep) Lockstep {
+	return Lockstep{PassMs: l.PassMs + more.PassMs, WaitMs: l.WaitMs + more.WaitMs}
+}
+
 // WaitShare is the part of the time in passes that was spent waiting, NaN without any pass.
 func (l Lockstep) WaitShare() float64 { return l.WaitMs / l.PassMs }
 
@@ -52,6 +57,13 @@ func (g GroupUse) Since(earlier GroupUse) GroupUse {
 	}
 	g.WaitFullMs -= earlier.WaitFullMs
 	g.WaitOthersMs -= earlier.WaitOthersMs
+	return g
+}
+
+// Plus returns the sum of two reports.
+func (g GroupUse) Plus(more GroupUse) GroupUse {
+	g.WaitFullMs += more.WaitFullMs
+	g.WaitOthersMs += more.WaitOthersMs
 	return g
 }
 

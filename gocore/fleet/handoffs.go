@@ -396,8 +396,8 @@ func (h *handoffs) endPrefill(i int, pass *engine.Pass) error {
 	return nil
 }
 
-// endDecode makes the end of a pass of a decode worker visible. It looks for room before the router is told which
-// requests have left, and reports the room afterwards.
+// endDecode makes the end of a pass of a decode worker visible. It looks for room before the requests that have
+// left are taken off the router's books, and reports the room afterwards.
 func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	p := h.decode
 	h.shown(p, i, pass)

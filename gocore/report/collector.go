@@ -19,8 +19,8 @@ type Collector struct {
 	past     gapList   // the gaps of these, see timeline.fold
 	summed   bool      // past has been used up
 	copied   engine.Copied
-	lockstep lockstep
-	groups   groupWaits
+	lockstep overWorkers[engine.Lockstep]
+	groups   overWorkers[engine.GroupUse]
 	arrived  int
 	finished int // completed, rejected, failed or canceled
 	rejected []engine.Rejection

@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/kvcache/paged"
 )
 
-// TestEventsOfGroups: whoever follows the events knows after every pass what is cached in each group, also when blocks are stored
+// TestEventsOfGroups checks that the events of each pass add up to what is cached in each group, also when blocks are stored
 // twice or leave the pool in one group only.
 func TestEventsOfGroups(t *testing.T) {
 	removed := map[int]int{}

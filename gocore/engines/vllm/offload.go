@@ -135,7 +135,7 @@ func (o *offload) catchUpOthers(nowMs float64) {
 	}
 }
 
-// catchUpUntold is catchUp out of a pass. Its copies are told with the next one.
+// catchUpUntold is catchUp out of a pass. The next pass reports its copies.
 func (o *offload) catchUpUntold(nowMs float64) {
 	parts := o.s.parts
 	if parts == nil {

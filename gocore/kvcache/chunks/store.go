@@ -69,7 +69,7 @@ func (e *run) idle() bool { return !e.storing && e.loads == 0 }
 type order interface {
 	// learn sees the fresh chunks of an offer before anything is evicted for them.
 	learn(r *Request, s *Store, fresh []Span)
-	// evict lets the store drop count idle chunks that are not part of the last offer. There are so many.
+	// evict lets the store drop count idle chunks that are not part of the last offer. There are at least count of them.
 	evict(s *Store, count int)
 	// add takes a run in that a request stores, from its chunk index on.
 	add(r *Request, e *run, index int)
