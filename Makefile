@@ -110,8 +110,9 @@ test-go:
 	go test -shuffle=on $(GO_PACKAGES)
 	go test -race -p 1 -shuffle=on ./bindings/... ./gocore/frontend/... ./gocore/job/... ./gocore/guard/... ./gocore/live/... ./gocore/pace/... ./gocore/serve/... ./gocore/server/...
 
+# Two processes share the test files, each file whole.
 test-python: build $(TOOLS)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-aic: $(AIC_INSTALLED) ## Test AIC predictions with the real SDK, in an environment of its own (1 GB)
 	$(AIC_BIN)/python -m pytest tests/test_aic.py tests/test_documents.py -k 'aic or tour.md or timing.md or calibrate.md'
