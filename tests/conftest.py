@@ -31,6 +31,8 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+# Tests of the AIC SDK ask it; those of the cache of its answers name a folder.
+os.environ["DYNOSIM_AIC_CACHE"] = "off"
 # The width of the terminal in which the tests run.
 os.environ.pop("COLUMNS", None)
 os.environ.pop("LINES", None)

@@ -285,6 +285,11 @@ def _carry_out(
     except BaseException:
         core.core_Close(task.run_id, False)
         raise
+    finally:
+        if "dynamo._core.aic" in sys.modules:
+            from dynamo._core import aic
+
+            aic.keep()
 
 
 def _text(run_id: int, text: str) -> str:

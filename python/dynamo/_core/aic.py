@@ -1,11 +1,13 @@
 """Answers what a run asks the AIC SDK, the package ``aiconfigurator``, which knows how fast engines are on real GPUs.
 
 Questions and answers are JSON texts, described in gocore/aic/doc.go. The SDK is optional, takes seconds to load, and is
-therefore imported by the first question. Its sessions live as long as the process and are shared by its runs.
+therefore imported by the first question whose answer ``aic_cache`` does not know. Its sessions live as long as the
+process and are shared by its runs.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import logging
@@ -15,7 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dynamo._core import spelling
+from dynamo._core import aic_cache, spelling
 
 _INSTALL = "pip install 'dynosim[aic]'"
 _PACKAGE = "aiconfigurator"
@@ -30,6 +32,10 @@ _PROMPT_TOKENS = 4096
 _PREFILL, _DECODE, _PREFILL_EXPERTS, _DECODE_EXPERTS = range(4)
 # Operations of expert layers: dispatch of tokens to the ranks of their experts, the experts, and the way back.
 _EXPERTS = "moe"
+# The answer to the question that opens a session, among those that are kept.
+_OPENED = "open"
+# How the refusal of a model begins that has no room on its GPUs.
+_TOO_LARGE = "aic_tp_size: "
 # Tensor parallelism up to so many times two is tried for a model that is too large.
 _MOST_DOUBLED = 6
 
@@ -174,15 +180,26 @@ class OperationWalk:
 
 
 class Session:
-    """A model on GPUs that the SDK has loaded, with the version that is used."""
+    """A model on GPUs, with the version that is used. The SDK loads it for what is not known yet."""
 
-    def __init__(self, number: int, asked: Mapping[str, Any], predictor: Predictor) -> None:
+    def __init__(self, number: int, asked: Mapping[str, Any], predictor: Predictor | None) -> None:
         self.number = number
         self.asked = asked
-        self.predictor = predictor
+        self._predictor = predictor
         # The KV pool of one attention data-parallel rank as it was estimated last, in blocks.
         self.pool_blocks: int | None = None
-        self.experts = _tells_experts_apart(predictor)
+        self.kept: aic_cache.Kept | None = None
+        self.described: Mapping[str, Any] = {}
+        """What is said of it when it is opened, but for its number."""
+
+    @property
+    def predictor(self) -> Predictor:
+        """Its predictions. Loads the SDK at first use, and raises Refusal if that fails."""
+        if self._predictor is None:
+            _sdk()
+            database, _ = _database(self.asked, version_given=True)
+            self._predictor = _predictor(self.asked, database)
+        return self._predictor
 
 
 def _tells_experts_apart(predictor: Predictor) -> bool:
@@ -210,22 +227,76 @@ def opened(asked: Mapping[str, Any]) -> Session | None:
 
 
 def _open(asked: dict[str, Any]) -> dict[str, Any]:
+    kept = aic_cache.of_session(asked)
     version_given = asked.pop("version_given")
+    known = kept.answer(_OPENED) if kept is not None else None
+    if known is None:
+        session = _load(asked, version_given)
+        if kept is not None and session.kept is None:
+            kept.keep_answer(_OPENED, {"model": session.asked["model"], **session.described})
+    else:
+        described = {name: value for name, value in known.items() if name != "model"}
+        session = _session({**asked, "version": known["version"], "model": known["model"]}, None, described)
+    session.kept = session.kept or kept
+    alias = {"alias": session.asked["model"]} if session.asked["model"] != asked["model"] else {}
+    return {"session": session.number, **session.described, **alias}
+
+
+def _load(asked: Mapping[str, Any], version_given: bool) -> Session:
+    """The session that a question asks for, with the SDK."""
     _sdk()
     database, version = _database(asked, version_given)
-    model = known_as(asked["model"], known_models())
-    resolved = {**asked, "version": version, "model": model}
-    session = next((known for known in _sessions if known.asked == resolved), None)
+    resolved = {**asked, "version": version, "model": known_as(asked["model"], known_models())}
+    known = next((session for session in _sessions if session.asked == resolved), None)
+    if known is not None:
+        return known
+    predictor = _predictor(resolved, database)
+    experts = _tells_experts_apart(predictor)
+    return _session(resolved, predictor, {"version": version, "release": _release(), "experts": experts})
+
+
+def _session(asked: Mapping[str, Any], predictor: Predictor | None, described: Mapping[str, Any]) -> Session:
+    session = next((known for known in _sessions if known.asked == asked), None)
     if session is None:
-        session = Session(len(_sessions), resolved, _predictor(resolved, database))
+        session = Session(len(_sessions), asked, predictor)
+        session.described = described
         _sessions.append(session)
-    alias = {"alias": model} if model != asked["model"] else {}
-    return {"session": session.number, "version": version, "release": _release(), "experts": session.experts, **alias}
+    return session
+
+
+def _once(verb: str, asked: Mapping[str, Any], ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The answer to a question about a whole session: the kept one, or that of the SDK.
+
+    That a model is too large for its GPUs is kept, too.
+    """
+    kept = _sessions[asked["session"]].kept
+    if kept is None:
+        return ask()
+    name = json.dumps([verb, {key: value for key, value in asked.items() if key != "session"}], sort_keys=True)
+    found = kept.answer(name)
+    if found is None:
+        try:
+            found = ask()
+        except Refusal as refusal:
+            if str(refusal).startswith(_TOO_LARGE):
+                kept.keep_answer(name, {_TOO_LARGE: str(refusal)})
+            raise
+        if None not in found.values():
+            kept.keep_answer(name, found)
+    if _TOO_LARGE in found:
+        raise Refusal(found[_TOO_LARGE])
+    return dict(found)
 
 
 def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
-    opened_session = _sessions[asked["session"]]
-    session = opened_session.asked
+    found = _once("capacity", asked, lambda: _estimate(asked))
+    _sessions[asked["session"]].pool_blocks = found["blocks"]
+    return found
+
+
+def _estimate(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _sdk()
+    session = _sessions[asked["session"]].asked
     try:
         estimate = _module("memory").estimate_num_gpu_blocks
     except (ImportError, AttributeError):
@@ -252,10 +323,9 @@ def _capacity(asked: dict[str, Any]) -> dict[str, Any]:
         )
 
     try:
-        opened_session.pool_blocks = blocks()
+        return {"blocks": blocks()}
     except Exception as error:
         raise Refusal(_too_large(session, blocks, error)) from error
-    return {"blocks": opened_session.pool_blocks}
 
 
 def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
@@ -263,7 +333,11 @@ def _kv_bytes(asked: dict[str, Any]) -> dict[str, Any]:
 
     Parallelism changes nothing: it is asked of the model on one GPU, where no heads are there twice.
     """
-    session = _sessions[asked["session"]].asked
+    return _once("kv_bytes", asked, lambda: _kv_bytes_of(_sessions[asked["session"]].asked))
+
+
+def _kv_bytes_of(session: Mapping[str, Any]) -> dict[str, Any]:
+    _sdk()
     try:
         model = _model({**session, **{name: 1 for name in _SIZES if name in session}})
         found = _finite(float(model.get_kvcache_bytes_per_sequence(_PROMPT_TOKENS)) / _PROMPT_TOKENS)
@@ -287,16 +361,55 @@ def _too_large(session: Mapping[str, Any], blocks: Callable[..., int], error: Ex
 
 
 def _predict(asked: dict[str, Any]) -> dict[str, Any]:
-    predictor = _sessions[asked["session"]].predictor
+    session, questions = _sessions[asked["session"]], asked["questions"]
+    kept = session.kept
+    if kept is None:
+        ms, errors = _ask(session.predictor, questions)
+        return {"ms": ms, "errors": errors}
+    ms = kept.predictions(questions)
+    if None in ms and kept.refresh():
+        ms = kept.predictions(questions)
+    unknown = [index for index, value in enumerate(ms) if value is None]
+    errors = {}
+    if unknown:
+        asked_now = [questions[index] for index in unknown]
+        fresh, failed = _ask(session.predictor, asked_now)
+        kept.keep_predictions(asked_now, fresh)
+        for index, value in zip(unknown, fresh, strict=True):
+            ms[index] = value
+        errors = {str(unknown[int(at)]): reason for at, reason in failed.items()}
+    return {"ms": ms, "errors": errors}
+
+
+def _ask(predictor: Predictor, questions: Iterable[Sequence[int]]) -> tuple[list[float | None], dict[str, str]]:
+    """The SDK's predictions, and by index why there is none."""
     ms: list[float | None] = []
     errors = {}
-    for kind, batch, tokens, prefix in asked["questions"]:
+    for kind, batch, tokens, prefix in questions:
         try:
             ms.append(_finite(_one(predictor, kind, batch, tokens, prefix)))
         except Exception as error:
             errors[str(len(ms))] = _reason(error)
             ms.append(None)
-    return {"ms": ms, "errors": errors}
+    return ms, errors
+
+
+def keep(*, all_of_it: bool = False) -> None:
+    """Writes what is new of the answers to the disk, at the end of a run; at the end of the process all of it.
+
+    It never waits: an interrupted run ends while the SDK is busy, and what another thread asks is written at its end.
+    """
+    if not _sdk_lock.acquire(blocking=False):
+        return
+    try:
+        for session in _sessions:
+            if session.kept is not None:
+                session.kept.write(all_of_it=all_of_it)
+    finally:
+        _sdk_lock.release()
+
+
+atexit.register(keep, all_of_it=True)
 
 
 _VERBS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
