@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
 
 if TYPE_CHECKING:
+    from dynamo.sweep.exports.export import Export, export
     from dynamo.sweep.progress import Progress
     from dynamo.sweep.sweep import Sweep, load, resume, run
 
-__all__ = ["Progress", "Sweep", "load", "resume", "run"]
+__all__ = ["Export", "Progress", "Sweep", "export", "load", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,5 +28,6 @@ def __getattr__(name: str) -> Any:
 
         return Progress
     from dynamo.sweep import sweep
+    from dynamo.sweep.exports import export
 
-    return getattr(sweep, name)
+    return getattr(export if name in ("Export", "export") else sweep, name)

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynamo._core import values
 from dynamo._shell import console
+from dynamo.sweep.exports.scaling import PROMETHEUS
 from dynamo.sweep.spec import EXECUTORS
 
 _NO_RESULT = ("rejected", "failed", "timeout")
@@ -135,6 +136,25 @@ def _diff(options: argparse.Namespace) -> int:
     return 0
 
 
+def _export(options: argparse.Namespace) -> int:
+    from dynamo.sweep.exports.export import export
+
+    made = export(
+        options.directory,
+        options.point,
+        values.text("-o", options.output),
+        model=options.model,
+        name=options.name,
+        prometheus=options.prometheus,
+    )
+    for warning in made.warnings:
+        console.say(f"note: {warning}")
+    for file, reason in made.left_out.items():
+        console.say(f"left out: {file}: {reason}")
+    console.print_text(f"Wrote: {', '.join(str(made.directory / file) for file in made.files)}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = console.Parser(
         prog="python -m dynamo.sweep",
@@ -166,6 +186,13 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("before", metavar="DIR1", help="the folder of a sweep")
     diff.add_argument("after", metavar="DIR2", help="the folder of another one")
     diff.add_argument("--json", action="store_true", help="print the differences as JSON")
+    export = _add(commands, "export", _export, "write files that start the deployment of a point")
+    export.add_argument("directory", metavar="DIR", help="the folder of the sweep")
+    export.add_argument("point", metavar="POINT", help="the id of a point, or best: by the first objective")
+    export.add_argument("-o", "--output", required=True, metavar="FOLDER", help="the folder to write, a new one")
+    export.add_argument("--model", metavar="MODEL", help="the model to serve (default: the one that the point names)")
+    export.add_argument("--name", metavar="NAME", help="what the deployment is called (default: point-ID)")
+    export.add_argument("--prometheus", default=PROMETHEUS, metavar="URL", help="where KEDA finds Prometheus")
     return parser
 
 

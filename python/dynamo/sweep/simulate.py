@@ -69,7 +69,7 @@ def simulate(config: Config, traces: Traces, limit_s: float | None = None, stop:
             raise TimedOut
 
     try:
-        result = planned.run(_without_page(config), watch, traces.of(config))
+        result = planned.run(without_page(config), watch, traces.of(config))
     except TimedOut:
         return timed_out(limit_s)
     except (ValueError, FileNotFoundError) as error:
@@ -81,7 +81,7 @@ def simulate(config: Config, traces: Traces, limit_s: float | None = None, stop:
     return Run(OK, "", json.dumps(figures), json.dumps(result.warnings))
 
 
-def _without_page(config: Config) -> Config:
+def without_page(config: Config) -> Config:
     """The run without the page that ai-dynamo's planner writes: it takes longer than most runs."""
     settings = config.get("planner_config", "")
     if not settings.startswith("{"):

@@ -1,0 +1,87 @@
+"""What the files of an export have in common: texts of YAML and shell, images, programs."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from dynamo.sweep.exports import engine
+from dynamo.sweep.exports.engine import SGLANG, VLLM
+from dynamo.sweep.exports.plan import Plan, Pool
+
+Json = dict[str, Any]
+PORT = 8000
+CONNECTOR = '{"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+_RUNTIMES = {VLLM: "vllm-runtime", SGLANG: "sglang-runtime"}
+_STOCK = {VLLM: "vllm/vllm-openai:{}", SGLANG: "lmsysorg/sglang:{}"}
+EVENTS_PORT = 20080
+
+
+def yaml_text(header: str, *documents: Json) -> str:
+    """YAML documents after lines of a comment."""
+    yaml: Any = importlib.import_module("yaml")  # which has no types
+    comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+    texts = [yaml.safe_dump(d, sort_keys=False, width=1000, allow_unicode=True) for d in documents]
+    return comment + "---\n".join(texts)
+
+
+def stock_image(plan: Plan) -> str:
+    """The image of the engine alone, of the version that was simulated."""
+    return _STOCK[plan.engine].format(f"v{plan.version}" if plan.version else "latest")
+
+
+def dynamo_image(plan: Plan, release: str) -> str:
+    """The image of Dynamo's workers and frontend."""
+    return f"nvcr.io/nvidia/ai-dynamo/{_RUNTIMES[plan.engine]}:{release}"
+
+
+def serve(plan: Plan, pool: Pool) -> list[str]:
+    """The command line of the engine's own server."""
+    at = ["--host", "0.0.0.0", "--port", str(PORT)]
+    if plan.engine == VLLM:
+        return ["vllm", "serve", plan.model, *at, *pool.command.words, *_transfer(plan, pool)]
+    words = ["python3", "-m", "sglang.launch_server", "--model-path", plan.model, *at, "--enable-metrics"]
+    return [*words, *pool.command.words, *_role(plan, pool), *_transfer(plan, pool)]
+
+
+def worker(plan: Plan, pool: Pool, events_port: int = EVENTS_PORT) -> list[str]:
+    """The command line of Dynamo's worker."""
+    model = "--model" if plan.engine == VLLM else "--model-path"
+    words = ["python3", "-m", f"dynamo.{plan.engine}", model, plan.model, *pool.command.words]
+    words += [*_role(plan, pool), *_transfer(plan, pool)]
+    if plan.router == "kv_router" and pool.role != "decode":
+        words += ["--kv-events-config", _events(plan, events_port)]
+    return words
+
+
+def _role(plan: Plan, pool: Pool) -> list[str]:
+    return [] if pool.role == "worker" else engine.role(pool.role, plan.engine)
+
+
+def _transfer(plan: Plan, pool: Pool) -> list[str]:
+    """How KV goes from prefill to decode workers."""
+    if pool.role == "worker":
+        return []
+    return ["--kv-transfer-config", CONNECTOR] if plan.engine == VLLM else ["--disaggregation-transfer-backend", "nixl"]
+
+
+def _events(plan: Plan, port: int) -> str:
+    enabled = ',"enable_kv_cache_events":true' if plan.engine == VLLM else ""
+    return f'{{"publisher":"zmq","topic":"kv-events","endpoint":"tcp://*:{port}"{enabled}}}'
+
+
+def variables(pool: Pool) -> list[Json]:
+    """The environment of an engine, as Kubernetes writes it."""
+    return [{"name": name, "value": value} for name, value in pool.command.environment.items()]
+
+
+def quoted(words: Sequence[str]) -> str:
+    """Words for a shell, a flag with its value in each line."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("--"):
+            lines.append([])
+        lines[-1].append(shlex.quote(word))
+    return " \\\n    ".join(" ".join(line) for line in lines)

@@ -1,0 +1,93 @@
+"""The page of an export: what is in it, what was simulated, what is predicted, and what no file says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dynamo._core import values
+from dynamo._shell.fields import fields_of
+from dynamo.replay import deployment
+from dynamo.sweep.exports.plan import Plan
+from dynamo.sweep.exports.table import ASSUMED, ENGINE
+from dynamo.sweep.sla import bound_of
+
+_FILES = {
+    "engine.sh": "one worker by the engine's own server, without a router: `sh engine.sh`",
+    "start.sh": "the whole deployment on this host: `sh start.sh`",
+    "dynamo-1.3.yaml": "for clusters with the operator of Dynamo 1.3: `kubectl apply -f dynamo-1.3.yaml`",
+    "dynamo-1.6.yaml": "for clusters with the operator of Dynamo 1.6: `kubectl apply -f dynamo-1.6.yaml`",
+    "kubernetes.yaml": "for clusters without it: `kubectl apply -f kubernetes.yaml`",
+    "compose.yaml": "for one host with Docker: `docker compose up`",
+    "nginx.conf": "the router of compose.yaml",
+    "prediction.json": "what is predicted, and the run that predicts it",
+}
+_SHOWN = ("mean_ttft_ms", "p90_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p90_tpot_ms", "p99_tpot_ms")
+_MORE = ("output_tok_s_per_gpu", "goodput_ratio", "gpu_hours", "gpu_cost")
+
+
+def text(plan: Plan, files: Sequence[str], left_out: Mapping[str, str]) -> str:
+    """The page as Markdown."""
+    parts = [
+        f"# {plan.model}: point {plan.point} of a sweep",
+        f"{deployment.words(deployment.of(plan.arguments))}.",
+        *(f"**Note:** {warning}" for warning in plan.warnings),
+        "## Files",
+        _table(("file", "what"), [(f"`{name}`", _FILES[name]) for name in files if name in _FILES]),
+    ]
+    if left_out:
+        parts += ["Left out:", _list(f"`{name}`: {reason}" for name, reason in left_out.items())]
+    parts += ["## Predicted", _predicted(plan), *_sla(plan), "## Simulated, and in no file", _assumed(plan)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _predicted(plan: Plan) -> str:
+    rows = []
+    for name in (*_SHOWN, *_MORE):
+        if name in plan.figures:
+            low, high = plan.intervals.get(name, (None, None))
+            between = "" if low is None else f"{low:.4g} to {high:.4g}"
+            rows.append((name, f"{plan.figures[name]:.4g}", between))
+    return _table(("figure", "predicted", "95 %"), rows)
+
+
+def _sla(plan: Plan) -> list[str]:
+    lines = [
+        f"{bound_of(v)}: {v['value']:.4g}, {'kept' if v['met'] else 'missed'}"
+        for v in plan.sla
+        if v["value"] is not None
+    ]
+    error = plan.measured_error
+    known = (
+        "The error of durations like these is not known: nothing like this was measured."
+        if error is None
+        else "Measured error of durations like these: "
+        + ", ".join(f"{name} {value}" for name, value in error.items() if value is not None)
+        + "."
+    )
+    return [_list(lines), known] if lines else [known]
+
+
+def _assumed(plan: Plan) -> str:
+    """What the simulation takes the world to be, as far as the point says something else than the default."""
+    defaults = {name: field.default for name, field in fields_of(None).items()}
+    said: dict[str, dict[str, Any]] = {}
+    for pool in plan.pools:
+        for path, value in pool.arguments.items():
+            if ENGINE[path].kind == ASSUMED and value not in (None, defaults.get(path)):
+                said.setdefault(path, {})[pool.role] = value
+    rows = []
+    for path, each in said.items():
+        shown = {values.brief(values.show(value)) for value in each.values()}
+        text = shown.pop() if len(shown) == 1 else ", ".join(f"{role} {values.show(v)}" for role, v in each.items())
+        rows.append((f"`{path}`", text, ENGINE[path].text))
+    return _table(("engine argument", "simulated", "why it is in no file"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _list(lines: Any) -> str:
+    return "\n".join(f"- {line}" for line in lines)
