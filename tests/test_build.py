@@ -182,7 +182,7 @@ def test_the_source_distribution_holds_what_a_build_needs(tmp_path: Path) -> Non
         "go.mod",
         "setup.py",
         "bindings/core.go",
-        "python/dynamo/_core/engine_args.json",
+        "python/dynamo/_core/engine_args_generated.json",
         "tests/requirements.txt",
         *embedded(),
         *(str(path.relative_to(ROOT)) for path in (ROOT / "python").glob("*-requirements.txt")),

@@ -16,7 +16,7 @@
 //
 // Two places describe a session, with the same names: the fields aic_* of engine arguments, for the durations of passes,
 // and an object of its own (Parse), for a router that guesses when a prompt will be through. Python's class AicPerfConfig
-// checks the latter from a copy of the table in python/dynamo/_core/aic_perf_config.json; run "go generate ./gocore/aic"
+// checks the latter from a copy of the table in python/dynamo/_core/aic_perf_config_generated.json; run "go generate ./gocore/aic"
 // after a change.
 //
 // Read config.go first, then ask.go.

@@ -1,17 +1,12 @@
 package aic
 
 import (
-	"flag"
 	"testing"
 
 	"dynosim/gocore/fieldtable"
 )
 
 //go:generate go test . -run ^TestGenerated -rewrite
-
-var rewrite = flag.Bool("rewrite", false, "write what is generated from the table of fields")
-
-const folder = "./gocore/aic"
 
 func tableRows() []fieldtable.Row {
 	rows := make([]fieldtable.Row, len(Fields))
@@ -21,20 +16,13 @@ func tableRows() []fieldtable.Row {
 	return rows
 }
 
-func keep(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, folder, *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestGeneratedTable keeps the table from which the Python class checks values.
 func TestGeneratedTable(t *testing.T) {
 	list, err := fieldtable.List(tableRows(), "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep(t, "../../python/dynamo/_core/aic_perf_config.json", "{\n  \"fields\": "+list+"\n}\n")
+	fieldtable.Keep(t, "../../python/dynamo/_core/aic_perf_config_generated.json", "{\n  \"fields\": "+list+"\n}\n")
 }
 
 const moduleHead = `"""The types of the description of GPUs for a router.
@@ -50,16 +38,14 @@ from typing import TypedDict
 
 // TestGeneratedTypes keeps Python's types and the docstring of AicPerfConfig.
 func TestGeneratedTypes(t *testing.T) {
-	keep(t, "../../python/dynamo/_shell/aic_fields.py", moduleHead+fieldtable.TypedDict("AicFields",
+	fieldtable.Keep(t, "../../python/dynamo/_shell/aic_fields.py", moduleHead+fieldtable.TypedDict("AicFields",
 		"The keywords of AicPerfConfig and their types, also for a dict in its place: see help(AicPerfConfig).", tableRows()))
-	if err := fieldtable.KeepArgs("../../python/dynamo/_shell/aic.py", "AicPerfConfig", tableRows(), folder, *rewrite); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/aic.py", "AicPerfConfig", tableRows())
 }
 
 const pageHead = `# GPUs for a router's prefill load model
 
-Generated from gocore/aic/config.go by ` + "`go generate ./gocore/aic`" + `.
+<!-- Code generated from gocore/aic/config.go by go generate ./gocore/aic. DO NOT EDIT. -->
 
 A KV-aware router with ` + "`router_prefill_load_model` `aic`" + ` asks the AIC SDK how long workers compute a prompt. These are the
 keys of ` + "`aic_perf_config`" + ` and the keywords of the Python class ` + "`AicPerfConfig`" + `; the command line has an option for each,
@@ -69,5 +55,5 @@ such as ` + "`--aic-backend`" + `. The first three are required.
 
 // TestGeneratedPage keeps docs/reference/aic.md.
 func TestGeneratedPage(t *testing.T) {
-	keep(t, "../../docs/reference/aic.md", pageHead+fieldtable.Page(tableRows()))
+	fieldtable.Keep(t, "../../docs/reference/aic.md", pageHead+fieldtable.Page(tableRows()))
 }

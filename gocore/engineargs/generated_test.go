@@ -2,7 +2,6 @@ package engineargs
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,10 +12,6 @@ import (
 )
 
 //go:generate go test . -run ^TestGenerated -rewrite
-
-var rewrite = flag.Bool("rewrite", false, "write what is generated from the table of fields")
-
-const folder = "./gocore/engineargs"
 
 // nestedObjects are the fields that are objects, and their classes in Python.
 var nestedObjects = []struct {
@@ -108,14 +103,6 @@ func listed[T any](of []T, name func(T) string) string {
 	return strings.Join(names, " or ")
 }
 
-// keep fails if a generated file is stale.
-func keep(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, folder, *rewrite); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestGeneratedTable keeps the table from which Python's classes check values.
 func TestGeneratedTable(t *testing.T) {
 	var nested, sizes []string
@@ -129,7 +116,7 @@ func TestGeneratedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep(t, "../../python/dynamo/_core/engine_args.json", fmt.Sprintf(
+	fieldtable.Keep(t, "../../python/dynamo/_core/engine_args_generated.json", fmt.Sprintf(
 		"{\n  \"fields\": %s,\n  \"block_size_default\": {%s},\n  \"accept_rates_default\": %s,\n  \"nested\": {\n%s\n  },\n  \"launch\": {\n%s\n  }\n}\n",
 		list(t, "  ", table), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n"), launchRows()))
 }
@@ -180,15 +167,13 @@ func TestGeneratedTypes(t *testing.T) {
 	}
 	out.WriteString(fieldtable.TypedDict("EngineFields",
 		"The keywords of MockEngineArgs and their types, also for a dict in its place: see help(MockEngineArgs).", rowsOf(table)))
-	keep(t, "../../python/dynamo/_shell/engine_fields.py", out.String())
-	if err := fieldtable.KeepArgs("../../python/dynamo/_shell/engine.py", "MockEngineArgs", rowsOf(table), folder, *rewrite); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.Keep(t, "../../python/dynamo/_shell/engine_fields.py", out.String())
+	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/engine.py", "MockEngineArgs", rowsOf(table))
 }
 
 const pageHead = `# Engine arguments
 
-Generated from gocore/engineargs/fields.go and nested.go by ` + "`go generate ./gocore/engineargs`" + `.
+<!-- Code generated from gocore/engineargs/fields.go and nested.go by go generate ./gocore/engineargs. DO NOT EDIT. -->
 
 They are the keys of ` + "`--extra-engine-args`, `--prefill-engine-args` and `--decode-engine-args`" + ` (a JSON object, or ` + "`@FILE`" + ` with JSON
 or YAML), and the keywords of the Python class ` + "`MockEngineArgs`" + `, which takes None for JSON's null. Every field has a default,
@@ -204,5 +189,5 @@ func TestGeneratedPage(t *testing.T) {
 	for _, object := range nestedObjects {
 		fmt.Fprintf(&out, "\n## `%s`\n\n%s In Python: `%s`.\n\n%s", object.name, object.doc, object.class, fieldtable.Page(rowsOf(members[object.name])))
 	}
-	keep(t, "../../docs/reference/engine-arguments.md", out.String())
+	fieldtable.Keep(t, "../../docs/reference/engine-arguments.md", out.String())
 }

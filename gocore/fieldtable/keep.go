@@ -1,14 +1,36 @@
 package fieldtable
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"testing"
+
+	_ "github.com/cockroachdb/datadriven" // registers -rewrite
 )
 
-// Keep compares a generated file with what it should contain; with rewrite it writes it first. The error of a file that
-// differs names the folder for go generate.
-func Keep(path, want, folder string, rewrite bool) error {
+// Keep fails the test if a generated file is stale. With -rewrite, the flag that also rewrites golden files, it writes the file.
+func Keep(t *testing.T, path, want string) {
+	t.Helper()
+	if err := keep(path, want, rewriting()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KeepArgs does the same for the section "Args:" in the docstring of a Python class; the rest of the module is not generated.
+func KeepArgs(t *testing.T, path, class string, rows []Row) {
+	t.Helper()
+	if err := keepArgs(path, class, rows, rewriting()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rewriting() bool {
+	return flag.Lookup("rewrite").Value.(flag.Getter).Get().(bool)
+}
+
+func keep(path, want string, rewrite bool) error {
 	if rewrite {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			return err
@@ -19,13 +41,12 @@ func Keep(path, want, folder string, rewrite bool) error {
 		return err
 	}
 	if string(got) != want {
-		return fmt.Errorf("%s is stale: run go generate %s", strings.TrimLeft(path, "./"), folder)
+		return fmt.Errorf("%s is stale: run make generate", strings.TrimLeft(path, "./"))
 	}
 	return nil
 }
 
-// KeepArgs is Keep for the section "Args:" in the docstring of a Python class; the rest of the module is not generated.
-func KeepArgs(path, class string, rows []Row, folder string, rewrite bool) error {
+func keepArgs(path, class string, rows []Row, rewrite bool) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -36,5 +57,5 @@ func KeepArgs(path, class string, rows []Row, folder string, rewrite bool) error
 	if !found || !documented || !ended {
 		return fmt.Errorf("%s: class %s has no docstring with a section Args", path, class)
 	}
-	return Keep(path, before+"\nclass "+class+"("+head+argsTitle+Args(rows)+"\n"+after, folder, rewrite)
+	return keep(path, before+"\nclass "+class+"("+head+argsTitle+Args(rows)+"\n"+after, rewrite)
 }

@@ -15,11 +15,11 @@ func TestKeep(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Keep(path, "new", "./gocore/x", false); err == nil || !strings.HasSuffix(err.Error(), "page.md is stale: run go generate ./gocore/x") {
+	if err := keep(path, "new", false); err == nil || !strings.HasSuffix(err.Error(), "page.md is stale: run make generate") {
 		t.Errorf("got %v", err)
 	}
 	for _, rewrite := range []bool{true, false} {
-		if err := Keep(path, "new", "./gocore/x", rewrite); err != nil {
+		if err := keep(path, "new", rewrite); err != nil {
 			t.Error(err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestKeepArgs(t *testing.T) {
 	}
 	rows := []Row{Of(strictjson.Field{Name: "size", Type: strictjson.Integer{Min: 1}, Doc: "In tokens."})}
 	rows[0].Instead, rows[0].Works = 4, "`engine_type` vllm"
-	if err := KeepArgs(path, "Mine", rows, "./gocore/x", true); err != nil {
+	if err := keepArgs(path, "Mine", rows, true); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -43,7 +43,7 @@ func TestKeepArgs(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("got  %q, %v\nwant %q", got, err, want)
 	}
-	if err := KeepArgs(path, "Missing", rows, "./gocore/x", false); err == nil {
+	if err := keepArgs(path, "Missing", rows, false); err == nil {
 		t.Error("a class that is not there is no error")
 	}
 }

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"dynosim/gocore/fieldtable"
 )
 
-// TestReferencePage keeps docs/reference/replay.md in step with table.go.
-func TestReferencePage(t *testing.T) {
+// TestGeneratedPage keeps docs/reference/replay.md in step with table.go.
+func TestGeneratedPage(t *testing.T) {
 	var out strings.Builder
 	out.WriteString(`# Options of a replay
 
-Generated from gocore/job/table.go by ` + "`go generate ./gocore/job`" + `.
+<!-- Code generated from gocore/job/table.go by go generate ./gocore/job. DO NOT EDIT. -->
 
 An option of ` + "`python -m dynamo.replay`" + ` stands beside the parameter of the Python functions, which is also its key in a
 ` + "`--config`" + ` file. Without further words it works in every run: with a trace and with a synthetic workload, offline (in
@@ -30,7 +32,7 @@ virtual time) and online (in real time).
 			}
 		}
 	}
-	generated(t, "../../docs/reference/replay.md", out.String())
+	fieldtable.Keep(t, "../../docs/reference/replay.md", out.String())
 }
 
 func referenceRow(o option) string {

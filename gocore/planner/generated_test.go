@@ -2,16 +2,13 @@ package planner
 
 import (
 	"encoding/json"
-	"flag"
 	"slices"
 	"testing"
 
 	"dynosim/gocore/fieldtable"
 )
 
-//go:generate go test . -run ^TestGenerated -rewrite-table
-
-var rewriteTable = flag.Bool("rewrite-table", false, "write what is generated from the keys of policies")
+//go:generate go test . -run ^TestGenerated -rewrite
 
 // TestGeneratedTable keeps the list of keys of policies by which Python knows what a sweep can vary.
 func TestGeneratedTable(t *testing.T) {
@@ -35,7 +32,5 @@ func TestGeneratedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fieldtable.Keep("../../python/dynamo/_core/autoscaler.json", string(text)+"\n", "./gocore/planner", *rewriteTable); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.Keep(t, "../../python/dynamo/_core/autoscaler_generated.json", string(text)+"\n")
 }

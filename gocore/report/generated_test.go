@@ -1,7 +1,6 @@
 package report
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +11,11 @@ import (
 
 //go:generate go test . -run ^TestGenerated -rewrite
 
-var rewrite = flag.Bool("rewrite", false, "write what is generated from the tables of keys and columns")
-
 const pageHead = `# Keys of the report and columns of its rows
 
-Generated from gocore/report/keys.go, distribution.go and rows.go by ` + "`go generate ./gocore/report`" + `. [The report and its
-rows](../report.md) says which requests a number is about. Times are in simulated milliseconds from the first arrival on.
+<!-- Code generated from gocore/report/keys.go, distribution.go and rows.go by go generate ./gocore/report. DO NOT EDIT. -->
+
+[The report and its rows](../report.md) says which requests a number is about. Times are in simulated milliseconds from the first arrival on.
 
 ## Keys
 
@@ -66,7 +64,5 @@ func TestGeneratedPage(t *testing.T) {
 			fmt.Fprintf(&out, "| `%s` | Explained runs only. %s |\n", c.name, c.doc)
 		}
 	}
-	if err := fieldtable.Keep("../../docs/reference/report.md", out.String(), "./gocore/report", *rewrite); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.Keep(t, "../../docs/reference/report.md", out.String())
 }

@@ -1,17 +1,12 @@
 package router
 
 import (
-	"flag"
 	"testing"
 
 	"dynosim/gocore/fieldtable"
 )
 
-//go:generate go test . -run ^TestGenerated -rewrite-table
-
-var rewriteTable = flag.Bool("rewrite-table", false, "write what is generated from the table of fields")
-
-const folder = "./gocore/router"
+//go:generate go test . -run ^TestGenerated -rewrite
 
 // tableRows is the table for generators, with the hint that belongs to one message.
 func tableRows() []fieldtable.Row {
@@ -34,14 +29,7 @@ func TestGeneratedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep(t, "../../python/dynamo/_core/router_config.json", "{\n  \"fields\": "+list+"\n}\n")
-}
-
-func keep(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, folder, *rewriteTable); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.Keep(t, "../../python/dynamo/_core/router_config_generated.json", "{\n  \"fields\": "+list+"\n}\n")
 }
 
 const moduleHead = `"""The types of a router configuration.
@@ -58,16 +46,14 @@ from typing import Literal, TypeAlias, TypedDict
 
 // TestGeneratedTypes keeps Python's types and the docstring of KvRouterConfig.
 func TestGeneratedTypes(t *testing.T) {
-	keep(t, "../../python/dynamo/_shell/router_fields.py", moduleHead+fieldtable.Literals(tableRows())+fieldtable.TypedDict("RouterFields",
+	fieldtable.Keep(t, "../../python/dynamo/_shell/router_fields.py", moduleHead+fieldtable.Literals(tableRows())+fieldtable.TypedDict("RouterFields",
 		"The keywords of KvRouterConfig and their types, also for a dict in its place: see help(KvRouterConfig).", tableRows()))
-	if err := fieldtable.KeepArgs("../../python/dynamo/_shell/router.py", "KvRouterConfig", tableRows(), folder, *rewriteTable); err != nil {
-		t.Fatal(err)
-	}
+	fieldtable.KeepArgs(t, "../../python/dynamo/_shell/router.py", "KvRouterConfig", tableRows())
 }
 
 const pageHead = `# Router configuration
 
-Generated from gocore/router/fields.go by ` + "`go generate ./gocore/router`" + `.
+<!-- Code generated from gocore/router/fields.go by go generate ./gocore/router. DO NOT EDIT. -->
 
 These are the keys of ` + "`--router-config`" + ` (a JSON object, or ` + "`@FILE`" + ` with JSON or YAML), and the keywords of the Python class
 ` + "`KvRouterConfig`" + `, which takes None for JSON's null. They concern ` + "`--router-mode kv_router`" + `. Fields that work with live routers
@@ -78,5 +64,5 @@ a warning names those that are set.
 
 // TestGeneratedPage keeps docs/reference/router.md.
 func TestGeneratedPage(t *testing.T) {
-	keep(t, "../../docs/reference/router.md", pageHead+fieldtable.Page(tableRows()))
+	fieldtable.Keep(t, "../../docs/reference/router.md", pageHead+fieldtable.Page(tableRows()))
 }

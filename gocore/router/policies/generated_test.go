@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,11 +9,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-//go:generate go test . -run ^TestGenerated -rewrite-table
-
-var rewriteTable = flag.Bool("rewrite-table", false, "write what is generated from the table of policies")
-
-const folder = "./gocore/router/policies"
+//go:generate go test . -run ^TestGenerated -rewrite
 
 func rowsOf(fields []strictjson.Field) []fieldtable.Row {
 	rows := make([]fieldtable.Row, len(fields))
@@ -22,13 +17,6 @@ func rowsOf(fields []strictjson.Field) []fieldtable.Row {
 		rows[i] = fieldtable.Of(f)
 	}
 	return rows
-}
-
-func keep(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, folder, *rewriteTable); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestGeneratedTable keeps the table from which sweeps know the settings.
@@ -51,13 +39,13 @@ func TestGeneratedTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep(t, "../../../python/dynamo/_core/routing_modes.json",
+	fieldtable.Keep(t, "../../../python/dynamo/_core/routing_modes_generated.json",
 		"{\n  \"fields\": "+list+",\n  \"modes\": {\n"+strings.Join(modes, ",\n")+"\n  }\n}\n")
 }
 
 const pageHead = `# Routing modes
 
-Generated from gocore/router/policies/table.go by ` + "`go generate ./gocore/router/policies`" + `.
+<!-- Code generated from gocore/router/policies/table.go by go generate ./gocore/router/policies. DO NOT EDIT. -->
 
 ` + "`--router-mode`" + ` takes ` + "`round_robin`" + `, ` + "`kv_router`" + ` ([its settings](router.md)) and the modes of this page, whose settings are the keys
 of ` + "`--router-config`" + `, a JSON object or ` + "`@FILE`" + `. A key that a mode does not have is refused. [Routers](../routers.md) says
@@ -87,5 +75,5 @@ func TestGeneratedPage(t *testing.T) {
 			fmt.Fprintf(&page, "\n## %s\n\n%s", p.name, fieldtable.Page(rowsOf(p.own)))
 		}
 	}
-	keep(t, "../../../docs/reference/routing-modes.md", page.String())
+	fieldtable.Keep(t, "../../../docs/reference/routing-modes.md", page.String())
 }

@@ -1,4 +1,4 @@
-"""The tables of fields and options that Go generates (``dynamo/_core/*.json``)."""
+"""The tables of fields and options that Go generates (``dynamo/_core/*_generated.json``)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from dynamo import _core
 @cache
 def table(name: str = "engine_args") -> Mapping[str, Any]:
     """A generated table, as plain JSON values."""
-    path = Path(_core.__file__).with_name(f"{name}.json")
+    path = Path(_core.__file__).with_name(f"{name}_generated.json")
     content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content

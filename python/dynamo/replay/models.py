@@ -108,7 +108,7 @@ def _without(options: Mapping[str, Any]) -> int:
 
 def _kv_caches() -> list[dict[str, Any]]:
     """The models whose KV cache is known, as vLLM lays it out on one GPU."""
-    text = Path(_core.__file__).with_name("models.json").read_text(encoding="utf-8")
+    text = Path(_core.__file__).with_name("models_generated.json").read_text(encoding="utf-8")
     found: list[dict[str, Any]] = json.loads(text)
     return found
 

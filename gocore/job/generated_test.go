@@ -3,7 +3,6 @@ package job
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -14,17 +13,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-//go:generate go test . -run ^TestPythonTable$|^TestPythonFunctions$|^TestReferencePage$ -rewrite-options
-
-var rewriteOptions = flag.Bool("rewrite-options", false, "write what is generated from the table of options")
-
-// generated compares a file with what it should be, or writes it.
-func generated(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, "./gocore/job", *rewriteOptions); err != nil {
-		t.Fatal(err)
-	}
-}
+//go:generate go test . -run ^TestGenerated -rewrite
 
 // optionRow is an option as Python reads it.
 type optionRow struct {
@@ -63,8 +52,8 @@ func rowOf(o option) optionRow {
 	return r
 }
 
-// TestPythonTable keeps the Python shell in step with table.go.
-func TestPythonTable(t *testing.T) {
+// TestGeneratedTable keeps the Python shell in step with table.go.
+func TestGeneratedTable(t *testing.T) {
 	var lines []string
 	for _, o := range options {
 		if o.help == "" && o.doc == "" {
@@ -78,7 +67,7 @@ func TestPythonTable(t *testing.T) {
 		}
 		lines = append(lines, "    "+strings.TrimSpace(line.String()))
 	}
-	generated(t, "../../python/dynamo/_core/run_options.json", "{\n  \"fields\": [\n"+strings.Join(lines, ",\n")+"\n  ]\n}\n")
+	fieldtable.Keep(t, "../../python/dynamo/_core/run_options_generated.json", "{\n  \"fields\": [\n"+strings.Join(lines, ",\n")+"\n  ]\n}\n")
 }
 
 const apiModule = "../../python/dynamo/replay/api.py"
@@ -89,8 +78,8 @@ const (
 	generatedEnd   = "# End of what is generated\n"
 )
 
-// TestPythonFunctions keeps the signatures and docstrings of the Python functions in step with table.go.
-func TestPythonFunctions(t *testing.T) {
+// TestGeneratedFunctions keeps the signatures and docstrings of the Python functions in step with table.go.
+func TestGeneratedFunctions(t *testing.T) {
 	text, err := os.ReadFile(apiModule)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +89,7 @@ func TestPythonFunctions(t *testing.T) {
 	if !begins || !ends {
 		t.Fatalf("%s lacks the lines around its generated part", apiModule)
 	}
-	generated(t, apiModule, before+generatedBegin+pythonFunctions()+generatedEnd+after)
+	fieldtable.Keep(t, apiModule, before+generatedBegin+pythonFunctions()+generatedEnd+after)
 }
 
 // mockerParameters are those of run_mocker_trace_replay, whose order matters: arguments may be positional.

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,21 +9,11 @@ import (
 	"dynosim/gocore/fieldtable"
 )
 
-//go:generate go test . -run ^TestPythonTable$|^TestReferencePage$ -rewrite
+//go:generate go test . -run ^TestGenerated -rewrite
 
-var rewrite = flag.Bool("rewrite", false, "write the copy of the options that the Python command line reads")
-
-// TestPythonTable keeps dynamo.mocker.args.parse_args in step with table.go.
-func TestPythonTable(t *testing.T) {
-	keep(t, "../../python/dynamo/_core/live_options.json", encodeTable(t))
-}
-
-// keep fails if a generated file is stale.
-func keep(t *testing.T, path, want string) {
-	t.Helper()
-	if err := fieldtable.Keep(path, want, "./gocore/serve", *rewrite); err != nil {
-		t.Fatal(err)
-	}
+// TestGeneratedTable keeps dynamo.mocker.args.parse_args in step with table.go.
+func TestGeneratedTable(t *testing.T) {
+	fieldtable.Keep(t, "../../python/dynamo/_core/live_options_generated.json", encodeTable(t))
 }
 
 // optionRow is an option as Python reads it.
@@ -77,14 +66,14 @@ func encodeTable(t *testing.T) string {
 	return "{\n  \"fields\": " + fields + ",\n  \"engine_args\": {\n" + strings.Join(args, ",\n") + "\n  }\n}\n"
 }
 
-// TestReferencePage keeps docs/reference/mocker.md in step with table.go.
-func TestReferencePage(t *testing.T) {
-	keep(t, "../../docs/reference/mocker.md", encodePage())
+// TestGeneratedPage keeps docs/reference/mocker.md in step with table.go.
+func TestGeneratedPage(t *testing.T) {
+	fieldtable.Keep(t, "../../docs/reference/mocker.md", encodePage())
 }
 
 func encodePage() string {
 	var out strings.Builder
-	out.WriteString("# Options of live workers\n\nGenerated from gocore/serve/table.go by `go generate ./gocore/serve`. " +
+	out.WriteString("# Options of live workers\n\n<!-- Code generated from gocore/serve/table.go by go generate ./gocore/serve. DO NOT EDIT. -->\n\n" +
 		"These are the options of\n`python -m dynamo.mocker`. An option that sets an engine argument has the default of that.\n")
 	group := ""
 	for _, o := range options {
