@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import dynamo._alone  # noqa: F401  # refuses to share an environment with ai-dynamo
 
 if TYPE_CHECKING:
+    from dynamo.sweep.advice.api import Recommendation, recommend
     from dynamo.sweep.exports.export import Export, export
     from dynamo.sweep.progress import Progress
     from dynamo.sweep.sweep import Sweep, load, resume, run
 
-__all__ = ["Export", "Progress", "Sweep", "export", "load", "resume", "run"]
+__all__ = ["Export", "Progress", "Recommendation", "Sweep", "export", "load", "recommend", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from dynamo.sweep.progress import Progress
 
         return Progress
+    if name.lower().startswith("recommend"):
+        from dynamo.sweep.advice import api
+
+        return getattr(api, name)
     from dynamo.sweep import sweep
     from dynamo.sweep.exports import export
 

@@ -17,6 +17,7 @@ from dynamo.sweep.spec import EXECUTORS
 
 _NO_RESULT = ("rejected", "failed", "timeout")
 _INFEASIBLE = 3
+_TRACE_OPTIONS = ("trace_format", "trace_block_size")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,6 +97,40 @@ def _present(found: Any) -> int:
     return 0
 
 
+def _recommend(options: argparse.Namespace) -> int:
+    from dynamo.sweep.advice import api
+
+    run = {name: getattr(options, name) for name in _TRACE_OPTIONS if getattr(options, name) is not None}
+    with _display() as show:
+        found = api.recommend(
+            options.trace if len(options.trace) > 1 else options.trace[0],
+            options.sla,
+            gpus=options.gpus,
+            model=options.model,
+            system=options.system,
+            engine=options.engine,
+            objective=options.objective,
+            directory=None if options.output is None else values.text("-o", options.output),
+            run=run,
+            engine_args=options.engine_args,
+            gpus_per_node=options.gpus_per_node,
+            gpu_hour_price=options.gpu_hour_price,
+            seeds=options.seeds,
+            exhaustive=options.exhaustive,
+            on_progress=show,
+            **_execution(options),
+        )
+    if options.json:
+        console.print_text(json.dumps(found.content))
+    else:
+        console.print_text(str(found).rstrip())
+        if options.output is not None:
+            console.print_text(f"Saved report to: {options.output}, see report.html")
+    if found.content["winner"] is None:
+        return console.fail(f"no deployment of at most {options.gpus} GPUs keeps the service level", _INFEASIBLE)
+    return 0
+
+
 def _status(options: argparse.Namespace) -> int:
     from dynamo.sweep.folder import Folder
 
@@ -169,7 +204,8 @@ def _parser() -> argparse.ArgumentParser:
     resume = _add(commands, "resume", _resume, "go on with a sweep that was interrupted")
     resume.add_argument("directory", metavar="DIR", help="the folder of the sweep")
     resume.add_argument("--retry", action="store_true", help="also try points again that failed or took too long")
-    for command in (run, resume):
+    recommend = _add_recommend(commands)
+    for command in (run, resume, recommend):
         command.add_argument("--executor", choices=EXECUTORS, help="where runs are carried out (default: threads)")
         command.add_argument(
             "-j", "--jobs", type=int, metavar="N", help="runs at the same time (default: one per core)"
@@ -193,6 +229,29 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--model", metavar="MODEL", help="the model to serve (default: the one that the point names)")
     export.add_argument("--name", metavar="NAME", help="what the deployment is called (default: point-ID)")
     export.add_argument("--prometheus", default=PROMETHEUS, metavar="URL", help="where KEDA finds Prometheus")
+    return parser
+
+
+def _add_recommend(commands: Any) -> argparse.ArgumentParser:
+    parser = _add(commands, "recommend", _recommend, "say what to start for a trace, a service level and so many GPUs")
+    parser.add_argument("trace", nargs="+", metavar="TRACE", help="the traffic, a trace file")
+    parser.add_argument("--sla", required=True, metavar="BOUNDS", help='such as "p90_ttft_ms<=2000, p90_itl_ms<=50"')
+    parser.add_argument("--gpus", required=True, type=int, metavar="N", help="how many GPUs there are, at most")
+    parser.add_argument("--model", metavar="M", help="the model, as the AIC SDK knows it")
+    parser.add_argument("--system", metavar="GPU", help="the GPU, such as h100_sxm")
+    parser.add_argument("--engine", default="both", metavar="E", help="vllm, sglang or both (default: both)")
+    parser.add_argument(
+        "--objective", default="fewest_gpus", metavar="O", help="fewest_gpus (default), cost or goodput"
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder for runs and the page; it can be used again")
+    parser.add_argument("--trace-format", metavar="F", help="format of the trace (default: mooncake)")
+    parser.add_argument("--trace-block-size", type=int, metavar="N", help="tokens of a hash of the trace")
+    parser.add_argument("--engine-args", metavar="JSON", help="engine arguments of all deployments, or @FILE")
+    parser.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs with a fast link (default: of the system)")
+    parser.add_argument("--gpu-hour-price", type=float, metavar="PRICE", help="price of a GPU for an hour")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="traces drawn for intervals (default: 5)")
+    parser.add_argument("--exhaustive", action="store_true", help="run every deployment to the end")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     return parser
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from dynamo.replay import deployment, durations, files, latencies
 from dynamo.sweep import page, points, reasons, wording
+from dynamo.sweep.advice import wording as advice
 from dynamo.sweep.page.measured import Measured
 from dynamo.sweep.sla import bound_of
 
@@ -105,7 +106,8 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 def text(content: Mapping[str, Any]) -> str:
     """The report for people: the answer, the front, which knobs matter, and why the other points are out."""
     by_id = {point["id"]: point for point in content["points"]}
-    parts = [_counts(content)]
+    parts = [advice.text(content["recommendation"]).rstrip()] if "recommendation" in content else []
+    parts.append(_counts(content))
     front = [by_id[found] for found in content["fronts"]["all"]]
     if front:
         parts += [_answer(content), _front(content, front)]

@@ -21,6 +21,8 @@ from dynamo.sweep.store import INFEASIBLE, OK
 # What a point costs, where its objectives do not say it: the first of these that it has.
 _COSTS = ("cost_per_million_tokens", "gpu_cost", "gpus")
 
+RECOMMENDATION = "recommendation"
+"""The member, and the name in the folder, of what ``recommend`` says of a sweep."""
 SCHEMA = 2
 """Of the structure: grows when a member changes its meaning or goes."""
 
@@ -35,7 +37,9 @@ def describe(spec: Spec, folder: Folder) -> dict[str, Any]:
     fronts = {name: analysis.front(of, spec.objectives) for name, of in groups.items()}
     hulls = {name: analysis.hull(of, spec.objectives) for name, of in fronts.items()}
     on_front = {candidate.id for candidate in fronts["all"]}
+    recommended = folder.fact(RECOMMENDATION)
     return {
+        **({} if recommended is None else {RECOMMENDATION: recommended}),
         "schema": SCHEMA,
         "dynosim": VERSION,
         "spec": dict(spec.given),

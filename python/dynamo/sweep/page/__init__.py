@@ -14,6 +14,7 @@ from typing import Any
 
 from dynamo import _page
 from dynamo.sweep import keys, points, reasons, wording
+from dynamo.sweep.advice import wording as advice
 from dynamo.sweep.page import data
 from dynamo.sweep.page.measured import Measured
 
@@ -35,6 +36,7 @@ def as_html(
     parts = {
         "TITLE": f"Sweep of {sum(content['counts'].values()):,} points",
         "HEAD": _headline(content),
+        "ADVICE": _advice(content),
         "BEST": _best(content),
         "LEFT_OUT": _left_out(content, given),
         "INFLUENCE": _influence(content),
@@ -58,6 +60,20 @@ def _headline(content: Mapping[str, Any]) -> str:
         each = ", ".join(f"{name} {points.label(value)}" for name, value in named.items())
         lines.append(f"<p>Workload: {html.escape(each)}</p>")
     return "\n".join(lines)
+
+
+def _advice(content: Mapping[str, Any]) -> str:
+    """What ``recommend`` says, if the sweep is one of its."""
+    found = content.get("recommendation")
+    if found is None:
+        return ""
+    rows = "".join(
+        f"<dt>{html.escape(title)}</dt><dd>{''.join(f'<p>{html.escape(line)}</p>' for line in lines)}</dd>"
+        for title, lines in advice.sections(found)
+    )
+    button = "" if found["point"] is None else _button(found["point"])
+    title = '<h2 id="advice-title">Recommendation</h2>'
+    return f'<section id="advice" aria-labelledby="advice-title">{title}<dl>{rows}</dl>{button}</section>'
 
 
 def _best(content: Mapping[str, Any]) -> str:

@@ -1,0 +1,335 @@
+"""``recommend``: what to start for this traffic, this service level and this many GPUs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dynamo._core import values
+from dynamo.replay import deployment
+from dynamo.sweep import report, summary, sweep
+from dynamo.sweep.advice import candidates, checks, flags, search, wording
+from dynamo.sweep.advice.candidates import Candidate
+from dynamo.sweep.advice.question import FEWEST_GPUS, Question, ask
+from dynamo.sweep.advice.search import Found, Runner, rank
+from dynamo.sweep.folder import RESULTS_FILE, Folder
+from dynamo.sweep.sla import bound_of
+from dynamo.sweep.store import OK
+from dynamo.sweep.sweep import Sweep
+from dynamo.sweep.team import OnProgress
+
+SCHEMA = 1
+# Finalists that are drawn anew, and points that the page shows.
+_FINALISTS, _SHOWN = 3, 40
+
+
+class Recommendation:
+    """An answer: ``content`` is all that it says (docs/recommend.md), ``sweep`` the points behind it."""
+
+    def __init__(self, content: Mapping[str, Any], found: Sweep) -> None:
+        self.content = content
+        self.sweep = found
+
+    @property
+    def best(self) -> Mapping[str, Any] | None:
+        """The point of the recommended deployment, None if none keeps the service level."""
+        return next((point for point in self.sweep.points if point["id"] == self.content["point"]), None)
+
+    def __str__(self) -> str:
+        return wording.text(self.content)
+
+    def __repr__(self) -> str:
+        return f"<Recommendation: {self.content['deployment'] or 'none'}>"
+
+
+def recommend(
+    trace: str | os.PathLike[str] | Sequence[str],
+    sla: str | Mapping[str, Any],
+    *,
+    gpus: int,
+    model: str | None = None,
+    system: str | None = None,
+    engine: str = "both",
+    objective: str = FEWEST_GPUS,
+    directory: str | os.PathLike[str] | None = None,
+    run: Mapping[str, Any] | None = None,
+    engine_args: str | Mapping[str, Any] | None = None,
+    gpus_per_node: int | None = None,
+    gpu_hour_price: float | None = None,
+    seeds: int = 5,
+    exhaustive: bool = False,
+    executor: str | None = None,
+    jobs: int | None = None,
+    address: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> Recommendation:
+    """Finds what to start: the best valid deployment of at most so many GPUs, what it costs, and what breaks it.
+
+    Args:
+        trace: The traffic: a trace file, or several.
+        sla: The service level, as ``"p90_ttft_ms<=2000, p90_itl_ms<=50"`` or as the ``sla`` of a sweep.
+        gpus: How many GPUs there are, at most.
+        model: The model, and ``system`` the GPU, of which the AIC SDK predicts durations and memory. Without both,
+            durations are those of ``engine_args``, else built-in ones of no particular GPU.
+        system: The GPU, such as ``"h100_sxm"``.
+        engine: ``"vllm"``, ``"sglang"`` or ``"both"``.
+        objective: ``"fewest_gpus"``, ``"cost"`` or ``"goodput"``.
+        directory: Where runs, points and the page are kept; in a temporary folder if not given.
+        run: Further keys of the run, such as ``{"trace_format": "azure"}``.
+        engine_args: Engine arguments that all deployments share.
+        gpus_per_node: GPUs that share a fast link: tensor parallelism stays within them.
+        gpu_hour_price: The price of a GPU for an hour.
+        seeds: How many traces are drawn from the recorded one, for intervals.
+        exhaustive: Runs every deployment to the end, whatever can be proven before.
+        executor: Where runs are carried out, ``jobs`` and ``address`` are those of ``run`` of sweeps.
+        jobs: Runs at the same time.
+        address: The Ray cluster.
+        on_progress: Called as ``run`` of sweeps does, for one group of deployments after the other.
+
+    Returns:
+        The recommendation. Its ``content`` has no winner if no deployment keeps the service level.
+
+    Raises:
+        TypeError, ValueError: An argument breaks a rule. Nothing has run.
+        FileNotFoundError: The trace is missing.
+        RuntimeError: The results cannot be kept.
+    """
+    question = ask(
+        [str(path) for path in trace] if isinstance(trace, list | tuple) else str(trace),
+        sla,
+        gpus=gpus,
+        model=model,
+        system=system,
+        engine=engine,
+        objective=objective,
+        run=run,
+        engine_args=engine_args,
+        gpus_per_node=gpus_per_node,
+        gpu_hour_price=gpu_hour_price,
+        seeds=seeds,
+    )
+    execution = {"executor": executor, "jobs": jobs, "address": address}
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="dynosim-recommend-") as folder:
+            return _answer(question, Path(folder), execution, on_progress, exhaustive, keeps=False)
+    place = Path(values.path("directory", directory))
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"-o: cannot write to {str(place)!r}: {error.strerror}") from None
+    return _answer(question, place, execution, on_progress, exhaustive, keeps=True)
+
+
+def _answer(
+    question: Question,
+    place: Path,
+    execution: Mapping[str, Any],
+    on_progress: OnProgress | None,
+    exhaustive: bool,
+    *,
+    keeps: bool,
+) -> Recommendation:
+    runner = Runner(question, place / RESULTS_FILE, execution, on_progress)
+    valid = candidates.enumerate_all(question)
+    found = search.find(runner, valid, exhaustive=exhaustive)
+    by_name = {candidate.name: candidate for candidate in valid}
+    content = _content(question, valid, found)
+    shown = _shown(question, by_name, found)
+    if found.best is not None:
+        _examine(runner, valid, by_name, found, content)
+    content["counts"]["runs"] = runner.simulated
+    if not shown:
+        raise ValueError(_nothing(found))
+    kept = _kept(runner, shown, place, content)
+    return Recommendation(kept.content["recommendation"], kept if keeps else Sweep(kept.content, None, kept.simulated))
+
+
+def _nothing(found: Found) -> str:
+    """Why no deployment could be run at all."""
+    (how, reason), count = Counter(found.out.values()).most_common(1)[0]
+    return f"no deployment can be run: {count:,} are out for the same reason ({how}): {reason}"
+
+
+def _content(question: Question, valid: Sequence[Candidate], found: Found) -> dict[str, Any]:
+    """What is known before the winner is examined."""
+    trace = question.run["trace"]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, (how, reason) in found.out.items():
+        groups.setdefault((how, reason if how != "beginning" else reason.partition(":")[0]), []).append(name)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    return {
+        "schema": SCHEMA,
+        "question": {
+            "model": question.model,
+            "system": question.system,
+            "gpus": question.gpus,
+            "gpus_per_node": question.gpus_per_node,
+            "engines": list(question.engines),
+            "objective": question.objective,
+            "sla": [str(bound) for bound in question.bounds if bound.figure != "rejected_requests" or bound.limit],
+            "trace": trace if isinstance(trace, str) else ", ".join(trace),
+        },
+        "winner": found.best,
+        "point": None,
+        "deployment": "",
+        "flags": [],
+        "gpus": None,
+        "gpu_hours": None,
+        "cost_per_hour": None,
+        "cost_per_million_tokens": None,
+        "cost_per_million_output_tokens": None,
+        "targets": [],
+        "durations": next((point["durations"] for point in found.whole.values() if point["durations"]), []),
+        "no_interval": "",
+        "headroom": None,
+        "cases": [],
+        "sensitivity": [],
+        "next_best": [],
+        "nearest": _nearest(found),
+        "counts": {
+            "candidates": len(valid),
+            "whole": len(found.whole),
+            "ruled_out": len(found.out),
+        },
+        "ruled_out": [
+            {"how": how, "reason": found.out[names[0]][1], "candidates": len(names), "example": names[0]}
+            for (how, _), names in ordered
+        ],
+    }
+
+
+def _nearest(found: Found) -> dict[str, Any] | None:
+    """The deployment that misses the service level by least, of those that were run to the end."""
+    missed = [(name, point) for name, point in found.whole.items() if point["status"] != OK and point["sla"]]
+    if found.best is not None or not missed:
+        return None
+    name, point = min(missed, key=lambda item: _by(item[1]))
+    return {"name": name, "reason": point["reason"]}
+
+
+def _by(point: Mapping[str, Any]) -> float:
+    """By which part of its limit a point misses the bound that it misses most."""
+    misses = [
+        bound_of(verdict).excess(verdict["value"]) if verdict["value"] is not None else float("inf")
+        for verdict in point["sla"]
+        if not verdict["met"]
+    ]
+    return max(misses, default=float("inf"))
+
+
+def _ranked(question: Question, by_name: Mapping[str, Candidate], found: Found) -> list[str]:
+    """Names of deployments that may be the answer, the best first."""
+    of, order = rank(question), {name: at for at, name in enumerate(by_name)}
+    kept = [name for name, point in found.whole.items() if search.keeps(question, point)]
+    return sorted(kept, key=lambda name: (*of(by_name[name], found.whole[name]), order[name]))
+
+
+def _shown(question: Question, by_name: Mapping[str, Candidate], found: Found) -> list[Candidate]:
+    """What the page shows: the best, and those that miss by least."""
+    ranked = _ranked(question, by_name, found)
+    rest = sorted((name for name in found.whole if name not in ranked), key=lambda name: _by(found.whole[name]))
+    most = [*ranked[: _SHOWN - min(len(rest), _SHOWN // 2)], *rest][:_SHOWN]
+    return [by_name[name] for name in by_name if name in set(most)]
+
+
+def _examine(
+    runner: Runner,
+    valid: Sequence[Candidate],
+    by_name: Mapping[str, Candidate],
+    found: Found,
+    content: dict[str, Any],
+) -> None:
+    """Adds what is asked of the winner."""
+    question = runner.question
+    ranked = _ranked(question, by_name, found)
+    winner, point = by_name[ranked[0]], found.whole[ranked[0]]
+    drawn, why_not = checks.repeated(runner, [by_name[name] for name in ranked[:_FINALISTS]])
+    sampled = drawn.get(winner.name, point)
+    figures = point["figures"]
+    content |= {
+        "deployment": deployment.words(point["deployment"]),
+        "flags": [f"{_each(winner)}: {flags.command(winner.engine, question.model)}"],
+        "gpus": winner.gpus,
+        "gpu_hours": figures["gpu_hours"],
+        "targets": [_target(verdict, sampled) for verdict in sampled["sla"] if _is_told(verdict)],
+        "durations": point["durations"],
+        "no_interval": why_not,
+    }
+    if question.price is not None:
+        content |= {name: figures[name] for name in content if name.startswith("cost_per_million")}
+        content["cost_per_hour"] = winner.gpus * question.price
+    if point["status"] == OK:
+        content["headroom"] = checks.headroom(runner, winner)
+        content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(question, point))
+        content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
+    content["next_best"] = _next_best(question, by_name, found, ranked)
+
+
+def _each(winner: Candidate) -> str:
+    """Which workers a command is for."""
+    if len(winner.pools) == 1:
+        return f"each of {winner.pools[0]}" if winner.pools[0] > 1 else "the worker"
+    return f"each of {winner.pools[0]} prefill and {winner.pools[1]} decode workers"
+
+
+def _is_told(verdict: Mapping[str, Any]) -> bool:
+    """Whether a bound is one that was asked for: that nothing is rejected goes without saying."""
+    return verdict["figure"] != "rejected_requests" or not verdict["met"]
+
+
+def _target(verdict: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = point["intervals"].get(verdict["figure"], (None, None))
+    error = (point["measured_error"] or {}).get("ttft" if "ttft" in verdict["figure"] else "tpot")
+    return {
+        "bound": str(bound_of(verdict)),
+        "value": verdict["value"],
+        "low": low,
+        "high": high,
+        "error": error,
+        "met": verdict["met"],
+        "sure": verdict["sure"],
+        "within_error": "within_error" in verdict,
+    }
+
+
+def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Found, ranked: Sequence[str]) -> list[str]:
+    """The second, and the nearest with fewer GPUs: why each lost."""
+    lines = []
+    best = found.whole[ranked[0]]
+    if len(ranked) > 1:
+        second, figures = by_name[ranked[1]], found.whole[ranked[1]]["figures"]
+        speeds = (
+            f"{figures['tok_s_per_user']:.4g} instead of {best['figures']['tok_s_per_user']:.4g} tokens/s for each user"
+        )
+        same = f"as many GPUs, {speeds}" if second.gpus == by_name[ranked[0]].gpus else f"{second.gpus} GPUs, {speeds}"
+        lines.append(f"{second.name}: {same}")
+    fewer = [
+        name
+        for name, point in found.whole.items()
+        if by_name[name].gpus < by_name[ranked[0]].gpus and point["status"] != OK and point["sla"]
+    ]
+    if fewer:
+        name = min(fewer, key=lambda each: _by(found.whole[each]))
+        lines.append(f"with fewer GPUs, {name} is the nearest: {found.whole[name]['reason']}")
+    return lines
+
+
+def _kept(runner: Runner, shown: Sequence[Candidate], place: Path, content: dict[str, Any]) -> Sweep:
+    """The sweep whose page shows the answer, with the recommendation in its folder."""
+    spec = runner.spec(shown, {}, objectives=["gpus", "tok_s_per_user"])
+    found = sweep.run(spec, place, on_progress=runner.on_progress, **runner.execution)
+    for point in found.points:
+        if point["knobs"]["deployment"] == content["winner"]:
+            content["point"] = point["id"]
+    folder = Folder.existing(place)
+    try:
+        folder.keep(summary.RECOMMENDATION, content)
+    finally:
+        folder.close()
+    loaded = sweep.load(place)
+    report.write(loaded.content, place)
+    return loaded

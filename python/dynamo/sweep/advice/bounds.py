@@ -1,0 +1,99 @@
+"""What cannot be the answer, and why: proofs from one request alone, and from the beginning of a run.
+
+A run that is ended after some simulated time is the beginning of the whole run: what has happened in it has happened.
+A request that had its first token too late has it too late in the whole run, and so has every gap of tokens. So
+if more requests are late by then than the bound allows of all, the whole run misses it, whatever comes later.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from dynamo.replay import latencies
+from dynamo.sweep.sla import Bound
+
+Figures = Mapping[str, float]
+
+SLACK = 0.1
+"""How much faster than its fastest pass a deployment is taken to be: tables of durations are not quite monotone."""
+# Statistics of a report, by the share of the values that are at most as large.
+_SHARES = {"p99": 0.99, "p95": 0.95, "p90": 0.9, "p75": 0.75, "median": 0.5, "p50": 0.5}
+_NAME = re.compile(r"(p99|p95|p90|p75|p50|median|mean|max|min)_(ttft_ms|tpot_ms|itl_ms|e2e_latency_ms)")
+# Definitions of a percentile differ by less than so many values.
+_ROUNDING = 2
+
+
+def alone(bounds: Sequence[Bound], figures: Figures) -> str:
+    """Why a deployment misses a bound even if it has nothing else to do, by a request with one token alone; "" if not.
+
+    Every first token needs a pass with at least one token, and every gap a pass with at least one sequence.
+    """
+    for bound in bounds:
+        match = _NAME.fullmatch(latencies.recorded(bound.figure))
+        if match is None or not bound.at_most:
+            continue
+        kind = match[2]
+        fastest = figures.get("min_ttft_ms" if kind in ("ttft_ms", "e2e_latency_ms") else "min_itl_ms")
+        if fastest is not None and fastest * (1 - SLACK) > bound.limit:
+            what = "the first token of a request alone" if kind in ("ttft_ms", "e2e_latency_ms") else "a pass alone"
+            return f"{bound}: {what} takes {fastest:.4g} ms"
+    return ""
+
+
+def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures) -> str:
+    """Why a run misses a bound, by the figures of its beginning and the counts of the whole; "" if that is open."""
+    for bound in bounds:
+        rejected = figures.get("rejected_requests", 0.0)
+        if bound.figure == "rejected_requests" and bound.at_most and rejected > bound.limit:
+            return f"{bound}: {rejected:g} are rejected already"
+        name = latencies.recorded(bound.figure)
+        match = _NAME.fullmatch(name)
+        if match is None or not bound.at_most:
+            continue
+        statistic, kind = match.groups()
+        total = whole.get(f"count_{kind}")
+        if not total:
+            continue
+        if statistic == "mean":
+            if not _is_final(kind):
+                continue
+            least = figures.get(name, 0.0) * figures.get(f"count_{kind}", 0.0) / total
+            if least > bound.limit:
+                return f"{bound}: at least {least:.4g} by what has happened already"
+            continue
+        late = _late(kind, bound.limit, figures)
+        if late > _allowed(statistic, total):
+            return f"{bound}: at least {late:,} of {total:,.0f} are over it by what has happened already"
+    return ""
+
+
+def _is_final(kind: str) -> bool:
+    """Whether a value stays as it is once it is there: first tokens and gaps do, means of a request only at its end."""
+    return kind in ("ttft_ms", "itl_ms")
+
+
+def _late(kind: str, limit: float, figures: Figures) -> int:
+    """How many values are over a limit, at the least."""
+    count = figures.get(f"count_{kind}", 0.0)
+    found = 0
+    if figures.get(f"max_{kind}", 0.0) > limit:
+        found = 1
+    for statistic, share in _SHARES.items():
+        if figures.get(f"{statistic}_{kind}", 0.0) > limit:
+            found = max(found, math.floor((1 - share) * count) - _ROUNDING)
+    if figures.get(f"min_{kind}", 0.0) > limit:
+        found = int(count)
+    if not _is_final(kind):  # those that are still being served may yet improve
+        found -= int(figures["num_requests"] - figures.get("finished_requests", figures["completed_requests"]))
+    return max(found, 0)
+
+
+def _allowed(statistic: str, total: float) -> float:
+    """How many of all values may be over a limit that the statistic keeps, at the most."""
+    if statistic == "max":
+        return 0
+    if statistic == "min":
+        return total - 1
+    return math.ceil((1 - _SHARES[statistic]) * total) + _ROUNDING

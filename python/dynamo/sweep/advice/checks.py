@@ -1,0 +1,122 @@
+"""What becomes of the winner under more traffic, without a worker, with an autoscaler, and with other durations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dynamo.replay import run_trace_replay
+from dynamo.sweep import bootstrap
+from dynamo.sweep.advice import search
+from dynamo.sweep.advice.candidates import Candidate
+from dynamo.sweep.advice.question import Question
+from dynamo.sweep.advice.search import Point, Runner
+from dynamo.sweep.store import INFEASIBLE, OK
+
+DURATIONS = (0.85, 1.15)
+"""How long passes take for the question whether the winner stays the same, as a multiple."""
+MOST_TRAFFIC = 16
+"""The headroom that is looked for, at the most."""
+PEAK_S = 30
+"""The window that counts for the peak of arrivals, in seconds."""
+STARTUP_S = 120
+"""How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
+DETECTION_MS, MIGRATIONS = 10_000, 3
+WAITING = 1
+"""Waiting requests per worker that the autoscaler aims at."""
+
+
+def repeated(runner: Runner, finalists: Sequence[Candidate]) -> tuple[dict[str, Point], str]:
+    """Finalists on traces that are drawn from the recorded one, for intervals; and why there are none."""
+    question = runner.question
+    if question.seeds < 2:
+        return {}, "one draw of the traffic: want seeds above 1 for intervals"
+    form = question.run.get("trace_format", "mooncake")
+    if form not in bootstrap.FORMATS:
+        return {}, (
+            f"one draw of the traffic: a trace in the format {form} cannot be drawn anew (python -m dynamo.replay "
+            "--save-trace writes it as one that can)"
+        )
+    return runner.run(finalists, bootstrap="sessions", seeds=question.seeds), ""
+
+
+def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
+    """The factor of traffic up to which the winner keeps the SLA, and what breaks first."""
+    base = runner.run([winner])[winner.name]
+    nominal = base["figures"].get("arrival_rps")
+    if not nominal:
+        return {"unknown": "requests of this trace do not arrive by the clock"}
+    load = {"find_max_rate": {"high_rps": MOST_TRAFFIC * nominal}}
+    point = runner.run([winner], load=load, objectives=["arrival_rps_per_gpu"])[winner.name]
+    if point["status"] != OK:
+        return {"unknown": point["reason"]}
+    rate = point["figures"]["arrival_rps"]
+    return {"factor": rate / nominal, "rps": rate, "limited_by": point["limited_by"]}
+
+
+def peak_ms(question: Question, point: Point) -> float:
+    """When the window with the most arrivals begins."""
+    arguments = {name: value for name, value in point["arguments"].items() if name != "rows"}
+    with warnings.catch_warnings():  # those of the point are known
+        warnings.simplefilter("ignore")
+        report = run_trace_replay(arguments.pop("trace_files"), capture_per_request=True, **arguments)
+    times = sorted(row["arrival_time_ms"] for row in report.per_request or [])
+    best, most, low = 0.0, 0, 0
+    for high, time in enumerate(times):
+        while time - times[low] > PEAK_S * 1000:
+            low += 1
+        if high - low + 1 > most:
+            best, most = times[low], high - low + 1
+    return float(best)
+
+
+def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, Any]]:
+    """The winner without a worker from its peak on, and with an autoscaler."""
+    question = runner.question
+    shared = question.run["extra_engine_args"]
+    startup = {} if "startup_time" in shared else {"engine.startup_time": STARTUP_S}
+    lost = {"migration_limit": MIGRATIONS, "detection_ms": DETECTION_MS, **startup}
+    targets = (
+        {"worker": "worker"} if len(winner.pools) == 1 else {"prefill": "prefill worker", "decode": "decode worker"}
+    )
+    cases: dict[str, dict[str, Any]] = {}
+    for target, words in targets.items():
+        fault = {"kind": "crash", "at_ms": peak, "target": f"{target}:0", "duration_ms": 0}
+        cases[f"loss of a {words} at the peak"] = {"faults": [fault], **lost}
+    if len(winner.pools) == 1 and winner.pools[0] > 1:
+        policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
+        cases["autoscaling"] = {"autoscaler": policy, **startup}
+    return [_case(runner, winner, name, keys) for name, keys in cases.items()]
+
+
+def _case(runner: Runner, winner: Candidate, name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
+    changed = winner._replace(rest={**winner.rest, **keys})
+    try:
+        point = runner.run([changed])[winner.name]
+    except ValueError as error:
+        return {"name": name, "unknown": str(error)}
+    if point["status"] not in (OK, INFEASIBLE) or not point["figures"]:
+        return {"name": name, "unknown": point["reason"]}
+    names = ("failed_requests", "migrated_requests", "gpu_hours", "num_requests", "completed_requests")
+    figures = {figure: point["figures"][figure] for figure in names if figure in point["figures"]}
+    return {"name": name, "holds": point["status"] == OK, "reason": point["reason"], "figures": figures}
+
+
+def sensitivity(runner: Runner, candidates: Sequence[Candidate], best: str) -> list[dict[str, Any]]:
+    """The winner of the same search if passes take longer, or less long: is it the same?"""
+    question = runner.question
+    shared = question.run["extra_engine_args"]
+    by_name = {candidate.name: candidate for candidate in candidates}
+    found = []
+    for times in DURATIONS:
+        faster = shared.get("speedup_ratio", 1.0) / times
+        run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": faster}}
+        other = Runner(replace(question, run=run), runner.store, runner.execution, runner.on_progress)
+        held = other.run([by_name[best]])[best]["status"] == OK
+        now = search.find(other, candidates).best
+        runner.simulated += other.simulated
+        gpus = None if now is None else by_name[now].gpus
+        found.append({"durations": times, "best": now, "same": now == best, "holds": held, "gpus": gpus})
+    return found

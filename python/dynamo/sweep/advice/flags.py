@@ -1,0 +1,41 @@
+"""The flags of the engines that make a worker of a deployment."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+_VLLM = {
+    "aic_tp_size": "--tensor-parallel-size",
+    "dp_size": "--data-parallel-size",
+    "max_num_seqs": "--max-num-seqs",
+    "max_num_batched_tokens": "--max-num-batched-tokens",
+}
+_SGLANG = {
+    "aic_tp_size": "--tp-size",
+    "aic_attention_dp_size": "--dp-size",
+    "aic_moe_ep_size": "--ep-size",
+    "max_num_seqs": "--max-running-requests",
+    "sglang.chunked_prefill_size": "--chunked-prefill-size",
+}
+
+
+def command(engine: Mapping[str, Any], model: str | None) -> str:
+    """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate."""
+    given = {name.removeprefix("engine."): value for name, value in engine.items()}
+    name = model or "MODEL"
+    if given["engine_type"] == "sglang":
+        words, flags = ["python", "-m", "sglang.launch_server", "--model-path", name], _SGLANG
+        if given.get("aic_attention_dp_size", 1) > 1:
+            # There, tp counts all GPUs of the engine, and ranks of attention are made of them.
+            given["aic_tp_size"] = given["aic_attention_dp_size"]
+            words.append("--enable-dp-attention")
+    else:
+        words, flags = ["vllm", "serve", name], _VLLM
+        if given.get("aic_moe_ep_size", 1) > 1:
+            words.append("--enable-expert-parallel")
+    for field, flag in flags.items():
+        if field in given and (given[field] != 1 or field == "aic_tp_size"):
+            words += [flag, str(given[field])]
+    return shlex.join(words)

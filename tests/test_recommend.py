@@ -1,0 +1,235 @@
+"""Recommendations: the answer is that of exhaustive search, and what is ruled out is ruled out rightly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Cli, command, refused, row, write_trace
+from test_aic import fake  # noqa: F401  # a fixture
+
+from dynamo import sweep
+from dynamo.sweep.advice import bounds, candidates, flags, search
+from dynamo.sweep.advice.question import ask, parse_sla
+from dynamo.sweep.sla import parse
+
+ENGINE = {"num_gpu_blocks": 2048, "block_size": 64, "kv_bytes_per_token": 131072}
+SLA = "p90_ttft_ms<=900, p90_itl_ms<=40"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eighty requests in fifteen seconds, with a peak in the middle and prompts that begin alike."""
+    rows = [
+        row(
+            timestamp=at * 180 - (100 * (at - 30) if 30 <= at < 45 else 0),
+            input_length=1500 + 500 * (at % 7),
+            output_length=40 + 30 * (at % 5),
+            hash_ids=[at % 3, *range(100 + 10 * at, 102 + 10 * at + at % 7)],
+        )
+        for at in range(80)
+    ]
+    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    write_trace(path, sorted(rows, key=lambda each: each["timestamp"]))
+    return path
+
+
+def asked(trace: Path, **given: Any) -> Any:
+    return ask(str(trace), given.pop("sla", SLA), **{"gpus": 4, "engine": "vllm", "engine_args": ENGINE, **given})
+
+
+@pytest.mark.parametrize(
+    ("objective", "given"),
+    [
+        ("fewest_gpus", {}),
+        ("fewest_gpus", {"engine": "both", "gpus": 3}),
+        ("cost", {"gpus": 3}),
+        ("goodput", {"gpus": 3, "sla": "p90_ttft_ms<=150, p90_itl_ms<=20"}),
+    ],
+)
+def test_the_answer_is_that_of_exhaustive_search(
+    trace: Path, tmp_path: Path, objective: str, given: Mapping[str, Any]
+) -> None:
+    question = asked(trace, objective=objective, **given)
+    valid = candidates.enumerate_all(question)
+    found = search.find(search.Runner(question, tmp_path / "a.sqlite", {}, None), valid)
+    every = search.find(search.Runner(question, tmp_path / "b.sqlite", {}, None), valid, exhaustive=True)
+    assert found.best == every.best is not None
+    assert len(every.whole) == len(valid) == len(found.whole) + len(found.out)
+    assert len(found.whole) < len(valid)
+    for name, (how, reason) in found.out.items():
+        if how in ("bound", "beginning") and objective != "goodput":
+            assert every.whole[name]["status"] == "infeasible", (name, reason)
+    for name, point in found.whole.items():
+        assert point["figures"] == every.whole[name]["figures"]
+    again = search.Runner(question, tmp_path / "a.sqlite", {}, None)
+    assert search.find(again, valid).best == found.best
+    assert again.simulated == 0  # all is kept
+
+
+def test_what_is_ruled_out_at_the_beginning_misses_in_the_end(trace: Path, tmp_path: Path) -> None:
+    """Bounds of every kind, near the figures of a run that is too small for its traffic."""
+    whole = sweep.run(spec(trace), tmp_path / "whole").points[0]["figures"]
+    early = sweep.run(spec(trace, max_sim_time_ms=whole["duration_ms"] / 2), tmp_path / "early").points[0]["figures"]
+    ruled_out = 0
+    for kind in ("ttft_ms", "tpot_ms", "itl_ms", "e2e_latency_ms"):
+        for statistic in ("mean", "median", "p75", "p90", "p95", "p99", "max"):
+            name = f"{statistic}_{kind}"
+            for factor in (0.05, 0.3, 0.9, 0.999, 1.0, 1.001, 1.5):
+                limit = whole[name] * factor
+                if bounds.of_beginning(parse({name: limit}), early, whole):
+                    assert whole[name] > limit, (name, factor)
+                    ruled_out += 1
+    assert ruled_out > 30
+
+
+def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True)
+
+
+def spec(trace: Path, **run: Any) -> dict[str, Any]:
+    engine = {**ENGINE, "scheduler": "vllm"}
+    return {"run": {"trace": str(trace), "extra_engine_args": engine, **run}, "search": {"num_workers": [1]}}
+
+
+def test_a_request_alone_rules_out_what_is_too_slow_for_it() -> None:
+    figures = {"min_ttft_ms": 100.0, "min_itl_ms": 20.0}
+    for sla, want in [
+        ({"p90_itl_ms": 17}, "p90_token_gap_ms <= 17: a pass alone takes 20 ms"),
+        ({"p90_itl_ms": 19}, ""),  # within the slack
+        ({"mean_tpot_ms": 10}, "mean_tpot_ms <= 10: a pass alone takes 20 ms"),
+        ({"p99_ttft_ms": 50}, "p99_ttft_ms <= 50: the first token of a request alone takes 100 ms"),
+        ({"p99_e2e_latency_ms": 50}, "p99_e2e_latency_ms <= 50: the first token of a request alone takes 100 ms"),
+        ({"output_tok_s_per_gpu": 1e9}, ""),
+    ]:
+        assert bounds.alone(parse(sla), figures) == want
+
+
+def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: Path) -> None:
+    arguments = [str(trace), "--sla", SLA, "--gpus", "3", "--engine", "vllm", "--engine-args", json.dumps(ENGINE)]
+    done = run(
+        command("recommend", *arguments, "--seeds", "2", "-o", "out", "--gpu-hour-price", "2", module="dynamo.sweep")
+    )
+    assert done.returncode == 0, done
+    for title in (
+        "Start:",
+        "Cost:",
+        "Service level:",
+        "Headroom:",
+        "What breaks it:",
+        "Next best:",
+        "How it was found:",
+    ):
+        assert f"\n{title}\n" in done.stdout
+    assert "vllm serve MODEL --max-num-seqs" in done.stdout
+    assert "times this traffic" in done.stdout
+    assert "loss of a" in done.stdout
+    page = (folder / "out" / "report.html").read_text()
+    assert page.count('<section id="advice"') == 1
+    assert "loss of a" in page
+    content = json.loads((folder / "out" / "report.json").read_text())
+    found = content["recommendation"]
+    assert content["points"][found["point"] - 1]["knobs"]["deployment"] == found["winner"]
+    assert found["cost_per_hour"] == 2 * found["gpus"]
+    assert found["targets"][0]["low"] <= found["targets"][0]["value"] <= found["targets"][0]["high"]
+    assert [each["durations"] for each in found["sensitivity"]] == [0.85, 1.15]
+    # The folder knows it: reports are written again, and nothing is simulated again.
+    again = run(command("report", "out", module="dynamo.sweep"))
+    assert again.stdout.startswith("What is asked:\n")
+    repeated = sweep.recommend(
+        trace, SLA, gpus=3, engine="vllm", engine_args=ENGINE, seeds=2, directory="out", gpu_hour_price=2
+    )
+    assert repeated.content["counts"]["runs"] == 0
+    assert repeated.best is not None
+    assert repeated.best["status"] == "ok"
+    assert {**repeated.content, "counts": 0} == {**found, "counts": 0}
+
+
+@pytest.mark.parametrize("limit", [60, 1])
+def test_no_deployment_is_enough(trace: Path, cli: Cli, limit: int) -> None:
+    arguments = [str(trace), "--sla", f"p90_ttft_ms<={limit}", "--gpus", "1", "--engine", "vllm"]
+    done = run(command("recommend", *arguments, "--json", module="dynamo.sweep"))
+    assert done.returncode == 3, done
+    assert done.stderr.endswith("error: no deployment of at most 1 GPUs keeps the service level\n")
+    content = json.loads(done.stdout)
+    assert content["winner"] is None
+    assert content["nearest"]["reason"].startswith(f"p90_ttft_ms <= {limit}: got ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (["--sla", "p90_ttft_ms<2"], 'sla: got "p90_ttft_ms<2", want bounds such as'),
+        (["--sla", "p90_tfft_ms<=2"], "did you mean p90_ttft_ms?"),
+        (["--sla", "p90_ttft_ms<=2,p90_ttft_ms<=3"], "sla: p90_ttft_ms <= is given twice, want it once"),
+        (["--sla", "p90_ttft_ms<=soon"], 'sla: p90_ttft_ms: got "soon", want a number'),
+        (["--gpus", "0"], "gpus: got 0, want an integer from 1 to 1024"),
+        (["--engine", "vlm"], 'engine: got "vlm", did you mean vllm?'),
+        (["--objective", "cheap"], 'objective: got "cheap", want one of fewest_gpus, cost, goodput'),
+        (["--model", "m"], "system: got nothing, want model and system together"),
+        (["--engine-args", "[1]"], "engine_args: "),
+        (["--engine-args", '{"max_num_sequences": 3}'], "max_num_seqs"),
+        (["--seeds", "0"], "seeds: got 0, want an integer from 1 to 100"),
+        (["--trace-format", "excel"], "trace_format"),
+        (["--gpu-hour-price", "-1"], "gpu_hour_price: got -1.0, want a finite number above 0"),
+    ],
+)
+def test_what_is_refused(trace: Path, cli: Cli, change: list[str], words: str) -> None:
+    arguments = [str(trace), "--sla", SLA, "--gpus", "2", *change]
+    assert words in refused(run(command("recommend", *arguments, module="dynamo.sweep")))
+
+
+def test_a_missing_trace(cli: Cli) -> None:
+    done = run(command("recommend", "missing.jsonl", "--sla", SLA, "--gpus", "2", module="dynamo.sweep"))
+    assert "missing.jsonl: no such file" in refused(done)
+
+
+def test_parallelism_of_models(trace: Path, fake: Path, cli: Cli, folder: Path) -> None:  # noqa: F811
+    """With the made-up SDK: the model needs four GPUs, so what has fewer cannot be had."""
+    arguments = [str(trace), "--sla", "p90_ttft_ms<=900", "--gpus", "8", "--engine", "vllm", "--json", "--seeds", "1"]
+    sized = ["--model", "org/Gamma-30B-A3B", "--system", "h200_sxm"]
+    done = run(command("recommend", *arguments, *sized, module="dynamo.sweep"))
+    assert done.returncode == 0, done
+    content = json.loads(done.stdout)
+    assert content["winner"].startswith("1 x vllm TP 4, ")
+    assert "--tensor-parallel-size 4" in content["flags"][0]
+    assert any("want 4, the smallest that fits" in group["reason"] for group in content["ruled_out"])
+    words = refused(run(command("recommend", *arguments, *sized[:3], "h300", module="dynamo.sweep")))
+    assert 'system: got "h300", want one of ' in words
+
+
+def test_shapes_of_mixtures_of_experts(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates.aic, "answer", lambda question: json.dumps({"experts": True}))
+    question = asked(trace, gpus=16, engine="both", model="m", system="b200_sxm", engine_args=None)
+    found = candidates.enumerate_all(question)
+    workers = {candidate.worker.partition(",")[0] for candidate in found}
+    assert {"vllm TP 8", "vllm TP 8 EP 8", "vllm DP 8 EP 8", "vllm DP 16 EP 16", "sglang DP 16 EP 16"} <= workers
+    assert "vllm TP 16" not in workers  # never across nodes
+    assert len({candidate.name for candidate in found}) == len(found)
+    assert all(candidate.gpus <= 16 for candidate in found)
+    assert not any("DP" in candidate.worker and len(candidate.pools) > 1 for candidate in found)
+    small = asked(trace, gpus=16, model="m", system="gb200", engine_args=None)
+    assert "vllm TP 8" not in {each.worker.partition(",")[0] for each in candidates.enumerate_all(small)}
+
+
+def test_flags() -> None:
+    ranks = {"engine.engine_type": "sglang", "engine.aic_attention_dp_size": 8, "engine.aic_moe_ep_size": 8}
+    assert flags.command({**ranks, "engine.sglang.chunked_prefill_size": 2048, "engine.max_num_seqs": 64}, "m") == (
+        "python -m sglang.launch_server --model-path m --enable-dp-attention --tp-size 8 --dp-size 8 --ep-size 8"
+        " --max-running-requests 64 --chunked-prefill-size 2048"
+    )
+    ranks = {"engine.engine_type": "vllm", "engine.aic_tp_size": 1, "engine.dp_size": 8, "engine.aic_moe_ep_size": 8}
+    assert flags.command(ranks, "m") == (
+        "vllm serve m --enable-expert-parallel --tensor-parallel-size 1 --data-parallel-size 8"
+    )
+
+
+def test_both_ends_of_a_figure() -> None:
+    assert parse_sla("goodput_ratio >= 0.9, p90_ttft_ms<=5") == {
+        "goodput_ratio": {"min": 0.9},
+        "p90_ttft_ms": {"max": 5},
+    }
