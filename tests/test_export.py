@@ -208,7 +208,9 @@ def test_files_are_what_their_schemas_want(tmp_path: Path, case: str) -> None:
     run, wanted = RUNS[case]
     done = made(tmp_path, run)
     graphs = set() if case == "two choices" else {"dynamo-1.3.yaml", "dynamo-1.6.yaml"}
-    assert set(done.files) == {"README.md", "engine.sh", "prediction.json", *wanted, *graphs}
+    always = {"README.md", "engine.sh", "prediction.json", "verify.sh", "verify.json"}
+    assert set(done.files) - {"deployment.json"} == {*always, *wanted, *graphs}
+    assert ("deployment.json" in done.files) == (case in ("one", "sglang", "hpa", "keda"))
     assert {file.name for file in (tmp_path / "out").iterdir()} == set(done.files)
     assert set(done.left_out) == {
         "start.sh",

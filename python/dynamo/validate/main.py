@@ -8,20 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dynamo._shell import console
-from dynamo.validate import command, mapping, overrides, report, runner, sources
+from dynamo.validate import command, held, mapping, overrides, report, runner, sources
 from dynamo.validate.measurement import Measurement, Refusal, Replay
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``python -m dynamo.validate`` with these arguments (those of the process if None).
 
-    Returns the exit code: 0 done, 2 bad input, 1 failed or nothing could be replayed, 130 interrupted. An OSError of
+    Returns the exit code: 0 done, 2 bad input, 1 failed or nothing could be replayed, 3 a prediction did not hold,
+    130 interrupted. An OSError of
     standard output is left to the caller.
     """
     return console.exit_code(lambda: _validate(_parser().parse_args(argv)))
 
 
 def _validate(options: argparse.Namespace) -> int:
+    if options.predicted is not None:
+        return _held(options)
     rules = _rules(options)
     command.check_jobs(options.jobs)
     folder = Path(options.output)
@@ -37,6 +40,17 @@ def _validate(options: argparse.Namespace) -> int:
     if not validation.results:
         return console.fail("no measurement could be replayed; the reasons are above", console.FAILED)
     return 0
+
+
+def _held(options: argparse.Namespace) -> int:
+    """Says whether a prediction held, without replays: what is measured may have any number of workers."""
+    for name in ("engine", "calibration", "splits"):
+        if getattr(options, name):
+            raise console.UsageError(f"--{name}: leave it out: with --predicted nothing is replayed")
+    predicted = held.predictions(options.predicted)
+    verdict = held.judge(predicted, sources.read(options.sources, options.source_format))
+    console.print_text(held.text(verdict))
+    return 0 if verdict.held else held.NOT_HELD
 
 
 def validate(
@@ -97,6 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--splits", action="store_true", help="replay measurements of prefill and decode workers, and those only"
+    )
+    parser.add_argument(
+        "--predicted", metavar="FILE", help="say whether the predictions of an export (its verify.json) held instead"
     )
     parser.add_argument("-o", "--output", default=".", metavar="FOLDER", help="where accuracy.json, .csv and .html go")
     command.add_jobs(parser)

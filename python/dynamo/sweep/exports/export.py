@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from dynamo._core import values
 from dynamo._core.version import VERSION
-from dynamo.sweep.exports import graph, plain, readme, scripts
+from dynamo.sweep.exports import graph, plain, readme, scripts, verify
 from dynamo.sweep.exports import plan as plans
 from dynamo.sweep.exports.plan import Plan
 from dynamo.sweep.exports.scaling import PROMETHEUS
@@ -89,6 +89,7 @@ def contents(plan: Plan, prometheus: str = PROMETHEUS) -> tuple[dict[str, str], 
             left_out[file] = str(error)
     if "compose.yaml" in found and (configuration := plain.nginx(plan)):
         found["nginx.conf"] = configuration
+    found |= verify.files(plan)
     found["prediction.json"] = json.dumps(_prediction(plan), indent=1) + "\n"
     found["README.md"] = readme.text(plan, list(found), left_out)
     return found, left_out

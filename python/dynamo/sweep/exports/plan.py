@@ -33,7 +33,7 @@ _GPU_PRODUCTS = {
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 # Figures that a prediction names, where the point has them.
 _FIGURES = re.compile(
-    r"(mean|p50|median|p90|p99)_(ttft|tpot|itl|e2e_latency)_ms|.*_per_gpu|.*_throughput_.*|goodput.*|gpu.*"
+    r"(mean|p50|median|p90|p99)_(ttft|tpot|itl|e2e_latency)_ms|.*_per_gpu|arrival_rps|.*_throughput_.*|goodput.*|gpu.*"
 )
 
 

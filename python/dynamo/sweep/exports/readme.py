@@ -20,6 +20,9 @@ _FILES = {
     "kubernetes.yaml": "for clusters without it: `kubectl apply -f kubernetes.yaml`",
     "compose.yaml": "for one host with Docker: `docker compose up`",
     "nginx.conf": "the router of compose.yaml",
+    "verify.sh": "six benchmark runs against the deployment, which say whether the prediction holds: `sh verify.sh`",
+    "verify.json": "what is predicted of these runs",
+    "deployment.json": "what their results are of",
     "prediction.json": "what is predicted, and the run that predicts it",
 }
 _SHOWN = ("mean_ttft_ms", "p90_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "p90_tpot_ms", "p99_tpot_ms")

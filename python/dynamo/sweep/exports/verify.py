@@ -1,0 +1,217 @@
+"""``verify.sh``: six runs of ``vllm bench serve`` that would show that a prediction is wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dynamo.replay import planned
+from dynamo.sweep import points, simulate
+from dynamo.sweep.exports.plan import Plan
+from dynamo.sweep.exports.table import RUN
+
+PREDICTIONS = "verify.json"
+_SCHEMA = 1
+# What is said about traffic and its service level, which a benchmark replaces; faults, which it does not have.
+_TRAFFIC = {name for name, row in RUN.items() if row.text in ("the traffic", "bounds of goodput")} | {
+    *("faults", "fault_rate", "max_sim_time_ms", "max_sim_time_seconds", "seed", "gpu_hour_price", "planner_log")
+}
+_ALONE, _FEWEST, _MOST = 16, 50, 1000
+_SECONDS = 120
+"""How long a run with a rate lasts, unless that is too few or too many requests."""
+_MOST_CLIENTS = 512
+_SHARED = 0.05
+"""Prompts share a prefix if more than this part of them was found in caches."""
+_TOLERANCES = {"ttft": (0.3, 0.15), "tpot": (0.2, 0.1)}
+"""How far off a figure may be where no error is known, and at least where one is."""
+_CLIENT_MS = 100.0
+"""HTTP, tokenizer and client, which are part of a measured TTFT and not of ours."""
+
+
+class Load(NamedTuple):
+    """One run: what it shows, and its traffic."""
+
+    name: str
+    shows: str
+    requests: int
+    rate: float | None
+    clients: int | None
+
+
+class Traffic(NamedTuple):
+    """Requests like those of the point: the mean lengths, and how much of a prompt all have in common."""
+
+    input_tokens: int
+    output_tokens: int
+    shared_tokens: int
+
+    @property
+    def flags(self) -> list[str]:
+        """Flags of the benchmark."""
+        own = self.input_tokens - self.shared_tokens
+        words = ["--random-input-len", str(own), "--random-output-len", str(self.output_tokens)]
+        return [*words, "--random-prefix-len", str(self.shared_tokens)] if self.shared_tokens else words
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """The script, its predictions, and what the measurements are of."""
+    traffic = _traffic(plan.report)
+    runs = {load.name: _predicted(plan, traffic, load) for load in _loads(plan)}
+    predictions = {
+        "schema": _SCHEMA,
+        "model": plan.model,
+        "workers": sum(pool.workers for pool in plan.pools),
+        "tolerance": {**_tolerance(plan.measured_error), "ttft_ms": _CLIENT_MS},
+        "runs": runs,
+    }
+    found = {"verify.sh": _script(plan, traffic), PREDICTIONS: json.dumps(predictions, indent=1) + "\n"}
+    if plan.one_pool and plan.pools[0].workers == 1:
+        found["deployment.json"] = json.dumps(_deployment(plan), indent=1) + "\n"
+    return found
+
+
+def _traffic(report: Mapping[str, Any]) -> Traffic:
+    requests = max(1, int(report["num_requests"]))
+    prompt = max(2, round(report["total_input_tokens"] / requests))
+    answer = max(2, round(report["total_output_tokens"] / requests))
+    cached = float(report["prefix_cache_reused_ratio"] or 0)
+    return Traffic(prompt, answer, int(cached * prompt) if cached > _SHARED else 0)
+
+
+def _loads(plan: Plan) -> list[Load]:
+    """The six runs, from a request alone to full batches."""
+    closed = plan.arguments.get("replay_concurrency")
+    rate = float(plan.figures.get("arrival_rps") or plan.report["request_throughput_rps"])
+    if closed:
+        rate = float(plan.report["request_throughput_rps"])
+    rate = max(rate, 1e-3)
+    busy = _clients(closed or rate * plan.report["mean_e2e_latency_ms"] / 1000)
+    full = _clients(
+        sum(p.workers * int(p.arguments.get("max_num_seqs") or 256) for p in plan.pools if p.role != "prefill")
+    )
+    expected = Load("expected", "the traffic of the point", _count(rate), rate, None)
+    if closed:
+        expected = expected._replace(rate=None, clients=busy, requests=_answers(busy))
+    return [
+        Load("alone", "durations of a pass with one request", _ALONE, None, 1),
+        Load("light", "half of the rate", _count(rate / 2), round(rate / 2, 4), None),
+        expected if closed else expected._replace(rate=round(rate, 4)),
+        Load("peak", "1.3 times the rate", _count(1.3 * rate), round(1.3 * rate, 4), None),
+        Load("busy", "as many clients as the point has requests in flight", _answers(busy), None, busy),
+        Load("full", "batches as large as they may be", _answers(full), None, full),
+    ]
+
+
+def _clients(number: float) -> int:
+    return min(max(1, math.ceil(number)), _MOST_CLIENTS)
+
+
+def _count(rate: float) -> int:
+    return min(max(_FEWEST, math.ceil(rate * _SECONDS)), _MOST)
+
+
+def _answers(clients: int) -> int:
+    return min(max(_ALONE, 4 * clients), _MOST)
+
+
+def _predicted(plan: Plan, traffic: Traffic, load: Load) -> dict[str, Any]:
+    """What is predicted of a run, by a simulation of the same requests."""
+    run = {name: value for name, value in plan.given.items() if name not in _TRAFFIC}
+    run |= {"input_tokens": traffic.input_tokens, "output_tokens": traffic.output_tokens}
+    run |= {"request_count": load.requests, "seed": 0}
+    if traffic.shared_tokens:
+        run |= {"shared_prefix_ratio": traffic.shared_tokens / traffic.input_tokens, "num_prefix_groups": 1}
+    if load.clients:
+        run["replay_concurrency"] = load.clients
+    else:
+        run |= {"request_rate": load.rate, "arrival_process": "poisson"}
+    report = planned.run(simulate.without_page(points.plain(run)), None, None).report
+    ranks = {"mean": "mean", "p50": "median", "p90": "p90", "p99": "p99"}
+    figures = {
+        metric: {rank: report[f"{name}_{metric}_ms"] for rank, name in ranks.items()} for metric in ("ttft", "tpot")
+    }
+    return {
+        "shows": load.shows,
+        "flags": shlex.join(_flags(load)),
+        "completed": report["completed_requests"],
+        **figures,
+    }
+
+
+def _flags(load: Load) -> list[str]:
+    words = ["--num-prompts", str(load.requests)]
+    if load.clients:
+        return [*words, "--max-concurrency", str(load.clients)]
+    return [*words, "--request-rate", f"{load.rate:g}"]
+
+
+def _tolerance(error: Mapping[str, Any] | None) -> dict[str, float]:
+    found = {}
+    for metric, (unknown, least) in _TOLERANCES.items():
+        known = None if error is None else error.get(metric)
+        found[metric] = unknown if known is None else max(least, 2 * float(known))
+    return found
+
+
+def _deployment(plan: Plan) -> dict[str, Any]:
+    """What a measurement is of, as ``dynamo.validate`` and ``dynamo.calibrate`` want it beside results."""
+    given = plan.pools[0].arguments
+    found = {
+        "engine": plan.engine,
+        "version": plan.version,
+        "model": plan.model,
+        "system": given.get("aic_system"),
+        "tp": given.get("aic_tp_size") or 1,
+        "attention_dp": given.get("aic_attention_dp_size") or 1,
+        "moe_tp": given.get("aic_moe_tp_size"),
+        "moe_ep": given.get("aic_moe_ep_size"),
+        "engine_args": {
+            name: given[name]
+            for name in ("num_gpu_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len")
+            if given.get(name) is not None
+        },
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+_SCRIPT = """#!/bin/sh
+# Is the prediction right? Six benchmark runs say it. Exit codes: 0 it held, 3 it did not.
+#
+#   URL=http://localhost:8000 sh verify.sh
+#
+# URL is where the deployment answers, and RESULTS the folder of the results: runs that are there are not run again.
+# Needs vllm (its benchmark client, no GPU) and dynosim.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+URL=${{URL:-http://localhost:8000}}
+RESULTS=${{RESULTS:-$here/results}}
+mkdir -p "$RESULTS"
+
+bench() {{
+    name=$1
+    shift
+    [ -s "$RESULTS/$name.json" ] || vllm bench serve --backend openai --base-url "$URL" --endpoint /v1/completions \\
+        --model {model} --dataset-name random --random-range-ratio 0 --ignore-eos \\
+        {traffic} \\
+        --percentile-metrics ttft,tpot,itl,e2el --metric-percentiles 50,90,99 --seed 1 \\
+        --save-result --save-detailed --result-dir "$RESULTS" --result-filename "$name.json" "$@"
+}}
+
+{runs}
+
+{deployment}exec python3 -m dynamo.validate "$RESULTS" --source-format vllm-bench --predicted "$here/{predictions}"
+"""
+
+
+def _script(plan: Plan, traffic: Traffic) -> str:
+    alone = plan.one_pool and plan.pools[0].workers == 1
+    return _SCRIPT.format(
+        model=shlex.quote(plan.model),
+        traffic=shlex.join(traffic.flags),
+        runs="\n".join(f"bench {load.name} {shlex.join(_flags(load))}  # {load.shows}" for load in _loads(plan)),
+        deployment='cp "$here/deployment.json" "$RESULTS/"\n' if alone else "",
+        predictions=PREDICTIONS,
+    )
