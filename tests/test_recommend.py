@@ -71,6 +71,15 @@ def test_the_answer_is_that_of_exhaustive_search(
     assert again.simulated == 0  # all is kept
 
 
+def test_all_of_one_size_are_ruled_out_early(trace: Path, tmp_path: Path) -> None:
+    question = asked(trace, sla="max_ttft_ms<=60", gpus=2)
+    valid = candidates.enumerate_all(question)
+    found = search.find(search.Runner(question, tmp_path / "a.sqlite", {}, None), valid)
+    assert found.best is None
+    assert {how for how, _ in found.out.values()} == {"beginning"}
+    assert len(found.out) + len(found.whole) == len(valid)
+
+
 def test_what_is_ruled_out_at_the_beginning_misses_in_the_end(trace: Path, tmp_path: Path) -> None:
     """Bounds of every kind, near the figures of a run that is too small for its traffic."""
     whole = sweep.run(spec(trace), tmp_path / "whole").points[0]["figures"]

@@ -139,11 +139,10 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> No
             for candidate in todo:
                 found.out[candidate.name] = ("beaten", reason)
             continue
-        for part in BEGINNINGS if len(todo) >= _WORTH_BEGINNING else ():
-            todo = _after(runner, todo, part, whole, best, found)
-        if not todo:
-            continue
-        for name, point in runner.run(todo).items():
+        for part in BEGINNINGS:
+            if len(todo) >= _WORTH_BEGINNING:
+                todo = _after(runner, todo, part, whole, best, found)
+        for name, point in _unless_refused(runner, todo, {}, found).items():
             found.whole[name] = point
             if keeps(question, point):
                 now = ranked(by_name[name], point)
@@ -213,6 +212,20 @@ def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) ->
     return None
 
 
+def _unless_refused(
+    runner: Runner, candidates: Sequence[Candidate], extra: Mapping[str, Any], found: Found
+) -> dict[str, Point]:
+    """Points of candidates; none, with the reason, if all are refused: others with this workload are not."""
+    if not candidates:
+        return {}
+    try:
+        return runner.run(candidates, extra)
+    except ValueError as error:
+        for candidate in candidates:
+            found.out[candidate.name] = ("rejected", str(error).removeprefix("run: "))
+        return {}
+
+
 def _after(
     runner: Runner,
     candidates: Sequence[Candidate],
@@ -223,8 +236,8 @@ def _after(
 ) -> list[Candidate]:
     """The candidates that may still be the answer after the beginning of their runs."""
     question, left = runner.question, []
-    points = runner.run(candidates, {"max_sim_time_ms": round(part * whole["duration_ms"])})
-    for candidate in candidates:
+    points = _unless_refused(runner, candidates, {"max_sim_time_ms": round(part * whole["duration_ms"])}, found)
+    for candidate in candidates if points else ():
         point = points[candidate.name]
         if not point["figures"]:
             found.out[candidate.name] = (point["status"], point["reason"])
