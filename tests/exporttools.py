@@ -23,7 +23,7 @@ def known(file: str) -> dict[str, Any]:
 
 def engine_arguments() -> list[str]:
     """All engine arguments; members of those that are objects after a dot."""
-    table = known("engine_args.json")
+    table = known("engine_args_generated.json")
     names = []
     for field in table["fields"]:
         names.append(field["name"])
@@ -59,9 +59,9 @@ def markdown() -> str:
     """The part of the page between its marks."""
     lines = ["### Engine arguments", "", "| engine argument | vLLM | SGLang | |", "|---|---|---|---|"]
     lines += _rows(engine_arguments(), ENGINE)
-    lines += ["", "### Options of a run", "", *_runs(names_of("run_options.json"), RUN, "option")]
-    lines += ["", "### Settings of `kv_router`", "", *_runs(names_of("router_config.json"), ROUTER, "key")]
-    lines += ["", "### Keys of an autoscaler", "", *_runs(names_of("autoscaler.json"), SCALING, "key")]
+    lines += ["", "### Options of a run", "", *_runs(names_of("run_options_generated.json"), RUN, "option")]
+    lines += ["", "### Settings of `kv_router`", "", *_runs(names_of("router_config_generated.json"), ROUTER, "key")]
+    lines += ["", "### Keys of an autoscaler", "", *_runs(names_of("autoscaler_generated.json"), SCALING, "key")]
     lines += [
         "",
         "### Routing modes",

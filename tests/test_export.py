@@ -69,9 +69,9 @@ def documents(folder: Path, name: str) -> list[Json]:
     ("names", "table"),
     [
         (exporttools.engine_arguments(), ENGINE),
-        (exporttools.names_of("run_options.json"), RUN),
-        (exporttools.names_of("router_config.json"), ROUTER),
-        (exporttools.names_of("autoscaler.json"), SCALING),
+        (exporttools.names_of("run_options_generated.json"), RUN),
+        (exporttools.names_of("router_config_generated.json"), ROUTER),
+        (exporttools.names_of("autoscaler_generated.json"), SCALING),
     ],
     ids=["engine", "run", "router", "autoscaler"],
 )
