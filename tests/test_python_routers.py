@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import Cli, refused, row, write_trace
 
-from dynamo._shell import routers
+from dynamo._shell import plugins, routers
 from dynamo.replay import run_synthetic_trace_replay, run_trace_replay
 from dynamo.replay.routers import REJECT
 
@@ -105,7 +105,7 @@ def test_arrays_are_read_only_with_and_without_numpy(monkeypatch: pytest.MonkeyP
     with_numpy = busy(By(choose))
     assert set(kinds) == {"ndarray"}
     kinds.clear()
-    monkeypatch.setattr(routers, "_numpy", False)
+    monkeypatch.setattr(plugins, "_numpy", False)
     assert busy(By(choose)).requests == with_numpy.requests
     assert set(kinds) == {"memoryview"}
 

@@ -15,7 +15,8 @@ type deployment struct {
 	disaggregated           bool
 	args                    engineargs.Args // of the one pool, or of decode workers
 	prefill                 engineargs.Args
-	workers, prefillWorkers int // in the pool that emits tokens, in the other
+	workers, prefillWorkers int    // in the pool that emits tokens, in the other
+	timing                  string // the timing model in Python, "" for none
 }
 
 // inOrder lists the pools in the order in which a request meets them.
@@ -40,8 +41,26 @@ func (d deployment) ownScheduler() string {
 	return d.args.SchedulerName()
 }
 
-// parseDeployment reads the engine arguments and how many workers they are for.
+// parseDeployment reads the engine arguments, how many workers they are for, and the timing model in Python.
 func parseDeployment(o *strictjson.Object) (deployment, []string, error) {
+	d, warnings, err := parseAllPools(o)
+	if err != nil || !o.Given("timing_model") {
+		return d, warnings, err
+	}
+	d.timing = o.Text("timing_model")
+	for _, name := range []string{"extra_engine_args", "prefill_engine_args", "decode_engine_args"} {
+		args, used := d.pools()[name]
+		if used && args.TimingModel != engineargs.Default().TimingModel {
+			return d, nil, &strictjson.FieldError{
+				Field: "timing_model", Got: o.Shown("timing_model"), Want: "it left out, as " + name + " choose the timing model " + args.TimingModel,
+			}
+		}
+	}
+	d.args.TimingModel, d.prefill.TimingModel = d.timing, d.timing
+	return d, warnings, nil
+}
+
+func parseAllPools(o *strictjson.Object) (deployment, []string, error) {
 	if !o.Given("decode_engine_args") { // see withPools
 		return parseAggregated(o)
 	}

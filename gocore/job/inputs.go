@@ -46,6 +46,9 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 	if path := askedFile(s.routing.asked); path != "" {
 		add("router", path)
 	}
+	if path := askedFile(s.deployment.timing); path != "" {
+		add("timing_model", path)
+	}
 	if s.routing.decisions != "" {
 		add("router_decisions", s.routing.decisions)
 	}

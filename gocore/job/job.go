@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -110,7 +111,7 @@ func load(s *Spec, m *Monitor) (*run, error) {
 	if r.deployment, r.link, r.freeLink, err = r.sdk.withLink(r.deployment); err != nil {
 		return nil, err
 	}
-	if r.models, err = loadModels(r.deployment, r.sdk); err != nil {
+	if r.models, err = loadModels(r.deployment, r.sdk, m); err != nil {
 		return nil, err
 	}
 	if r.stages, err = s.routing.open(s.deployment, r.sdk); err != nil {
@@ -161,7 +162,7 @@ func (r *run) simulate() (ended, error) {
 		return err
 	})
 	if err == nil {
-		err = r.sdk.err() // of the last few passes
+		err = cmp.Or(r.sdk.err(), r.models.err()) // of the last few passes
 	}
 	if err != nil {
 		return ended{}, runError{r.named(err)}
@@ -199,7 +200,7 @@ func (r *run) startUpSeed() uint64 {
 
 // poll stops the run when it is cancelled or the AIC SDK has failed.
 func (r *run) poll(nowMs float64, finished int) error {
-	if err := r.sdk.err(); err != nil {
+	if err := cmp.Or(r.sdk.err(), r.models.err()); err != nil {
 		return err
 	}
 	return r.monitor.pollRun(nowMs, finished)

@@ -64,6 +64,7 @@ const (
 	takesFaults       taken = "faults"
 	takesTelemetry    taken = "telemetry"
 	takesRouter       taken = "router"
+	takesTimingModel  taken = "timing_model"
 )
 
 // Groups of --help.
@@ -286,6 +287,13 @@ var options = slices.Concat([]option{
 		group: deploymentGroup,
 		help:  "how long after blocks are stored and removed the KV router hears of it (default: 0)",
 		doc:   "How long after a worker has stored or removed blocks the router hears of it, in milliseconds of simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For ``router_mode=\"kv_router\"`` and routers in Python.",
+	},
+	{
+		Field:   strictjson.Field{Name: "timing_model", Type: strictjson.Text{NonEmpty: true}},
+		takes:   takesTimingModel,
+		metavar: "MODULE:NAME", group: deploymentGroup,
+		help: "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed; see docs/timing.md",
+		doc:  "How long passes take, in Python instead of by the engine arguments: a function of a batch of parts of passes that returns their milliseconds, or the text ``\"module:name\"``, ``\"file.py:name\"`` or the name of one that is installed. See docs/timing.md. What it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},

@@ -14,11 +14,42 @@ import (
 
 // models say how long the passes of each pool take.
 type models struct {
-	prefill, decode timing.Model // decode is also that of a single pool; nil is the polynomial
-	name            string       // for the report
+	prefill, decode timing.Model    // decode is also that of a single pool; nil is the polynomial
+	name            string          // for the report
+	told            []*timing.Asked // those of them that are in Python
 }
 
-func loadModels(d deployment, s *sdk) (models, error) {
+// err says what a model in Python has failed with, nil for nothing.
+func (m models) err() error {
+	for _, one := range m.told {
+		if err := one.Err(); err != nil {
+			return fmt.Errorf("timing_model: %w", err)
+		}
+	}
+	return nil
+}
+
+// toldModels are the models of a deployment whose timing model is in Python: each pool has one, as ranks and roles differ.
+func toldModels(d deployment, m *Monitor) (models, error) {
+	found := models{name: d.timing}
+	for i, pool := range d.inOrder() {
+		stage := ""
+		if d.disaggregated {
+			stage = []engine.Role{engine.Prefill, engine.Decode}[i].String()
+		}
+		one, err := (&timing.Told{Ask: m.Ask, Stage: stage}).Model(pool.Args.SharingRanks())
+		if err != nil {
+			return models{}, fmt.Errorf("timing_model: %w", err)
+		}
+		found.told, found.prefill, found.decode = append(found.told, one), found.decode, one
+	}
+	return found, nil
+}
+
+func loadModels(d deployment, s *sdk, monitor *Monitor) (models, error) {
+	if d.timing != "" {
+		return toldModels(d, monitor)
+	}
 	var m models
 	var err error
 	if !d.disaggregated {

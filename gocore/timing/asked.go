@@ -63,11 +63,14 @@ type Asked struct {
 	ranks int
 	// Experts says that ask answers questions about expert layers, too.
 	Experts bool
-	known   map[Question]float64
-	failed  map[Question]error
-	ahead   map[int]readahead // by batch
-	asking  []Question        // scratch
-	err     error
+	// anew says that answers to equal questions may differ: every question is asked when it comes up, and by itself.
+	anew        bool
+	leastDecode float64 // ms
+	known       map[Question]float64
+	failed      map[Question]error
+	ahead       map[int]readahead // by batch
+	asking      []Question        // scratch
+	err         error
 }
 
 // readahead is the context up to which decode questions were asked, and how many that were the last time.
@@ -84,11 +87,12 @@ const maxReadahead = 64
 // the rank with the most. 0 is taken for 1.
 func NewAsked(ranks int, ask func([]Question) ([]Answer, error)) *Asked {
 	return &Asked{
-		ask:    ask,
-		ranks:  max(1, ranks),
-		known:  map[Question]float64{},
-		failed: map[Question]error{},
-		ahead:  map[int]readahead{},
+		ask:         ask,
+		ranks:       max(1, ranks),
+		leastDecode: leastDecodeMs,
+		known:       map[Question]float64{},
+		failed:      map[Question]error{},
+		ahead:       map[int]readahead{},
 	}
 }
 
@@ -107,7 +111,7 @@ func (a *Asked) PrefillMs(s PrefillShape) float64 {
 
 // DecodeMs implements [Model]. The KV tokens in use do not matter.
 func (a *Asked) DecodeMs(s DecodeShape) float64 {
-	return atLeast(leastDecodeMs, a.ms(Question{Kind: Decode, Batch: a.share(s.Requests), Tokens: s.MeanContext}))
+	return atLeast(a.leastDecode, a.ms(Question{Kind: Decode, Batch: a.share(s.Requests), Tokens: s.MeanContext}))
 }
 
 // KnowsExperts implements [ExpertModel].
@@ -129,6 +133,9 @@ func (a *Asked) share(requests int) int { return (requests + a.ranks - 1) / a.ra
 
 // ms is the answer to q, 0 if there is none.
 func (a *Asked) ms(q Question) float64 {
+	if a.anew {
+		clear(a.known)
+	}
 	ms, known := a.known[q]
 	if known || a.err != nil {
 		return ms
@@ -136,7 +143,7 @@ func (a *Asked) ms(q Question) float64 {
 	err := a.failed[q]
 	if err == nil {
 		a.asking = append(a.asking[:0], q)
-		if q.Kind == Decode {
+		if q.Kind == Decode && !a.anew {
 			a.askAhead(q)
 		}
 		if err = a.fetch(); err == nil {

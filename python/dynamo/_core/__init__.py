@@ -34,10 +34,8 @@ POLL_SECONDS = 0.05
 _SEPARATOR = "\x1e"
 # Stands before a question of a run, in place of its result.
 _ENQUIRY = "\x05"
-# Begins a question for the planner of a run; others are for the AIC SDK.
+# Begins a question for the planner of a run; those for its rules begin with their names, others are for the AIC SDK.
 _FOR_PLANNER = '{"planner":'
-# Begins one for its routers.
-_FOR_ROUTER = '{"router":'
 
 
 class Progress(NamedTuple):
@@ -166,7 +164,7 @@ def run(
     on_progress: Callable[[Progress], object] | None = None,
     trace: LoadedTrace | None = None,
     planner: Callable[[str], str] | None = None,
-    router: Callable[[str], str] | None = None,
+    rules: Mapping[str, Callable[[str], str]] | None = None,
 ) -> RunResult:
     """Carries out one replay and waits for it, interruptibly.
 
@@ -174,11 +172,11 @@ def run(
     twenty times a second. Raises ValueError (bad input), FileNotFoundError, RuntimeError (the run failed), or whatever
     interrupts the wait, KeyboardInterrupt above all; the run is then stopped first. ``trace`` is read instead of the
     files that ``config`` names. ``planner`` answers the questions that the run has for its planner, in another thread,
-    and ``router`` those for its routers.
+    and ``rules`` those for its rules in Python, such as ``router``.
     """
     if config.get("planner") and planner is None:
         raise ValueError("planner: got true, want an object in Python: run_trace_replay(..., planner=OBJECT)")
-    return _carry_out("Run", config, on_progress, RunResult, trace, planner, router)
+    return _carry_out("Run", config, on_progress, RunResult, trace, planner, rules)
 
 
 def convert(config: Mapping[str, Any]) -> str:
@@ -238,7 +236,7 @@ def serve(config: Mapping[str, Any], on_signal: Callable[[], bool], router: Call
     """
     text = json.dumps(_finite(config), allow_nan=False)
     live = load("_live")
-    task = _Task(live, "live", "Serve", router=router)
+    task = _Task(live, "live", "Serve", rules=None if router is None else {"router": router})
     asked = 0
 
     def poll() -> None:
@@ -268,7 +266,7 @@ def _carry_out(
     finish: Callable[[int, str], _Outcome],
     trace: LoadedTrace | None = None,
     planner: Callable[[str], str] | None = None,
-    router: Callable[[str], str] | None = None,
+    rules: Mapping[str, Callable[[str], str]] | None = None,
 ) -> _Outcome:
     """Calls a function of the extension on a new id, which stays open if ``finish`` makes a RunResult of its text."""
     for name in ("trace_files", "input_path"):
@@ -276,7 +274,7 @@ def _carry_out(
             raise ValueError(f"{name}: standard input is closed")
     text = json.dumps(_finite(config), allow_nan=False)
     core = load()
-    task = _Task(core, "core", function, planner, router)
+    task = _Task(core, "core", function, planner, rules)
     try:
         if trace is not None:
             core.core_Use(task.run_id, trace.run_id)
@@ -310,7 +308,7 @@ class _Task:
         prefix: str,
         function: str,
         planner: Callable[[str], str] | None = None,
-        router: Callable[[str], str] | None = None,
+        rules: Mapping[str, Callable[[str], str]] | None = None,
     ) -> None:
         def named(name: str) -> Callable[..., Any]:
             found: Callable[..., Any] = getattr(extension, f"{prefix}_{name}")
@@ -318,7 +316,7 @@ class _Task:
 
         self._function, self._cancel, self._named = named(function), named("Cancel"), named
         self.run_id: int = named("Open")()
-        self._planner, self._router = planner, router
+        self._planner, self._rules = planner, rules or {}
         self._outcome: str | None = None
         self._error: RuntimeError | None = None
         self._ended = False
@@ -363,7 +361,7 @@ class _Task:
     def _answered(self, text: str) -> str:
         """The result of a run, from its first text, which is the result or a question.
 
-        Questions for routers, for the planner and for the AIC SDK are answered meanwhile.
+        Questions for rules in Python, for the planner and for the AIC SDK are answered meanwhile.
         """
         while text.startswith(_ENQUIRY):
             self.away = True
@@ -373,8 +371,9 @@ class _Task:
         return text
 
     def _answer(self, question: str) -> str:
-        if self._router is not None and question.startswith(_FOR_ROUTER):
-            return self._router(question)
+        rule = self._rules.get(question[2 : question.index('"', 2)])
+        if rule is not None:
+            return rule(question)
         if self._planner is not None and question.startswith(_FOR_PLANNER):
             return self._planner(question)
         from dynamo._core import aic

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import array
 import bisect
-import importlib
-import importlib.metadata
-import importlib.util
 import json
 import math
 import operator
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from importlib.metadata import EntryPoint
+from typing import Any, Protocol
 
 from dynamo._core import values
+from dynamo._shell import plugins
+from dynamo._shell.plugins import Array
 from dynamo._shell.tables import table
 
 GROUP = "dynosim.routers"
 """The group of entry points by which packages offer routers."""
-_WANT = "want MODULE:CLASS, FILE.py:CLASS or the name of a router that is installed"
+_KIND = plugins.Kind("router", GROUP, "a router", "MODULE:CLASS, FILE.py:CLASS", "choose", ", or a routing mode")
 _FAILED = ": the router failed"
-
-Array: TypeAlias = Any
-"""A read-only array with one value for each worker: of numpy if that is installed, else a memoryview."""
 
 
 class _Reject:
@@ -110,7 +104,7 @@ class Workers:
     def kv(self) -> Array:
         """These as a fraction of the blocks that a worker has."""
         if "kv" not in self._arrays:
-            self._arrays["kv"] = _array("d", [n / self.blocks for n in self._lists["active_blocks"]])
+            self._arrays["kv"] = plugins.array_of("d", [n / self.blocks for n in self._lists["active_blocks"]])
         return self._arrays["kv"]
 
     @property
@@ -118,14 +112,14 @@ class Workers:
         """Leading blocks of the prompt of this request that the worker had cached when the request arrived."""
         if "cached" not in self._arrays:
             known = {} if self._request is None else self._request._cached
-            self._arrays["cached"] = _array(
+            self._arrays["cached"] = plugins.array_of(
                 "q", [known.get(worker, 0) for worker in self.ids] if known else [0] * len(self)
             )
         return self._arrays["cached"]
 
     def _of(self, name: str) -> Array:
         if name not in self._arrays:
-            self._arrays[name] = _array("q", self._lists[name])
+            self._arrays[name] = plugins.array_of("q", self._lists[name])
         return self._arrays[name]
 
     def _update(self, question: dict[str, Any]) -> None:
@@ -146,14 +140,15 @@ class Router(Protocol):
         """Returns the index of a worker, or None to keep the request waiting, or REJECT."""
 
 
-class Hook:
+class Hook(plugins.Answers):
     """Answers the questions that a run has for its routers."""
 
+    failed = _FAILED
+
     def __init__(self, routers: Sequence[object]) -> None:
+        super().__init__()
         self._routers = [_checked(router) for router in routers]
         self._pools: dict[tuple[str, str], _Pool] = {}
-        self.failure: BaseException | None = None
-        """What a router raised, or what is wrong with what it returned."""
 
     def answer(self, question: str) -> str:
         """The answer. What a router raises is kept, and the run is told to end."""
@@ -178,22 +173,6 @@ class Hook:
         """The router of a pool that begins."""
         return self._routers[-1 if asked["router"] == "decode" else 0]
 
-    def explain(self, error: BaseException) -> BaseException:
-        """The exception for the caller of a run that has ended with this error."""
-        failure = self.failure
-        assert failure is not None
-        if not isinstance(failure, Exception):
-            return failure
-        where = str(error).removesuffix(_FAILED)
-        if isinstance(failure, _WrongAnswer):
-            return ValueError(f"{where}: {failure}")
-        said = " ".join(str(failure).split())
-        explained = RuntimeError(
-            f"{where}: {type(failure).__name__}: {said}" if said else f"{where}: {type(failure).__name__}"
-        )
-        explained.__cause__ = failure
-        return explained
-
 
 class Served(Hook):
     """Answers the questions of a server, whose models and pools have routers of their own."""
@@ -208,11 +187,7 @@ class Served(Hook):
 
 def made(text: str, settings: Mapping[str, Any]) -> object:
     """A router that a text names. Raises ValueError or FileNotFoundError."""
-    return _made(text, _factory(text), settings)
-
-
-class _WrongAnswer(Exception):
-    """A router has returned what cannot be carried out."""
+    return _made(text, plugins.find(_KIND, text), settings)
 
 
 class _Pool:
@@ -294,7 +269,9 @@ class _Pool:
 def _index(chosen: object, workers: Workers) -> int:
     if chosen is REJECT:
         if workers.stage == "decode":
-            raise _WrongAnswer("choose returned REJECT for a decode worker, want it when the prefill worker is chosen")
+            raise plugins.WrongAnswer(
+                "choose returned REJECT for a decode worker, want it when the prefill worker is chosen"
+            )
         return -1
     if type(chosen) is not bool:
         try:
@@ -304,7 +281,7 @@ def _index(chosen: object, workers: Workers) -> int:
         else:
             if 0 <= index < len(workers):
                 return index
-    raise _WrongAnswer(
+    raise plugins.WrongAnswer(
         f"choose returned {values.show(chosen)}, want an index from 0 to {len(workers) - 1}, None to keep the request"
         " waiting, or REJECT"
     )
@@ -363,7 +340,7 @@ def hook_for(config: Mapping[str, Any]) -> Hook | None:
     if not isinstance(settings, dict):
         raise ValueError(f"router_config: got {values.show(settings)}, want an object")
     twice = "prefill_engine_args" in config or "decode_engine_args" in config or "num_prefill_workers" in config
-    make = _factory(text)
+    make = plugins.find(_KIND, text)
     return Hook([_made(text, make, settings) for _ in range(2 if twice or "num_decode_workers" in config else 1)])
 
 
@@ -389,87 +366,6 @@ def _valid(made: object) -> object:
         raise ValueError(str(error)) from None
 
 
-def _factory(text: str) -> Any:
-    """The class or function that a text names. Raises ValueError or FileNotFoundError."""
-    place, separator, name = text.rpartition(":")
-    if not separator:
-        return _installed(text)
-    if not place or not name:
-        raise ValueError(f"router: got {values.show(text)}, {_WANT}")
-    try:
-        found: Any = _file(place) if place.endswith(".py") else importlib.import_module(place)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"router: {values.show(place)} does not exist") from None
-    except Exception as error:
-        raise ValueError(f"router: cannot import {values.show(place)}: {type(error).__name__}: {error}") from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ValueError(f"router: {values.show(place)} has no {part}{_near(part, found)}")
-        found = getattr(found, part)
-    return found
-
-
-def _near(name: str, module: object) -> str:
-    names = (
-        [other for other, value in vars(module).items() if hasattr(value, "choose")]
-        if hasattr(module, "__dict__")
-        else []
-    )
-    return f", want one of {', '.join(names)}" if names else ""
-
-
-def _file(path: str) -> object:
-    """The module in a file, anew for each run, so that nothing is left over of another one."""
-    whole = Path(path).expanduser()
-    if not whole.is_file():
-        raise FileNotFoundError(path)
-    name = f"_dynosim_router_{whole.stem}"
-    spec = importlib.util.spec_from_file_location(name, whole)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-def installed() -> Iterator[importlib.metadata.EntryPoint]:
+def installed() -> Iterator[EntryPoint]:
     """The routers that packages of this environment offer."""
-    yield from importlib.metadata.entry_points(group=GROUP)
-
-
-def _installed(name: str) -> Any:
-    for entry in installed():
-        if entry.name == name:
-            try:
-                return entry.load()
-            except Exception as error:
-                raise ValueError(f"router: cannot load {name}: {type(error).__name__}: {error}") from error
-    names = sorted({entry.name for entry in installed()})
-    known = f" ({', '.join(names)})" if names else ""
-    raise ValueError(f"router: got {values.show(name)}, {_WANT}{known}, or a routing mode")
-
-
-_numpy: Any = None
-
-
-def _load_numpy() -> Any:
-    """Numpy, or False without it."""
-    global _numpy
-    if _numpy is None:
-        try:
-            import numpy
-        except ImportError:
-            _numpy = False
-        else:
-            _numpy = numpy
-    return _numpy
-
-
-def _array(kind: str, items: list[Any]) -> Array:
-    numpy = _numpy if _numpy is not None else _load_numpy()
-    if not numpy:
-        return memoryview(array.array(kind, items)).toreadonly()
-    made = numpy.array(items, dtype="int64" if kind == "q" else "float64")
-    made.setflags(write=False)
-    return made
+    return plugins.installed(_KIND)

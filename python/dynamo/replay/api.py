@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dynamo._core import Progress, values
+from dynamo._shell import plugins
 from dynamo._shell.aic import AicPerfConfig
 from dynamo._shell.aic_fields import AicFields
 from dynamo._shell.engine import MockEngineArgs
@@ -22,13 +23,14 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo._shell.routers import Router, described, hook_of
-from dynamo.replay import artifacts, files, newer, planned
+from dynamo.replay import artifacts, files, newer, planned, timings
 from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
 from dynamo.replay.telemetry import Sampler, TelemetryOptions, interval_ms
 from dynamo.replay.timeseries import Timeseries
+from dynamo.replay.timings import TimingModel
 from dynamo.replay.trace import OPTIONS, Workload, load_trace, loaded, trace_paths
 
 __all__ = [
@@ -115,6 +117,7 @@ def run_trace_replay(
     router_config: RouterConfig | None = None,
     router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
+    timing_model: TimingModel | str | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -197,6 +200,9 @@ def run_trace_replay(
         kv_event_lag_ms: How long after a worker has stored or removed blocks the router hears of it, in milliseconds of
             simulated time; 0 if not given. It hears at once of computed prompts and completed requests. For
             ``router_mode="kv_router"`` and routers in Python.
+        timing_model: How long passes take, in Python instead of by the engine arguments: a function of a batch of parts
+            of passes that returns their milliseconds, or the text ``"module:name"``, ``"file.py:name"`` or the name of
+            one that is installed. See docs/timing.md. What it raises ends the run.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
@@ -315,6 +321,7 @@ def run_trace_replay(
         router_config=router_config,
         router=router,
         kv_event_lag_ms=kv_event_lag_ms,
+        timing_model=timing_model,
         router_log=router_log,
         router_decisions=router_decisions,
         router_decisions_mode=router_decisions_mode,
@@ -391,6 +398,7 @@ def run_synthetic_trace_replay(
     router_config: RouterConfig | None = None,
     router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
+    timing_model: TimingModel | str | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -442,9 +450,9 @@ def run_synthetic_trace_replay(
 
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
-    router_mode, router_config, router, kv_event_lag_ms, router_log, router_decisions, router_decisions_mode,
-    router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config, planner_python,
-    benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
+    router_mode, router_config, router, kv_event_lag_ms, timing_model, router_log, router_decisions,
+    router_decisions_mode, router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config,
+    planner_python, benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
     replay_concurrency, arrival_speedup_ratio, seed, max_sim_time_ms, sla_ttft_ms, sla_tpot_ms, sla_itl_ms, sla_e2e_ms,
     aic_perf_config, rows, capture_per_request, attribution, report_jsonl_path, timeline, timeline_window, timeseries,
@@ -499,6 +507,7 @@ def run_synthetic_trace_replay(
         router_config=router_config,
         router=router,
         kv_event_lag_ms=kv_event_lag_ms,
+        timing_model=timing_model,
         router_log=router_log,
         router_decisions=router_decisions,
         router_decisions_mode=router_decisions_mode,
@@ -598,7 +607,9 @@ def _replay(kind: str, **given: Any) -> Report:
     if on_progress is not None and not callable(on_progress):
         raise TypeError(f"on_progress: got {values.show(on_progress)}, want a function")
     hook = Hook(given["planner"]) if given.get("planner") is not None else None
-    router = hook_of(given["router"]) if given.get("router") is not None else None
+    rules: planned.Rules = {
+        rule: hook(given[name]) for name, (rule, hook) in _RULES.items() if not isinstance(given.get(name), str | None)
+    }
     sampler = Sampler(given["telemetry_options"]) if given.get("telemetry_options") is not None else None
     workload = given.get("trace_files")
     trace = None
@@ -613,7 +624,7 @@ def _replay(kind: str, **given: Any) -> Report:
     script = given.get("faults")
     files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
     try:
-        result = planned.run(config, on_progress, trace, hook, router, sampler)
+        result = planned.run(config, on_progress, trace, hook, rules, sampler)
     finally:
         samples = sampler.close() if sampler is not None else None
     if on_progress is not None:
@@ -709,6 +720,16 @@ def _router(name: str, value: object) -> str:
     return described(value)
 
 
+def _timing_model(name: str, value: object) -> str:
+    return timings.described(value)
+
+
+_RULES: Mapping[str, tuple[str, Callable[[Any], plugins.Answers | None]]] = {
+    "router": ("router", hook_of),
+    "timing_model": ("timing", timings.hook_of),
+}
+
+
 def _planner(name: str, value: object) -> bool:
     return True  # Hook has checked it
 
@@ -724,6 +745,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "planner": _planner,
     "autoscaler": _autoscaler,
     "router": _router,
+    "timing_model": _timing_model,
     "faults": script,
     "telemetry": interval_ms,
     "uint": values.integer,

@@ -1,18 +1,21 @@
-"""Runs whose planner or router answers from Python: one of the caller's, or the planner of ai-dynamo."""
+"""Runs whose planner, router or timing model answers from Python: one of the caller's, or the planner of ai-dynamo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dynamo import _core
 from dynamo.replay.telemetry import SAMPLE
 
 if TYPE_CHECKING:
-    from dynamo._shell import routers
+    from dynamo._shell import plugins
     from dynamo.replay.planner import Hook
     from dynamo.replay.stock import StockPlanner
     from dynamo.replay.telemetry import Sampler
+
+Rules: TypeAlias = "Mapping[str, plugins.Answers | None]"
+"""What answers the questions of a run for rules in Python, by the key that its questions begin with."""
 
 
 def run(
@@ -20,21 +23,31 @@ def run(
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None = None,
     hook: Hook | None = None,
-    router: routers.Hook | None = None,
+    rules: Rules | None = None,
     sampler: Sampler | None = None,
 ) -> _core.RunResult:
-    """Carries out a run. What its planner or sampler raises passes unchanged; what its router raises is a cause."""
-    if router is None and config.get("router"):
+    """Carries out a run. What its planner or sampler raises passes unchanged; what its rules raise is a cause.
+
+    ``rules`` are those that the caller gave as objects; others are found by the texts of ``config``.
+    """
+    found = dict(rules or {})
+    if "router" not in found and config.get("router"):
         from dynamo._shell import routers  # not before it is needed
 
-        router = routers.hook_for(config)
+        found["router"] = routers.hook_for(config)
+    if "timing" not in found and config.get("timing_model"):
+        from dynamo.replay import timings
+
+        found["timing"] = timings.hook_for(config)
+    asked = {name: rule for name, rule in found.items() if rule is not None}
     try:
-        return _planned(config, on_progress, trace, hook, router, sampler)
+        return _planned(config, on_progress, trace, hook, asked, sampler)
     except (RuntimeError, ValueError) as error:
-        if router is None or router.failure is None:
-            raise
-        failure = router.explain(error)
-        raise failure from failure.__cause__
+        for rule in asked.values():
+            if rule.failure is not None:
+                failure = rule.explain(error)
+                raise failure from failure.__cause__
+        raise
 
 
 def _planned(
@@ -42,16 +55,16 @@ def _planned(
     on_progress: Callable[[_core.Progress], object] | None,
     trace: _core.LoadedTrace | None,
     hook: Hook | None,
-    router: routers.Hook | None,
+    rules: Mapping[str, plugins.Answers],
     sampler: Sampler | None,
 ) -> _core.RunResult:
     beside = config.get("planner") or config.get("autoscaler")  # Go refuses them beside planner_config
     if beside or config.get("planner_config") is None:
-        return _answered(config, on_progress, trace, hook, sampler, router)
+        return _answered(config, on_progress, trace, hook, sampler, rules)
     from dynamo.replay.stock import StockPlanner  # not before it is needed: it takes time to load
 
     with StockPlanner(config.get("planner_python")) as stock:
-        result = _answered(config, on_progress, trace, stock, sampler, router)
+        result = _answered(config, on_progress, trace, stock, sampler, rules)
         result.report["planner"] = stock.finish(result.report)._asdict()
     return result
 
@@ -62,7 +75,7 @@ def _answered(
     trace: _core.LoadedTrace | None,
     planner: Hook | StockPlanner | None,
     sampler: Sampler | None,
-    router: routers.Hook | None,
+    rules: Mapping[str, plugins.Answers],
 ) -> _core.RunResult:
     """Carries out a run in which a planner and a sampler answer, as far as there are any."""
     answering = [one for one in (planner, sampler) if one is not None]
@@ -73,7 +86,13 @@ def _answered(
         return one.answer(question)
 
     try:
-        return _core.run(config, on_progress, trace, answer if answering else None, router.answer if router else None)
+        return _core.run(
+            config,
+            on_progress,
+            trace,
+            answer if answering else None,
+            {name: rule.answer for name, rule in rules.items()},
+        )
     except (RuntimeError, ValueError):  # the latter before the run began
         for one in answering:
             if one.failure is not None:
