@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -10,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 PATIENCE_S = 60.0  # for what never comes
 WORDS = ["<unk>", "<s>", "</s>", *(f"tok{i}" for i in range(3, 2000))]
@@ -89,13 +91,28 @@ def until(what: Callable[[], _Value | None], patience_s: float = PATIENCE_S) -> 
         time.sleep(0.05)
 
 
+_claims: list[IO[str]] = []
+
+
 def free_port() -> int:
-    """A port below those that the system gives to connections, which could take it before its server does."""
+    """A port below those that the system gives to connections, which could take it before its server does.
+
+    It is claimed as long as this process runs, so that tests in another one do not take it either.
+    """
+    folder = Path(tempfile.gettempdir(), f"dynosim-ports-{os.getuid()}")
+    folder.mkdir(exist_ok=True)
     while True:
         port = random.randrange(15_000, 32_000)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
+        claim = (folder / str(port)).open("w")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port
 
 
 class Service:

