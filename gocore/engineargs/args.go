@@ -277,7 +277,7 @@ func parse(text string, in shell) (args Args, warnings []string, err error) {
 	if in == planned {
 		args.StartupCV = o.Float("startup_time_cv")
 	}
-	if !in.onClock() && args.Scheduler == VLLMOwn {
+	if in != live && args.Scheduler == VLLMOwn {
 		args.VLLM.Ranks = o.Int("dp_size")
 		if !o.Given("aic_attention_dp_size") {
 			args.GPUsPerWorker *= args.VLLM.Ranks

@@ -33,6 +33,28 @@ func TestServerSpec(t *testing.T) {
 	}
 }
 
+// TestServerRanks: ranks that run their passes together are one worker, others are a worker each.
+func TestServerRanks(t *testing.T) {
+	for scheduler, workers := range map[string]int{"dynamo": 12, "vllm": 3} {
+		s, err := parseServer(describe(t, `, "num_workers": 3, "extra_engine_args": "{\"scheduler\": \"`+scheduler+`\", \"dp_size\": 4}"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := s.models[0]; m.pools[0].Workers != workers || m.engines() != 12 {
+			t.Errorf("%s: %d workers, %d engines; want %d and 12", scheduler, m.pools[0].Workers, m.engines(), workers)
+		}
+	}
+	for arguments, want := range map[string]string{
+		`{\"scheduler\": \"vllm\", \"dp_size\": 1000000}`:                         "engines in all, want at most 65536",
+		`{\"scheduler\": \"vllm\", \"dp_size\": 4, \"aic_attention_dp_size\": 2}`: "aic_attention_dp_size: got 2, want 4",
+	} {
+		_, err := parseServer(describe(t, `, "extra_engine_args": "`+arguments+`"`))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", arguments, err)
+		}
+	}
+}
+
 func TestServerPools(t *testing.T) {
 	s, err := parseServer(describe(t, `, "num_prefill_workers": 2, "num_decode_workers": 3, "max_num_seqs": 7, "prefill_engine_args": "{\"max_num_seqs\": 5}"`))
 	if err != nil {

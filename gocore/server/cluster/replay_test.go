@@ -47,6 +47,11 @@ var deployments = []deployment{
 	},
 	{name: "kv, late", aggregated: `{"block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 4, kv: true, config: `{}`, lagMs: 40},
 	{name: "vllm", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":400,"max_num_seqs":16}`, workers: 3, kv: true, config: `{}`},
+	{name: "vllm, ranks", aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":4}`, workers: 2},
+	{
+		name: "vllm, ranks, kv", workers: 2, kv: true, config: `{}`, lagMs: 5,
+		aggregated: `{"scheduler":"vllm-0.28","block_size":16,"num_gpu_blocks":200,"max_num_seqs":4,"dp_size":2,"async_scheduling":true,"prefill_schedule_interval":2}`,
+	},
 	{
 		name: "vllm, windows, kv", workers: 3, kv: true, config: `{}`, lagMs: 5,
 		aggregated: `{"scheduler":"vllm","block_size":16,"num_gpu_blocks":500,"max_num_seqs":16,
@@ -334,7 +339,7 @@ func TestEmpty(t *testing.T) {
 				drain(t, c)
 				return r
 			}
-			for range 2 * (d.workers + d.decoders) { // each worker has it then
+			for range 2 * (d.workers*max(1, config.Pools[0].Args.VLLM.Ranks) + d.decoders) { // each worker, and each of its ranks, has it then
 				send(false)
 			}
 			if r := send(false); r.reused == 0 {
