@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dynamo.mocker import MockEngineArgs, PlannerReplayBridge
-from dynamo.replay import aisimulate, run_synthetic_trace_replay, run_trace_replay
+from dynamo.replay import aisimulate, convertconfig, run_synthetic_trace_replay, run_trace_replay
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "runs" / "aisimulate.yaml"
 
@@ -184,7 +184,7 @@ POOL = "engine.workers.prefill"
 @pytest.mark.parametrize(
     ("path", "value", "want"),
     [
-        ("traffic", None, "traffic: got nothing, want it in the file"),
+        ("engine", None, "engine: got nothing, want it in the file"),
         ("traffic.source.kind", 1, "traffic.source.kind: unknown, want"),
         ("traffic.source.input_token", 1, "input_token: unknown, did you mean traffic.source.input_tokens"),
         ("traffic.source.output_tokens", 0, "traffic.source.output_tokens: got 0, want an integer above 0"),
@@ -232,7 +232,7 @@ def test_what_is_missing_is_refused_by_its_path(tmp_path: Path, path: str, value
     file = tmp_path / "prediction.json"
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"^FILE: .*prediction\.json: ") as caught:
-        aisimulate.convert(str(file))
+        convertconfig.convert(str(file))
     assert want in str(caught.value)
 
 

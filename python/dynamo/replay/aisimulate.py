@@ -1,20 +1,15 @@
-"""``python -m dynamo.replay convert-config``: a prediction file of AISimulate becomes a file for ``--config``.
+"""A prediction file of AISimulate as a run for ``--config``.
 
 What it names is converted or refused, each by its path in the file; what changes nothing here is noted.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dynamo._core import objectfile, spelling, values
-from dynamo._shell import console
-from dynamo.replay import files
+from dynamo._core import spelling, values
 
 _FRACTIONS = {
     "vllm": ("gpu_memory_utilization", 0.9),
@@ -30,6 +25,12 @@ _AGENTIC = ("agentic_snapshot", "agentic_warmup", "agentic_profile")
 _MOST = 2**31
 """A run has fewer requests."""
 _SEARCH = ("optimization", "optimizer")
+_TRAFFIC = {
+    "source": {"type": "synthetic", "input_tokens": 1024, "output_tokens": 128},
+    "load": {"type": "concurrency", "concurrency": 10},
+    "stop": {"requests": 100},
+}
+"""The traffic of a file that names none."""
 _REQUIRED = object()
 
 
@@ -118,7 +119,8 @@ class Conversion:
                 raise ValueError(
                     f"{key}: this is a file for aisimulate recommend; dynamo.sweep searches, see docs/sweeps.md"
                 )
-        self._traffic(root.within("traffic", required=True))
+        self._traffic(root.within("traffic") if content.get("traffic") else Section("traffic", _TRAFFIC))
+        root.take("traffic")
         two_pools = self._engine(root.within("engine", required=True))
         self._router(root.within("router"), two_pools)
         self._planner(root.within("planner"))
@@ -356,46 +358,3 @@ class Conversion:
                 f'{planner.name("policy")}: got "enabled", want disabled: autoscaler and planner_config '
                 "change the number of workers, see docs/planner.md"
             )
-
-
-def convert(path: str) -> Conversion:
-    """Reads a prediction file of AISimulate. Raises ValueError or FileNotFoundError."""
-    try:
-        return Conversion(objectfile.read("FILE", path))
-    except TypeError as error:
-        raise ValueError(f"FILE: {path}: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"FILE: {path}: {error}".replace(f"FILE: {path}: FILE: {path}", f"FILE: {path}")) from None
-
-
-def main(argv: Sequence[str]) -> int:
-    """Runs ``python -m dynamo.replay convert-config`` with these arguments; returns the exit code."""
-    return console.exit_code(lambda: _convert(_parser().parse_args(argv)))
-
-
-def _convert(options: argparse.Namespace) -> int:
-    path = os.path.expanduser(values.text("FILE", options.file))
-    made = convert(path)
-    text = json.dumps(made.run, indent=2)
-    for note in made.notes:
-        console.say(f"note: {note}")
-    if options.output_file is None:
-        console.print_text(text)
-        return 0
-    output = os.path.expanduser(values.text("--output-file", options.output_file))
-    files.check_writable("--output-file", output)
-    files.check_distinct([("--output-file", output), ("FILE", path)])
-    files.write_whole(output, text + "\n")
-    console.print_text(f"Saved run to: {output}")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = console.Parser(
-        prog="python -m dynamo.replay convert-config",
-        description="Convert a prediction file of AISimulate (aisimulate predict) to a run for --config. "
-        "What it has and dynamosim has not is refused by name.",
-    )
-    parser.add_argument("file", metavar="FILE", help="prediction file, YAML or JSON")
-    parser.add_argument("--output-file", metavar="FILE", help="where the run goes, as JSON (default: standard output)")
-    return parser

@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] == _CONVERT:
-        from dynamo.replay import aisimulate
+        from dynamo.replay import convertconfig
 
-        return aisimulate.main(words[1:])
+        return convertconfig.main(words[1:])
     if words and words[0] == _MODELS:
         from dynamo.replay import models
 
@@ -287,7 +287,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Distributions of tokens: uniform(100,4000), normal(mean=2000,std=500), lognormal(mean=2000,cv=0.8), "
         "the last two also with min= and max=, and empirical(FILE) for a file with one number per line. "
         "@FILE stands for the object in a JSON or YAML file. What is given here wins over --config. "
-        "%(prog)s convert-config FILE makes a run for --config of a prediction file of AISimulate. "
+        "%(prog)s convert-config FILE makes a run for --config of a file of AISimulate, AIConfigurator or Vidur. "
         "%(prog)s tiers TRACE says how much host memory a trace is worth.",
         argument_default=argparse.SUPPRESS,
     )
