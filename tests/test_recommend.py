@@ -158,6 +158,14 @@ def test_the_page_and_the_terminal_say_the_same(trace: Path, cli: Cli, folder: P
     assert {**repeated.content, "counts": 0} == {**found, "counts": 0}
 
 
+def test_a_folder_of_another_question(trace: Path, cli: Cli, folder: Path) -> None:
+    sweep.run(spec(trace, max_sim_time_ms=100), "out")
+    before = (folder / "out" / "report.json").read_bytes()
+    with pytest.raises(ValueError, match="-o: out holds another sweep or recommendation, want another folder"):
+        sweep.recommend(trace, SLA, gpus=1, engine="vllm", directory="out")
+    assert (folder / "out" / "report.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("limit", [60, 1])
 def test_no_deployment_is_enough(trace: Path, cli: Cli, limit: int) -> None:
     arguments = [str(trace), "--sla", f"p90_ttft_ms<={limit}", "--gpus", "1", "--engine", "vllm"]

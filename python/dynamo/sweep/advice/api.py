@@ -16,8 +16,9 @@ from dynamo.sweep.advice import candidates, checks, flags, search, wording
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import FEWEST_GPUS, Question, ask
 from dynamo.sweep.advice.search import Found, Runner, rank
-from dynamo.sweep.folder import RESULTS_FILE, Folder
+from dynamo.sweep.folder import POINTS_FILE, RESULTS_FILE, Folder
 from dynamo.sweep.sla import bound_of
+from dynamo.sweep.spec import trace_files
 from dynamo.sweep.store import OK
 from dynamo.sweep.sweep import Sweep
 from dynamo.sweep.team import OnProgress
@@ -133,11 +134,13 @@ def _answer(
     *,
     keeps: bool,
 ) -> Recommendation:
+    _check_place(place, question, exhaustive)
     runner = Runner(question, place / RESULTS_FILE, execution, on_progress)
     valid = candidates.enumerate_all(question)
     found = search.find(runner, valid, exhaustive=exhaustive)
     by_name = {candidate.name: candidate for candidate in valid}
     content = _content(question, valid, found)
+    content["question"] |= {"exhaustive": exhaustive}
     shown = _shown(question, by_name, found)
     if found.best is not None:
         _examine(runner, valid, by_name, found, content)
@@ -148,31 +151,55 @@ def _answer(
     return Recommendation(kept.content["recommendation"], kept if keeps else Sweep(kept.content, None, kept.simulated))
 
 
+def _check_place(place: Path, question: Question, exhaustive: bool) -> None:
+    """Refuses a folder of something else, and a trace that is missing, before anything runs."""
+    for path in trace_files({"trace_files": question.run["trace"]}):
+        if not Path(path).expanduser().is_file():
+            raise FileNotFoundError(f"trace: {path}: no such file")
+    if not (place / POINTS_FILE).exists():
+        return
+    folder = Folder.existing(place)
+    try:
+        known = folder.fact(summary.RECOMMENDATION)
+    finally:
+        folder.close()
+    if known is None or known["question"] != {**_asked(question), "exhaustive": exhaustive}:
+        raise ValueError(f"-o: {place} holds another sweep or recommendation, want another folder")
+
+
 def _nothing(found: Found) -> str:
     """Why no deployment could be run at all."""
     (how, reason), count = Counter(found.out.values()).most_common(1)[0]
     return f"no deployment can be run: {count:,} are out for the same reason ({how}): {reason}"
 
 
+def _asked(question: Question) -> dict[str, Any]:
+    """The question as plain values."""
+    trace = question.run["trace"]
+    return {
+        "model": question.model,
+        "system": question.system,
+        "gpus": question.gpus,
+        "gpus_per_node": question.gpus_per_node,
+        "engines": list(question.engines),
+        "objective": question.objective,
+        "sla": [str(bound) for bound in question.bounds if bound.figure != "rejected_requests" or bound.limit],
+        "trace": trace if isinstance(trace, str) else ", ".join(trace),
+        "run": {name: value for name, value in question.run.items() if name != "trace"},
+        "gpu_hour_price": question.price,
+        "seeds": question.seeds,
+    }
+
+
 def _content(question: Question, valid: Sequence[Candidate], found: Found) -> dict[str, Any]:
     """What is known before the winner is examined."""
-    trace = question.run["trace"]
     groups: dict[tuple[str, str], list[str]] = {}
     for name, (how, reason) in found.out.items():
         groups.setdefault((how, reason if how != "beginning" else reason.partition(":")[0]), []).append(name)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     return {
         "schema": SCHEMA,
-        "question": {
-            "model": question.model,
-            "system": question.system,
-            "gpus": question.gpus,
-            "gpus_per_node": question.gpus_per_node,
-            "engines": list(question.engines),
-            "objective": question.objective,
-            "sla": [str(bound) for bound in question.bounds if bound.figure != "rejected_requests" or bound.limit],
-            "trace": trace if isinstance(trace, str) else ", ".join(trace),
-        },
+        "question": _asked(question),
         "winner": found.best,
         "point": None,
         "deployment": "",

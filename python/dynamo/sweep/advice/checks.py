@@ -49,7 +49,10 @@ def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
     if not nominal:
         return {"unknown": "requests of this trace do not arrive by the clock"}
     load = {"find_max_rate": {"high_rps": MOST_TRAFFIC * nominal}}
-    point = runner.run([winner], load=load, objectives=["arrival_rps_per_gpu"])[winner.name]
+    try:
+        point = runner.run([winner], load=load, objectives=["arrival_rps_per_gpu"])[winner.name]
+    except ValueError as error:  # the run decides the load itself
+        return {"unknown": str(error)}
     if point["status"] != OK:
         return {"unknown": point["reason"]}
     rate = point["figures"]["arrival_rps"]
