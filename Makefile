@@ -45,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help newest-agreement bench-serve soak-serve serve-agreement test-node test-clients audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help playground newest-agreement bench-serve soak-serve serve-agreement test-node test-clients audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement planner-scripts interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -300,11 +300,14 @@ $(DOCS_VENV)/.installed: docs/site/requirements.txt
 	$(DOCS_VENV)/bin/pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
 	@touch $@
 
-docs: $(DOCS_VENV)/.installed ## Build the documentation site into build/site; a warning fails it
+playground: ## Build the page that runs the core in a browser, build/playground, for any file server
+	$(PYTHON) docs/site/playground/build.py build/playground $(if $(wildcard $(BIN)/python),--version '$(VERSION)')
+
+docs: $(DOCS_VENV)/.installed playground ## Build the documentation site into build/site; a warning fails it
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
-picture: build $(TOOLS) ## Make the pictures of pages in README and docs/ anew, in chromium
-	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png
+picture: build playground $(TOOLS) ## Make the pictures of pages in README and docs/ anew, in chromium
+	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png docs/playground.png
 
 metrics-page: build ## Write docs/reference/metrics.md from the metrics of running workers
 	$(BIN)/python docs/site/metrics.py --write docs/reference/metrics.md

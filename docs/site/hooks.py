@@ -1,4 +1,4 @@
-"""Hooks of the documentation site: pages that mkdocs.yml does not list, and links to files that are not pages.
+"""Hooks of the documentation site: pages that mkdocs.yml does not list, links to files, the playground.
 
 On GitHub they lead to the file. The site has no such file: with the repository in the environment, as in a workflow,
 they lead there; without it the text stays, and the link goes.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+PLAYGROUND = Path(__file__).parents[2] / "build" / "playground"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -21,6 +23,12 @@ def on_config(config: Any, **_: Any) -> None:
     pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     (guides,) = [section["How to"] for section in config.nav if "How to" in section]
     guides += sorted(pages - listed(config.nav))
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Adds the playground below its page, if it has been built."""
+    if PLAYGROUND.exists():
+        shutil.copytree(PLAYGROUND, Path(config.site_dir) / "playground" / "app", dirs_exist_ok=True)
 
 
 def listed(nav: Any) -> set[str]:

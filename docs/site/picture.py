@@ -1,18 +1,23 @@
 """Makes the pictures of pages in README and docs/, as chromium shows them.
 
-python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png
+python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png docs/playground.png
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import http.server
 import shlex
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -31,6 +36,9 @@ class Picture(NamedTuple):
     """Of that screen."""
 
 
+PLAYGROUND = "playground.png"
+# What its page is asked, and the size of the picture.
+PLAYGROUND_ADDRESS, PLAYGROUND_WIDTH, PLAYGROUND_HEIGHT = "#workers=4&router=kv_router&sla_ttft=2000", 1200, 1620
 PICTURES = {
     "sweep-page.png": Picture(
         "dynamo.sweep",
@@ -68,6 +76,9 @@ def main(*paths: str) -> None:
         opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = opened.new_page(color_scheme="light")
         for path in paths:
+            if Path(path).name == PLAYGROUND:
+                show_playground(page, path)
+                continue
             picture = PICTURES[Path(path).name]
             page.set_viewport_size({"width": 1000, "height": picture.height})
             command = [sys.executable, "-m", picture.module, *shlex.split(picture.arguments)]
@@ -76,6 +87,31 @@ def main(*paths: str) -> None:
             page.wait_for_selector("svg")
             (page.locator(picture.part) if picture.part else page).screenshot(path=path)
         opened.close()
+
+
+def show_playground(page: Page, path: str) -> None:
+    """Writes the picture of build/playground after two runs, which it compares."""
+    with served(ROOT / "build" / "playground") as address:
+        page.set_viewport_size({"width": PLAYGROUND_WIDTH, "height": PLAYGROUND_HEIGHT})
+        page.goto(f"{address}#workers=4&sla_ttft=2000")
+        page.wait_for_function("() => shownRun !== null && !running")
+        page.goto(f"{address}{PLAYGROUND_ADDRESS}")
+        page.wait_for_function("() => earlier !== null && !running")
+        page.screenshot(path=path)
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder on a plain file server."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 if __name__ == "__main__":

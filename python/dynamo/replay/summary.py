@@ -9,10 +9,11 @@ from typing import Any, TypeGuard
 from dynamo.replay import durations, latencies, table
 
 TITLE = "dynosim | LLM Metrics"
-_STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
-STAT_COLUMNS = tuple(_STATISTICS)
+STATISTICS = {"avg": "mean", "min": "min", "max": "max", "p99": "p99", "p90": "p90", "p75": "p75", "std": "std"}
+"""Columns of the table, and how keys of the report begin."""
+STAT_COLUMNS = tuple(STATISTICS)
 """Headings of the table's columns of statistics, in order."""
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "Time to First Token (ms)": "ttft_ms",
     "Time to Second Token (ms)": "ttst_ms",
     "Request Latency (ms)": "e2e_latency_ms",
@@ -20,24 +21,27 @@ _DISTRIBUTIONS = {
     latencies.TOKEN_GAP: "itl_ms",
     "Output Token Throughput Per User (tokens/sec/user)": "output_token_throughput_per_user",
 }
-_SCALARS = {
+"""Rows with statistics, and how keys of the report end."""
+SCALARS = {
     "Output Token Throughput (tokens/sec)": "output_throughput_tok_s",
     "Request Throughput (requests/sec)": "request_throughput_rps",
     "Goodput (requests/sec)": "goodput_request_throughput_rps",
     "Request Count (requests)": "completed_requests",
     "Rejected Requests (requests)": "rejected_requests",
 }
-# Rows of _SCALARS that only some reports have, and which values make them appear.
+"""Rows with one figure, and keys of the report."""
+# Rows of SCALARS that only some reports have, and which values make them appear.
 _OPTIONAL: Mapping[str, Callable[[object], bool]] = {
     "goodput_request_throughput_rps": lambda value: value is not None,
     "rejected_requests": bool,
 }
-_FOOTER = {
+FOOTER = {
     "GPU Cost": "gpu_cost",
     "Wall Time (ms)": "wall_time_ms",
     "Prefix Cache Reused Ratio": "prefix_cache_reused_ratio",
     "First Admission Prefix Cache Reused Ratio": "first_admission_prefix_cache_reused_ratio",
 }
+"""Lines below the table, and keys of the report."""
 # Columns that are left out on a narrow terminal, in this order; avg stays.
 _EXPENDABLE = ("std", "p75", "min", "p90", "max", "p99")
 
@@ -78,7 +82,7 @@ def closing_lines(report: Mapping[str, Any]) -> list[str]:
     """The lines below the table."""
     figures = [
         f"{label}: {_number(report[key])}"
-        for label, key in _FOOTER.items()
+        for label, key in FOOTER.items()
         if key in report and (report[key] is None or _is_number(report[key]))
     ]
     return [
@@ -125,12 +129,12 @@ def _kv_caches(report: Mapping[str, Any]) -> list[str]:
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:
     rows = []
-    for label, key in _DISTRIBUTIONS.items():
+    for label, key in DISTRIBUTIONS.items():
         if f"mean_{key}" in report:
             known = {} if report.get(f"count_{key}") == 0 else report
-            rows.append([label, *(_number(known.get(f"{statistic}_{key}")) for statistic in _STATISTICS.values())])
-    missing = [_number(None)] * (len(_STATISTICS) - 1)
-    for label, key in _SCALARS.items():
+            rows.append([label, *(_number(known.get(f"{statistic}_{key}")) for statistic in STATISTICS.values())])
+    missing = [_number(None)] * (len(STATISTICS) - 1)
+    for label, key in SCALARS.items():
         if key in _OPTIONAL and not _OPTIONAL[key](report.get(key)):
             continue
         value = report.get(key, report.get("num_requests") if key == "completed_requests" else None)

@@ -19,19 +19,20 @@ MOST_CELLS = 60_000
 """Values of a figure over time: windows times workers. With more, windows are joined, and then workers left out."""
 FEWEST_WINDOWS = 60
 
-_LATENCIES = {
+LATENCIES = {
     "ttft_ms": "Time to first token",
     "itl_ms": "Time per output token (mean gap of each request)",
     "e2e_latency_ms": "Request latency",
 }
-_BOUNDED = {
+"""The latencies whose distributions are shown, by their columns."""
+BOUNDED = {
     "ttft_ms": "sla_ttft_ms",
     "itl_ms": "sla_tpot_ms",
     "e2e_latency_ms": "sla_e2e_ms",
     "ttft_p99_ms": "sla_ttft_ms",
 }
 """The bound on what a chart shows."""
-_FIGURES = {
+FIGURES = {
     "waiting": "requests waiting",
     "kv_use": "KV use (part of the blocks)",
     "running": "requests running",
@@ -56,8 +57,7 @@ _FIGURES = {
     "arrivals_per_s": "arrivals/s",
     "completions_per_s": "completed requests/s",
     "goodput_per_s": "requests/s within the service level",
-}
-_FIGURES_OF_FAULTS = {
+    # Only runs with faults have these.
     "workers_working": "workers that work",
     "failures_per_s": "failed requests/s",
     "migrations_per_s": "migrated requests/s",
@@ -65,6 +65,7 @@ _FIGURES_OF_FAULTS = {
     "recomputed_tokens_per_s": "prompt tokens/s computed again",
     "lost_tokens_per_s": "output tokens/s that clients could not use",
 }
+"""The figures over time, and their names."""
 BOUNDS = {"sla_ttft_ms": "TTFT", "sla_tpot_ms": "time per output token", "sla_e2e_ms": "latency"}
 """Arguments that bound a latency, and its name."""
 _STATISTICS = ("mean", "median", "p90", "p99")
@@ -74,7 +75,7 @@ def of(report: Figures) -> dict[str, Any]:
     """The data of the page."""
     return {
         **({"faults": wrong.shades(report)} if "fault_events" in report else {}),
-        "cdfs": [found for name in _LATENCIES if (found := _distribution(report, name)) is not None],
+        "cdfs": [found for name in LATENCIES if (found := _distribution(report, name)) is not None],
         "parts": _parts(report),
         "series": _series(report),
     }
@@ -105,13 +106,13 @@ def _distribution(report: Figures, name: str) -> dict[str, Any] | None:
     found = quantiles(report, name)
     if not found:
         return None
-    return {"title": _LATENCIES[name], "values": [short(value) for value in found], **_bound(report, name)}
+    return {"title": LATENCIES[name], "values": [short(value) for value in found], **_bound(report, name)}
 
 
 def _bound(report: Figures, name: str) -> dict[str, float]:
     """The bound of the service level on a latency of requests, nothing without."""
     given = bounds(report.get("provenance", {}).get("arguments", {}))
-    argument = _BOUNDED.get(name)
+    argument = BOUNDED.get(name)
     return {"bound": given[argument]} if argument in given else {}
 
 
@@ -133,7 +134,7 @@ def _parts(report: Figures) -> dict[str, Any] | None:
             {"name": key, "total": short(split[key]["total"]), "parts": [short(split[key][name]) for name in names]}
             for key in _STATISTICS
         ]
-        bars.append({"title": _LATENCIES[latency], "rows": rows, **_bound(report, latency)})
+        bars.append({"title": LATENCIES[latency], "rows": rows, **_bound(report, latency)})
     return {"titles": [name.replace("_", " ") for name in names], "bars": bars}
 
 
@@ -150,7 +151,7 @@ def _series(report: Figures) -> dict[str, Any] | None:
     shown = min(rows - 1, MOST_CELLS // min(windows, FEWEST_WINDOWS))
     joined = -(-windows * shown // MOST_CELLS)
     figures = []
-    for name, title in (_FIGURES | _FIGURES_OF_FAULTS).items():
+    for name, title in FIGURES.items():
         if name not in series:
             continue
         column = np.array(series[name], dtype=float).reshape(windows, rows)[:, : shown + 1]
