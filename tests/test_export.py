@@ -262,6 +262,8 @@ def check_worker(role: str, container: Json, given: Json) -> None:
         {name: value for name, value in flagged.items() if name != "dp_size"}
     )
     implied = {"aic_tp_size": 1, "sglang.overlap_schedule": True, "sglang.enable_mixed_chunk": False}
+    known = {name: getattr(row.vllm, "implied", None) for name, row in ENGINE.items()}
+    implied |= {name: value for name, value in known.items() if value is not None}
     for name, value in read.items():
         assert given.get(name, implied.get(name)) == value, name
 
@@ -282,6 +284,14 @@ def test_autoscalers(tmp_path: Path) -> None:
     plain = {(d["kind"], d["metadata"]["name"]): d for d in documents(tmp_path / "hpa", "kubernetes.yaml")}
     probe = plain["Deployment", "point-1-worker"]["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] == 2700  # three times startup_time
+    whole = {"autoscaler": {"policy": "hpa", "target": 5, "kind": "total"}}
+    made(tmp_path / "whole", whole)
+    (of_all,) = (d for d in documents(tmp_path / "whole", "kubernetes.yaml") if d["kind"] == "HorizontalPodAutoscaler")
+    named = of_all["spec"]["metrics"][0]["external"]["metric"]["name"]
+    text = (tmp_path / "whole" / "out" / "kubernetes.yaml").read_text()
+    assert f"#   name: {{as: {named}}}\n" in text
+    assert '{<<.LabelMatchers>>,pod=~"point-1-worker-.*"}' in text
+    assert "&id" not in text
     (scaled,) = (d for d in documents(tmp_path / "keda", "kubernetes.yaml") if d["kind"] == "ScaledObject")
     assert scaled["spec"]["triggers"][0]["metadata"] == {
         "serverAddress": "http://p:9090",

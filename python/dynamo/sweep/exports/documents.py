@@ -23,7 +23,18 @@ def yaml_text(header: str, *documents: Json) -> str:
     """YAML documents after lines of a comment."""
     yaml: Any = importlib.import_module("yaml")  # which has no types
     comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
-    texts = [yaml.safe_dump(d, sort_keys=False, width=1000, allow_unicode=True) for d in documents]
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+        """Writes what stands in several places in each, and texts of several lines as such."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def as_block(dumper: Any, text: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, as_block)
+    texts = [yaml.dump(d, Dumper=Dumper, sort_keys=False, width=1000, allow_unicode=True) for d in documents]
     return comment + "---\n".join(texts)
 
 

@@ -29,20 +29,22 @@ class Number(NamedTuple):
     flag: str
     kind: type = int
     choices: tuple[int, ...] = ()
+    implied: Any = None
+    """What the engine does without the flag, which is then left out: releases that lack it do the same."""
 
     def write(self, value: Any) -> list[str]:
         if value is None:
             raise ValueError("a number: without a limit there is nothing to write")
         if self.choices and value not in self.choices:
             raise ValueError(f"one of {', '.join(map(str, self.choices))}: {self.flag} takes no other")
-        return [self.flag, json.dumps(self.kind(value))]
+        return [] if value == self.implied else [self.flag, json.dumps(self.kind(value))]
 
     def read(self, found: Found) -> Any:
         text = found.get(self.flag)
-        return None if text is None else self.kind(text)
+        return self.implied if text is None else self.kind(text)
 
     def shown(self) -> str:
-        return f"`{self.flag}`"
+        return f"`{self.flag}`{'' if self.implied is None else f' unless {self.implied}'}"
 
 
 class Word(NamedTuple):
@@ -72,19 +74,21 @@ class Switch(NamedTuple):
     """A flag that says true, and its opposite that says false."""
 
     flag: str
+    implied: bool | None = None
+    """What the engine does without either."""
 
     @property
     def opposite(self) -> str:
         return f"--no-{self.flag.removeprefix('--')}"
 
     def write(self, value: Any) -> list[str]:
-        return [self.flag if value else self.opposite]
+        return [] if value == self.implied else [self.flag if value else self.opposite]
 
     def read(self, found: Found) -> Any:
-        return True if self.flag in found else False if self.opposite in found else None
+        return True if self.flag in found else False if self.opposite in found else self.implied
 
     def shown(self) -> str:
-        return f"`{self.flag}`, `{self.opposite}`"
+        return f"`{self.opposite}`" if self.implied else f"`{self.flag}`, `{self.opposite}`"
 
 
 class Present(NamedTuple):

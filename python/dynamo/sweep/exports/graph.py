@@ -34,7 +34,8 @@ def text(plan: Plan, release: str, prometheus: str) -> str:
         f"Point {plan.point} of a sweep, for the operator of Dynamo {release}: kubectl apply -f dynamo-{release}.yaml\n"
         f"The secret {_SECRET} holds HF_TOKEN, for models that need one."
     )
-    if rules := scaling.rules(plan.engine, plan.scalers):
+    named = {r: (f"{plan.name}-{r}", f"{plan.name}.*-{r}-.*", scaler) for r, scaler in plan.scalers.items()}
+    if rules := scaling.rules(named):
         header += f"\nRules for the adapter of Prometheus:\n{rules}"
     return documents.yaml_text(header, *found)
 

@@ -44,7 +44,7 @@ def kubernetes(plan: Plan, prometheus: str) -> str:
         f"Point {plan.point} of a sweep on plain Kubernetes: kubectl apply -f kubernetes.yaml\n"
         f"Requests go to http://{entry}:{PORT}. The secret {_SECRET} holds HF_TOKEN, for models that need one."
     )
-    if rules := scaling.rules(plan.engine, plan.scalers):
+    if rules := scaling.rules({role: (workers, f"{workers}-.*", scaler) for role, scaler in plan.scalers.items()}):
         header += f"\nRules for the adapter of Prometheus, which has to read port {PORT} of the workers:\n{rules}"
     return documents.yaml_text(header, *found)
 

@@ -64,8 +64,7 @@ class Scaler(NamedTuple):
         target = {"type": "Value", "value": amount}
         if metric["kind"] == "total":
             target = {"type": "AverageValue", "averageValue": amount}
-        selected = {"name": named, "selector": {"matchLabels": {"app": name}}}
-        return {"type": "External", "external": {"metric": selected, "target": target}}
+        return {"type": "External", "external": {"metric": {"name": _whole(named, name)}, "target": target}}
 
     def _behavior(self) -> Json:
         """What differs from the defaults of Kubernetes, or always for windows: their default is the simulated one."""
@@ -117,23 +116,36 @@ def adapted(engine: str, metric: str) -> str:
     return f"{found}_p95_ms" if metric == "ttft_p95_ms" else found
 
 
-def rules(engine: str, scalers: Mapping[str, Scaler]) -> str:
-    """What the adapter for Prometheus has to be told, as lines of a comment; nothing for KEDA."""
-    lines = []
-    for metric in sorted({str(m["metric"]) for s in scalers.values() if s.policy == _HPA for m in s.metrics}):
-        series = _METRICS[metric][engine]
-        if metric == "ttft_p95_ms":
-            query = f"1000 * histogram_quantile(0.95, sum(rate({series}_bucket{{<<.LabelMatchers>>}}[1m])) by (le))"
-            series += "_bucket"
-        else:
-            query = f"sum({series}{{<<.LabelMatchers>>}}) by (<<.GroupBy>>)"
-        lines += [
-            f'- seriesQuery: \'{series}{{namespace!="",pod!=""}}\'',
-            "  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}",
-            f"  name: {{as: {adapted(engine, metric)}}}",
-            f"  metricsQuery: '{query}'",
-        ]
-    return "\n".join(lines)
+def _whole(metric: str, name: str) -> str:
+    """What an adapter calls the metric of all workers of a deployment together."""
+    return f"{metric}_of_{name}".replace("-", "_")
+
+
+def rules(scalers: Mapping[str, tuple[str, str, Scaler]]) -> str:
+    """What the adapter for Prometheus has to be told, as lines of a comment; nothing for KEDA.
+
+    With the name of each scaler go that of its object, and what the names of its pods match.
+    """
+    single: dict[str, None] = {}
+    whole: dict[str, None] = {}
+    for name, pods, scaler in scalers.values():
+        for metric in scaler.metrics if scaler.policy == _HPA else ():
+            series, named = _METRICS[metric["metric"]][scaler.engine], adapted(scaler.engine, metric["metric"])
+            late = metric["metric"] == "ttft_p95_ms"
+            found = f'- seriesQuery: \'{series}{"_bucket" if late else ""}{{namespace!="",pod!=""}}\'\n'
+            if metric["kind"] == "average" and not late:
+                found += "  resources: {overrides: {namespace: {resource: namespace}, pod: {resource: pod}}}\n"
+                found += f"  name: {{as: {named}}}\n"
+                single[found + f"  metricsQuery: 'sum({series}{{<<.LabelMatchers>>}}) by (<<.GroupBy>>)'"] = None
+                continue
+            chosen = f'{{<<.LabelMatchers>>,pod=~"{pods}"}}'
+            query = f"sum({series}{chosen})"
+            if late:
+                query = f"1000 * histogram_quantile(0.95, sum(rate({series}_bucket{chosen}[1m])) by (le))"
+            found += "  resources: {overrides: {namespace: {resource: namespace}}}\n"
+            whole[found + f"  name: {{as: {_whole(named, name)}}}\n  metricsQuery: '{query}'"] = None
+    parts = [f"{key}:\n" + "\n".join(each) for key, each in (("rules", single), ("externalRules", whole)) if each]
+    return "\n".join(parts)
 
 
 def of(given: Any, engine: str, roles: Sequence[str]) -> dict[str, Scaler]:

@@ -23,6 +23,7 @@ _ALONE, _FEWEST, _MOST = 16, 50, 1000
 _SECONDS = 120
 """How long a run with a rate lasts, unless that is too few or too many requests."""
 _MOST_CLIENTS = 512
+_IN_FLIGHT = "as many clients as the point has requests in flight"
 _SHARED = 0.05
 """Prompts share a prefix if more than this part of them was found in caches."""
 _TOLERANCES = {"ttft": (0.3, 0.15), "tpot": (0.2, 0.1)}
@@ -100,9 +101,13 @@ def _loads(plan: Plan) -> list[Load]:
         Load("light", "half of the rate", _count(rate / 2), round(rate / 2, 4), None),
         expected if closed else expected._replace(rate=round(rate, 4)),
         Load("peak", "1.3 times the rate", _count(1.3 * rate), round(1.3 * rate, 4), None),
-        Load("busy", "as many clients as the point has requests in flight", _answers(busy), None, busy),
+        Load("busy", *_busy(2 * busy if closed else busy, "twice the clients" if closed else _IN_FLIGHT)),
         Load("full", "batches as large as they may be", _answers(full), None, full),
     ]
+
+
+def _busy(clients: int, shows: str) -> tuple[str, int, None, int]:
+    return shows, _answers(min(clients, _MOST_CLIENTS)), None, min(clients, _MOST_CLIENTS)
 
 
 def _clients(number: float) -> int:
