@@ -307,7 +307,7 @@ docs: $(DOCS_VENV)/.installed playground ## Build the documentation site into bu
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
 picture: build playground $(TOOLS) ## Make the pictures of pages in README and docs/ anew, in chromium
-	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png docs/playground.png
+	$(BIN)/python docs/site/picture.py docs/sweep-page.png docs/recommend-page.png docs/run-page.png docs/faults-page.png docs/playground.png
 
 metrics-page: build ## Write docs/reference/metrics.md from the metrics of running workers
 	$(BIN)/python docs/site/metrics.py --write docs/reference/metrics.md

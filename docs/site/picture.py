@@ -1,6 +1,6 @@
 """Makes the pictures of pages in README and docs/, as chromium shows them.
 
-python docs/site/picture.py docs/sweep-page.png docs/run-page.png docs/faults-page.png docs/playground.png
+python docs/site/picture.py docs/sweep-page.png docs/recommend-page.png docs/run-page.png ...  # or `make picture`
 """
 
 from __future__ import annotations
@@ -46,6 +46,14 @@ PICTURES = {
         "build/design/report.html",
         "",
         1225,
+    ),
+    "recommend-page.png": Picture(
+        "dynamo.sweep",
+        "recommend examples/traces/conversation_400.jsonl.gz --gpus 5 --engine vllm --gpu-hour-price 3"
+        """ --sla "p90_ttft_ms<=2000, p90_itl_ms<=40" -o build/recommended"""
+        """ --engine-args '{"num_gpu_blocks": 4096, "block_size": 64, "kv_bytes_per_token": 131072}'""",
+        "build/recommended/report.html",
+        "#advice",
     ),
     "run-page.png": Picture(
         "dynamo.replay",
