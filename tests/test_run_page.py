@@ -256,6 +256,29 @@ def test_plots(report: Report) -> None:
     assert total == pytest.approx(report["mean_e2e_latency_ms"])
 
 
+def test_a_notebook_shows_the_page(report: Report, browser: Any) -> None:
+    """In a frame of its own, as an output that needs no kernel."""
+    explored = report.explore(height=700)
+    assert explored.html == as_html(report)
+    assert repr(explored) == f"a page of {len(explored.html):,} characters, which notebooks show"
+    shown = browser.new_page()
+    errors: list[str] = []
+    shown.on("pageerror", lambda error: errors.append(str(error)))
+    shown.set_content(f"<title>notebook</title>{explored._repr_html_()}")
+    inner = shown.frame_locator("iframe")
+    inner.locator("#cdfs svg").first.wait_for()
+    assert inner.locator("#cdfs svg").count() == 3
+    assert inner.locator("#lines svg").is_visible()
+    assert shown.locator("iframe").bounding_box()["height"] == 700
+    assert shown.title() == "notebook"
+    shown.close()
+    assert errors == []
+    with pytest.raises(ValueError, match="height: got 0, want an integer >= 1"):
+        report.explore(height=0)
+    with pytest.raises(TypeError, match="height: got "):
+        report.explore(height="x")  # type: ignore[arg-type]
+
+
 def test_plots_that_cannot_be_made(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = run_synthetic_trace_replay(100, 10, 5)
     with pytest.raises(KeyError, match="give it timeseries_step='1s'"):

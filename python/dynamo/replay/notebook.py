@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynamo.replay import summary
 
@@ -24,6 +24,23 @@ _COLUMNS = (
 _ENDS = 5  # rows shown at the beginning, and at the end
 _CELL = "padding:2px 10px"
 _NOTHING = ""
+
+
+class Explorer(NamedTuple):
+    """A page for a browser within a notebook. Its scripts reach nothing outside of it."""
+
+    html: str
+    """The page by itself."""
+    height: int
+
+    def _repr_html_(self) -> str:
+        frame = (
+            f'width="100%" height="{self.height}" sandbox="allow-scripts" style="border:0" title="The page of a run"'
+        )
+        return f'<iframe {frame} srcdoc="{escape(self.html)}"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"a page of {len(self.html):,} characters, which notebooks show"
 
 
 def report_html(report: Mapping[str, Any]) -> str:

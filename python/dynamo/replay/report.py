@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo.replay.figures import Figures
 
 if TYPE_CHECKING:
+    from dynamo.replay.notebook import Explorer
     from dynamo.replay.plots import Plots
     from dynamo.replay.requests import Requests
     from dynamo.replay.telemetry import Telemetry
@@ -61,6 +62,18 @@ class Report(Figures):
         from dynamo.replay.plots import Plots
 
         return Plots(self)
+
+    def explore(self, *, height: int = 900) -> Explorer:
+        """The page of the run as an output of a notebook, so many pixels high, which also works without a kernel.
+
+        Runs with ``attribution=True`` and ``timeseries_step="1s"`` show most.
+        """
+        from dynamo._core import values
+        from dynamo.replay import notebook, page
+
+        if values.integer("height", height) < 1:
+            raise ValueError(f"height: got {height}, want an integer >= 1")
+        return notebook.Explorer(page.as_html(self), int(height))
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
