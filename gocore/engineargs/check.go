@@ -106,6 +106,7 @@ var crossRules = []func(*strictjson.Object) error{
 	checkFixed,
 	checkTransfer,
 	checkScheduler,
+	checkPassTime,
 	checkBesideModel,
 	checkGroups, checkHostWords, checkHostCache,
 	checkZeros,

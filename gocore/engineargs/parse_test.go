@@ -62,6 +62,7 @@ func TestAccepted(t *testing.T) {
 		{`{"scheduler": "SGLang-0.5", "engine_type": "sglang", "sglang": {"overlap_schedule": false, "ignore_eos": true}}`, with(func(a *Args) {
 			a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Overlap, a.SGLang.IgnoreEOS = SGLangOwn, SGLang, 1, false, true
 		})},
+		{`{"scheduler": "vllm", "pass_time": "fused"}`, with(func(a *Args) { a.Scheduler, a.VLLM.Fused, a.VLLM.Release = VLLMOwn, true, VLLM033 })},
 		{`{"scheduler": "VLLM", "async_scheduling": false}`, with(func(a *Args) { a.Scheduler, a.VLLM.Async, a.VLLM.Release = VLLMOwn, false, VLLM033 })},
 		{`{"scheduler": "vllm-0.33", "prefill_schedule_interval": 4, "max_num_active_seqs": 9}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM.PrefillInterval, a.VLLM.MaxActiveSeqs, a.VLLM.Release = VLLMOwn, 4, 9, VLLM033
@@ -297,6 +298,8 @@ func TestRefused(t *testing.T) {
 		{`{"scheduler": "vllm", "engine_type": "trtllm"}`, `scheduler: got "vllm", want engine_type vllm with it, or dynamo with engine_type trtllm`},
 		{`{"scheduler": "vllm", "worker_type": "decode", "async_scheduling": true}`,
 			`async_scheduling: got true, want false, or it left out, on decode workers with scheduler vllm, whose hand-offs are not proven otherwise`},
+		{`{"scheduler": "vllm", "dp_size": 2, "pass_time": "fused"}`, `pass_time: got "fused", want separate with dp_size above 1`},
+		{`{"scheduler": "vllm", "pass_time": "max"}`, `pass_time: got "max", want one of separate, fused`},
 		{`{"scheduler": "vllm", "dp_size": 2, "aic_attention_dp_size": 4}`, `aic_attention_dp_size: got 4, want 2, as dp_size, or it left out`},
 		{`{"scheduler": "vllm", "worker_type": "decode", "dp_size": 2}`,
 			`dp_size: got 2, want 1 on decode workers with scheduler vllm, whose hand-offs are not proven otherwise`},

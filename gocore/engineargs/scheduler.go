@@ -61,6 +61,9 @@ func schedulerNames() []string {
 type VLLMArgs struct {
 	// Async composes a pass while the one before it runs.
 	Async bool
+	// Fused counts a pass as one forward: no decode step for the token that the end of a prompt brings, and what any forward
+	// takes once.
+	Fused bool
 	// ReserveFullISL admits a request only if the blocks of its whole prompt are free, not just those of its first chunk.
 	ReserveFullISL bool
 	// LongPrefillTokenThreshold bounds what a request computes in one pass, in tokens; 0 does not. An adaptive one is raised to
@@ -87,6 +90,7 @@ func named(o *strictjson.Object) namedScheduler {
 func vllmArgs(o *strictjson.Object) VLLMArgs {
 	return VLLMArgs{
 		Async:                     async(o),
+		Fused:                     o.Text("pass_time") == fused,
 		ReserveFullISL:            o.Bool("scheduler_reserve_full_isl"),
 		LongPrefillTokenThreshold: o.Int("long_prefill_token_threshold"),
 		AdaptiveThreshold:         o.Bool("long_prefill_token_threshold_adaptive"),
@@ -190,6 +194,17 @@ func checkHandoff(o *strictjson.Object, s namedScheduler) error {
 		}
 	case o.Given("kv_transfer_ms_per_block") && o.Float("kv_transfer_bandwidth") > 0:
 		return mismatch(o, "kv_transfer_ms_per_block", "it left out with kv_transfer_bandwidth, which says the same")
+	}
+	return nil
+}
+
+// fused is the pass_time of passes that are one forward.
+const fused = "fused"
+
+// checkPassTime refuses to tell the expert layers apart that data-parallel ranks share, of a pass that is one forward.
+func checkPassTime(o *strictjson.Object) error {
+	if o.Text("pass_time") == fused && o.Int("dp_size") > 1 {
+		return mismatch(o, "pass_time", "separate with dp_size above 1")
 	}
 	return nil
 }

@@ -34,6 +34,8 @@ type durations struct {
 	prefillCount, prefillISL, prefillStart int
 	context                                int // tokens of the sequences that get one
 	inUse                                  int // blocks
+	ended                                  int // requests whose prompts end in this pass, so that they get their first token from it
+	endedContext                           int // their part of context
 	prefillMs, decodeMs                    float64
 	promptMs, hostMs                       float64 // parts of these two
 }
@@ -94,10 +96,26 @@ func (s *Scheduler) measure(b *batch) {
 	hostMs := s.clock.HostMs(b.scheduled)
 	d.promptMs, d.hostMs = d.prefillMs, hostMs
 	if b.tokens() > 0 && !s.prefills {
-		d.decodeMs = s.decodeMs(b.tokens(), d.context, d.inUse) + hostMs
+		d.decodeMs = s.decodePartMs(b) + hostMs
 	} else {
 		d.prefillMs += hostMs
 	}
+}
+
+// decodePartMs is what the tokens of a batch take. Of a fused pass that computes prompts these are only the tokens of requests that
+// decode, and less what any forward takes, which the prompts pay: a step of one of these requests alone.
+func (s *Scheduler) decodePartMs(b *batch) float64 {
+	d := &b.durations
+	count, context := b.tokens(), d.context
+	if !s.rules.Fused || d.prefillCount == 0 {
+		return s.decodeMs(count, context, d.inUse)
+	}
+	count, context = count-d.ended, context-d.endedContext
+	if count <= 0 {
+		return 0
+	}
+	one := context / count
+	return max(0, s.decodeMs(count, context, d.inUse)-s.decodeMs(1, one, s.ceilBlocks(one)))
 }
 
 func (s *Scheduler) decodeMs(count, context, blocks int) float64 {

@@ -69,6 +69,10 @@ func (s *Scheduler) serve(b *batch, r *sequence, tokens int) {
 	r.midPrompt = r.computed < r.tokens()+r.inFlight()
 	if !r.midPrompt {
 		b.durations.context += r.computed
+		if r.prefills(b) {
+			b.durations.ended++
+			b.durations.endedContext += r.computed
+		}
 		r.scheduled++
 		r.deliveredIn = b.number
 		b.emitting = append(b.emitting, r)

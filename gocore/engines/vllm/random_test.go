@@ -50,6 +50,7 @@ func drawArgs(rng *rand.Rand) engineargs.Args {
 	if rng.IntN(4) == 0 {
 		withHost(rng, &args)
 	}
+	args.VLLM.Fused = rng.IntN(4) == 0
 	return args
 }
 

@@ -139,6 +139,9 @@ class MockEngineArgs(FieldSet):
             that one.
         async_scheduling: Whether a pass is composed while the one before it runs, as a stock server does. Works with
             ``engine_type`` vllm, ``scheduler`` vllm.
+        pass_time: How long a pass takes that computes prompts and decodes: ``"separate"``, a prefill and a decode step
+            of all that get a token, or ``"fused"``, one forward: the end of a prompt takes no decode step, and what any
+            forward takes counts once. Works with ``engine_type`` vllm, ``scheduler`` vllm.
         scheduler_reserve_full_isl: Whether a request is admitted only if blocks for its whole prompt are free. Works
             with ``engine_type`` vllm, ``scheduler`` vllm.
         long_prefill_token_threshold: Most tokens that one request computes in a pass; 0 is no limit. Works with

@@ -20,6 +20,7 @@ RouterQueuePolicy: TypeAlias = Literal["fcfs", "lcfs", "wspt"]
 HostLink: TypeAlias = Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink-c2c"]
 EvictionBackend: TypeAlias = Literal["lineage", "lru", "multi_lru"]
 Scheduler: TypeAlias = Literal["dynamo", "vllm", "vllm-0.33", "vllm-0.28", "sglang", "sglang-0.5"]
+PassTime: TypeAlias = Literal["separate", "fused"]
 DpRouting: TypeAlias = Literal["vllm", "round_robin"]
 KvCacheDtype: TypeAlias = Literal["auto", "fp8"]
 TimingModel: TypeAlias = Literal["polynomial", "fixed", "interpolated", "aic"]
@@ -320,6 +321,7 @@ class EngineFields(TypedDict, total=False):
     eviction_backend: EvictionBackend
     scheduler: Scheduler
     async_scheduling: bool
+    pass_time: PassTime
     scheduler_reserve_full_isl: bool
     long_prefill_token_threshold: int
     long_prefill_token_threshold_adaptive: bool

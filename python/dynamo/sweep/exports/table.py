@@ -179,6 +179,7 @@ ENGINE: Mapping[str, Row] = {
     "eviction_backend": _assumed("the engine's own: vLLM evicts the least recently used block"),
     "scheduler": _assumed("whose rules are simulated; with `dynamo`, those of Dynamo's mocker, the export says so"),
     "async_scheduling": _flag(Switch("--async-scheduling"), vllm_only=True),
+    "pass_time": _assumed(_DURATION),
     "scheduler_reserve_full_isl": _flag(Switch("--scheduler-reserve-full-isl", implied=True), vllm_only=True),
     "long_prefill_token_threshold": _flag(Number("--long-prefill-token-threshold", implied=0), vllm_only=True),
     "long_prefill_token_threshold_adaptive": _refused("no flag of it is documented", False),
