@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dynamo.calibrate import targets
 from dynamo.validate import campaigns, mapping
 from dynamo.validate.checkpoints import checkpoint
 from dynamo.validate.mapping import Rules, replay_of
@@ -144,6 +145,33 @@ def test_deepseek_on_sglang_computes_attention_in_bf16() -> None:
     replay = replay_of(row(**{**QWEN, "model": "deepseek-ai/DeepSeek-V3"}))
     assert (replay.engine["aic_fmha_dtype"], replay.engine["aic_kv_cache_dtype"]) == ("bfloat16", "bfloat16")
     assert replay.stand_ins == ("DeepSeek on SGLang: attention in bf16 for FP8",)
+
+
+def test_fits_do_not_look_at_deepseek_on_sglang() -> None:
+    replay = replay_of(row(**{**QWEN, "model": "deepseek-ai/DeepSeek-V3"}))
+    assert targets.is_comparable(replay)
+    assert not targets.is_fitted(replay)
+    for others in (QWEN, {}):
+        assert targets.is_fitted(replay_of(row(**others)))
+    assert not targets.is_fitted(replay_of(row(concurrency=256)))
+
+
+def test_deepseek_in_fp8_on_four_gpus_has_kv_for_all_clients() -> None:
+    """The SDK finds no room for any KV there, but the measurements ran: only this deployment gets a pool without it."""
+    changes = {
+        **QWEN,
+        "model": "deepseek-ai/DeepSeek-V3",
+        "system": "b200_sxm",
+        "isl": 8192,
+        "osl": 1024,
+        "concurrency": 8,
+    }
+    replay = replay_of(row(**changes))
+    assert (replay.engine["num_gpu_blocks"], replay.engine["block_size"]) == (8 * (8192 + 1024), 1)
+    assert replay.engine["aic_kv_cache_dtype"] == "bfloat16"
+    assert "a KV pool that holds all clients" in replay.stand_ins[0]
+    for others in ({"system": "b300_sxm"}, {"precision": "fp4"}, {"parallelism": Parallelism(8, 1, 8, 1)}):
+        assert "num_gpu_blocks" not in replay_of(row(**{**changes, **others})).engine
 
 
 @pytest.mark.parametrize(
