@@ -84,16 +84,29 @@ def test_what_is_ruled_out_at_the_beginning_misses_in_the_end(trace: Path, tmp_p
     """Bounds of every kind, near the figures of a run that is too small for its traffic."""
     whole = sweep.run(spec(trace), tmp_path / "whole").points[0]["figures"]
     early = sweep.run(spec(trace, max_sim_time_ms=whole["duration_ms"] / 2), tmp_path / "early").points[0]["figures"]
-    ruled_out = 0
+    point = sweep.run(spec(trace), tmp_path / "whole").points[0]
+    arrivals = search.arrivals_ms(point)
+    assert len(arrivals) == 80
+    assert search.arrivals_ms({**point, "arguments": {**point["arguments"], "replay_concurrency": 2}}) == []
+    ruled_out, waited = 0, 0
     for kind in ("ttft_ms", "tpot_ms", "itl_ms", "e2e_latency_ms"):
         for statistic in ("mean", "median", "p75", "p90", "p95", "p99", "max"):
             name = f"{statistic}_{kind}"
             for factor in (0.05, 0.3, 0.9, 0.999, 1.0, 1.001, 1.5):
                 limit = whole[name] * factor
-                if bounds.of_beginning(parse({name: limit}), early, whole):
+                known, unknown = (
+                    bounds.of_beginning(
+                        parse({name: limit}), early, whole, bounds.Beginning(whole["duration_ms"] / 2, times)
+                    )
+                    for times in (arrivals, [])
+                )
+                assert not (unknown and not known)
+                if known:
                     assert whole[name] > limit, (name, factor)
                     ruled_out += 1
+                    waited += known != unknown
     assert ruled_out > 30
+    assert waited > 3
 
 
 def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
@@ -101,7 +114,7 @@ def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def spec(trace: Path, **run: Any) -> dict[str, Any]:
-    engine = {**ENGINE, "scheduler": "vllm"}
+    engine = {**ENGINE, "scheduler": "vllm", "max_num_seqs": 6}
     return {"run": {"trace": str(trace), "extra_engine_args": engine, **run}, "search": {"num_workers": [1]}}
 
 

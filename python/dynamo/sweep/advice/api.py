@@ -291,7 +291,7 @@ def _examine(
         content["cost_per_hour"] = winner.gpus * question.price
     if point["status"] == OK:
         content["headroom"] = checks.headroom(runner, winner)
-        content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(question, point))
+        content["cases"] = checks.disturbed(runner, winner, checks.peak_ms(point))
         content["sensitivity"] = checks.sensitivity(runner, valid, winner.name)
     content["next_best"] = _next_best(question, by_name, found, ranked)
 

@@ -7,9 +7,11 @@ if more requests are late by then than the bound allows of all, the whole run mi
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dynamo.replay import latencies
 from dynamo.sweep.sla import Bound
@@ -42,7 +44,21 @@ def alone(bounds: Sequence[Bound], figures: Figures) -> str:
     return ""
 
 
-def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures) -> str:
+class Beginning(NamedTuple):
+    """When a run was ended, and when requests arrive, if that is the same whatever serves them."""
+
+    at_ms: float
+    arrivals_ms: Sequence[float]
+    """In order; empty if it depends on what serves them."""
+
+    def waiting(self, limit: float, figures: Figures) -> int:
+        """How many requests had no first token by then although they arrived longer ago than a limit, at the least."""
+        if figures.get("rejected_requests", 0.0):
+            return 0
+        return max(0, bisect.bisect_left(self.arrivals_ms, self.at_ms - limit) - int(figures.get("count_ttft_ms", 0)))
+
+
+def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures, beginning: Beginning) -> str:
     """Why a run misses a bound, by the figures of its beginning and the counts of the whole; "" if that is open."""
     for bound in bounds:
         rejected = figures.get("rejected_requests", 0.0)
@@ -64,6 +80,8 @@ def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures) -> s
                 return f"{bound}: at least {least:.4g} by what has happened already"
             continue
         late = _late(kind, bound.limit, figures)
+        if kind in ("ttft_ms", "e2e_latency_ms"):
+            late += beginning.waiting(bound.limit, figures)
         if late > _allowed(statistic, total):
             return f"{bound}: at least {late:,} of {total:,.0f} are over it by what has happened already"
     return ""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dynamo.replay import run_trace_replay
 from dynamo.sweep import bootstrap
 from dynamo.sweep.advice import search
 from dynamo.sweep.advice.candidates import Candidate
-from dynamo.sweep.advice.question import Question
 from dynamo.sweep.advice.search import Point, Runner
 from dynamo.sweep.store import INFEASIBLE, OK
 
@@ -59,13 +56,9 @@ def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:
     return {"factor": rate / nominal, "rps": rate, "limited_by": point["limited_by"]}
 
 
-def peak_ms(question: Question, point: Point) -> float:
+def peak_ms(point: Point) -> float:
     """When the window with the most arrivals begins."""
-    arguments = {name: value for name, value in point["arguments"].items() if name != "rows"}
-    with warnings.catch_warnings():  # those of the point are known
-        warnings.simplefilter("ignore")
-        report = run_trace_replay(arguments.pop("trace_files"), capture_per_request=True, **arguments)
-    times = sorted(row["arrival_time_ms"] for row in report.per_request or [])
+    times = sorted(row["arrival_time_ms"] for row in search.rows_of(point))
     best, most, low = 0.0, 0, 0
     for high, time in enumerate(times):
         while time - times[low] > PEAK_S * 1000:

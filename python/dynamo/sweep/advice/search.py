@@ -5,12 +5,14 @@ Runs are points of sweeps, so they are kept and shared, and an interrupted searc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dynamo._core import values
+from dynamo.replay import run_trace_replay
 from dynamo.sweep import sweep
 from dynamo.sweep.advice import bounds
 from dynamo.sweep.advice.candidates import Candidate
@@ -128,6 +130,7 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> No
         return
     whole = reference["figures"]
     ranked = rank(question)
+    arrivals = arrivals_ms(reference) if question.objective in (FEWEST_GPUS, COST) else []
     best: tuple[float, ...] | None = None
     by_name = {candidate.name: candidate for candidate in left}
     for name, point in found.whole.items():
@@ -141,7 +144,7 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> No
             continue
         for part in BEGINNINGS:
             if len(todo) >= _WORTH_BEGINNING:
-                todo = _after(runner, todo, part, whole, best, found)
+                todo = _after(runner, todo, part, whole, arrivals, best, found)
         for name, point in _unless_refused(runner, todo, {}, found).items():
             found.whole[name] = point
             if keeps(question, point):
@@ -212,6 +215,29 @@ def _reference(runner: Runner, candidates: Sequence[Candidate], found: Found) ->
     return None
 
 
+def rows_of(point: Point) -> list[Mapping[str, Any]]:
+    """A row for each request of a point, which is run again."""
+    arguments = {name: value for name, value in point["arguments"].items() if name != "rows"}
+    with warnings.catch_warnings():  # those of the point are known
+        warnings.simplefilter("ignore")
+        report = run_trace_replay(arguments.pop("trace_files"), capture_per_request=True, **arguments)
+    return list(report.per_request or [])
+
+
+# Keys of a run with which requests arrive when others have ended.
+_CLOSED = ("replay_concurrency", "agentic_lanes", "client_retries", "hedge_after_ms")
+
+
+def arrivals_ms(point: Point) -> list[float]:
+    """When requests arrive, in order; nothing if that depends on when others have ended."""
+    if any(point["arguments"].get(name) for name in _CLOSED):
+        return []
+    rows = rows_of(point)
+    if any(row["turn_index"] for row in rows):
+        return []
+    return sorted(row["arrival_time_ms"] for row in rows)
+
+
 def _unless_refused(
     runner: Runner, candidates: Sequence[Candidate], extra: Mapping[str, Any], found: Found
 ) -> dict[str, Point]:
@@ -231,19 +257,21 @@ def _after(
     candidates: Sequence[Candidate],
     part: float,
     whole: Mapping[str, float],
+    arrivals: Sequence[float],
     best: tuple[float, ...] | None,
     found: Found,
 ) -> list[Candidate]:
     """The candidates that may still be the answer after the beginning of their runs."""
     question, left = runner.question, []
-    points = _unless_refused(runner, candidates, {"max_sim_time_ms": round(part * whole["duration_ms"])}, found)
+    beginning = bounds.Beginning(round(part * whole["duration_ms"]), arrivals)
+    points = _unless_refused(runner, candidates, {"max_sim_time_ms": beginning.at_ms}, found)
     for candidate in candidates if points else ():
         point = points[candidate.name]
         if not point["figures"]:
             found.out[candidate.name] = (point["status"], point["reason"])
             continue
         reason = (
-            bounds.of_beginning(question.bounds, point["figures"], whole)
+            bounds.of_beginning(question.bounds, point["figures"], whole, beginning)
             if question.objective in (FEWEST_GPUS, COST)
             else _less_goodput(point["figures"], whole, best)
         )
