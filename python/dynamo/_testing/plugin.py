@@ -72,13 +72,13 @@ def dynosim(request: pytest.FixtureRequest) -> Dynosim:
     return Dynosim(request.path, test, given, note=note, update=update, nearest=int(limit))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)  # which older releases of pytest know, too
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """Adds what was found to the report of a test: reports also come out of the processes of pytest-xdist."""
-    report = yield
+    outcome = yield
+    report = outcome.get_result()
     if report.when == "call" and _RECORDS in item.stash:
-        report.dynosim = item.stash[_RECORDS]  # type: ignore[attr-defined]  # pytest-xdist sends it along
-    return report
+        report.dynosim = item.stash[_RECORDS]
 
 
 class _Summary:
