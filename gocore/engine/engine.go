@@ -53,6 +53,8 @@ type Setup struct {
 	// Shapes hears of each pass of an engine that follows its own engine's scheduler, in order; nil if nothing listens. It
 	// must not call the engine.
 	Shapes func(Shape)
+	// Policy chooses which waiting request is admitted next and which running one is preempted; nil for the rule of the engine.
+	Policy Policy
 	// Explain makes passes say where their time goes (Pass.Parts).
 	Explain bool
 	// LowerTiers makes events tell of tiers below the device, too, as far as the engine can tell of them.

@@ -23,6 +23,9 @@ type Traits struct {
 	// BoundsBatches tells that max_num_batched_tokens bounds the tokens of a pass.
 	BoundsBatches bool
 
+	// Policies tells that the engine asks Setup.Policy.
+	Policies bool
+
 	// TracesCache tells that the engine calls Setup.Trace.
 	TracesCache bool
 

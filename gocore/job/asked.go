@@ -54,13 +54,13 @@ func (r *run) named(err error) error {
 	return err
 }
 
-// askRouters has routers in Python decide.
+// askRouters tells routers how many blocks workers have, and has those in Python decide.
 func (r *run) askRouters() {
-	if !r.routing.Mode.Asks {
-		return
-	}
 	for i, stage := range r.stages {
-		stage.Decider, stage.Blocks = &router.Told{Ask: r.monitor.Ask}, r.deployment.args.NumGPUBlocks
+		if r.routing.Mode.Asks {
+			stage.Decider = &router.Told{Ask: r.monitor.Ask}
+		}
+		stage.Blocks = r.deployment.args.NumGPUBlocks
 		if i == 0 && r.deployment.disaggregated {
 			stage.Blocks = r.deployment.prefill.NumGPUBlocks
 		}

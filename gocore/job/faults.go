@@ -82,7 +82,7 @@ func orNever(o *strictjson.Object, name string) float64 {
 // faultsUnheard warns of faults of the news about caches that no router hears.
 func (s *Spec) faultsUnheard() (warnings []string) {
 	mode := s.routing.Mode
-	if mode.Configured || mode.Asks {
+	if mode.Configured || mode.Asks || mode.Hears {
 		return nil
 	}
 	for _, kind := range []faults.Kind{faults.EventsLost, faults.RouterStale} {

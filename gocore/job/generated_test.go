@@ -168,7 +168,7 @@ func hint(o option) string {
 	if known, ok := map[taken]string{
 		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",
 		takesRouterConfig: "RouterConfig", takesAICConfig: "AicConfig", takesObjectOrPath: "Mapping[str, Any] | Path", takesPlanner: "Planner", takesAutoscaler: "Autoscaler", takesFaults: "Faults", takesTelemetry: "TelemetryOptions", takesRouter: "Router | Sequence[Router] | str",
-		takesTimingModel: "TimingModel | str",
+		takesTimingModel: "TimingModel | str", takesPolicy: "SchedulerPolicy | str",
 	}[o.takes]; ok {
 		return known
 	}

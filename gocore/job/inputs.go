@@ -49,6 +49,9 @@ func listInputs(s *Spec, hash func(inputFile) (string, error)) ([]inputFile, err
 	if path := askedFile(s.deployment.timing); path != "" {
 		add("timing_model", path)
 	}
+	if path := askedFile(s.policy); path != "" {
+		add("scheduler_policy", path)
+	}
 	if s.routing.decisions != "" {
 		add("router_decisions", s.routing.decisions)
 	}

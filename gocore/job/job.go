@@ -89,7 +89,8 @@ type run struct {
 	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
 	files      *writtenFiles
-	unpinned   []string // warnings of the file with decisions to repeat
+	policies   *policies // in Python, nil without any
+	unpinned   []string  // warnings of the file with decisions to repeat
 	origin     provenance
 	saved      *savedTrace // nil if the workload is not saved
 }
@@ -121,6 +122,9 @@ func load(s *Spec, m *Monitor) (*run, error) {
 		return nil, err
 	}
 	if r.unpinned, err = s.routing.pin(r.stages, r.workload, s.faults != nil); err != nil {
+		return nil, err
+	}
+	if r.policies, err = r.askPolicies(); err != nil {
 		return nil, err
 	}
 	if r.origin, err = describe(s, r.deployment, r.sdk, m); err != nil {
@@ -162,7 +166,7 @@ func (r *run) simulate() (ended, error) {
 		return err
 	})
 	if err == nil {
-		err = cmp.Or(r.sdk.err(), r.models.err()) // of the last few passes
+		err = cmp.Or(r.sdk.err(), r.models.err(), r.policies.err()) // of the last few passes
 	}
 	if err != nil {
 		return ended{}, runError{r.named(err)}
@@ -181,6 +185,9 @@ func (r *run) config() replay.Config {
 		Attribution: r.attribution, Seed: r.startUpSeed(),
 		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.Mode, r.stages)
+	if r.policies != nil {
+		cfg.Policy = r.policies.of
+	}
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Sampler = r.scaling.sampler(r.monitor)
 	cfg.Journal = r.journal.open(r)
@@ -200,7 +207,7 @@ func (r *run) startUpSeed() uint64 {
 
 // poll stops the run when it is cancelled or the AIC SDK has failed.
 func (r *run) poll(nowMs float64, finished int) error {
-	if err := cmp.Or(r.sdk.err(), r.models.err()); err != nil {
+	if err := cmp.Or(r.sdk.err(), r.models.err(), r.policies.err()); err != nil {
 		return err
 	}
 	return r.monitor.pollRun(nowMs, finished)

@@ -17,6 +17,7 @@ type Spec struct {
 
 	deployment deployment
 	routing    routing
+	policy     string // the scheduler policy in Python, "" for none
 
 	seed        uint64                 // of what a trace leaves to chance
 	trace       traceSpec              // what to read, if the workload is not synthetic
@@ -77,6 +78,10 @@ func Parse(config string) (*Spec, error) {
 	if s.deployment, s.warnings, err = parseDeployment(o); err != nil {
 		return nil, err
 	}
+	if err := checkPolicy(o, s.deployment); err != nil {
+		return nil, err
+	}
+	s.policy = o.Text("scheduler_policy")
 	if err := checkLanes(o); err != nil {
 		return nil, err
 	}

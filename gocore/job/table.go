@@ -65,6 +65,7 @@ const (
 	takesTelemetry    taken = "telemetry"
 	takesRouter       taken = "router"
 	takesTimingModel  taken = "timing_model"
+	takesPolicy       taken = "scheduler_policy"
 )
 
 // Groups of --help.
@@ -294,6 +295,13 @@ var options = slices.Concat([]option{
 		metavar: "MODULE:NAME", group: deploymentGroup,
 		help: "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed; see docs/timing.md",
 		doc:  "How long passes take, in Python instead of by the engine arguments: a function of a batch of parts of passes that returns their milliseconds, or the text ``\"module:name\"``, ``\"file.py:name\"`` or the name of one that is installed. See docs/timing.md. What it raises ends the run.",
+	},
+	{
+		Field:   strictjson.Field{Name: "scheduler_policy", Type: strictjson.Text{NonEmpty: true}},
+		takes:   takesPolicy,
+		metavar: "MODULE:NAME", group: deploymentGroup,
+		help: "which waiting request an engine admits next and which running one it preempts, in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed; see docs/schedulers.md",
+		doc:  "Which waiting request each engine admits next, and which running one it preempts, in Python: an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``\"module:Class\"``, ``\"file.py:Class\"`` or the name of one that is installed. For the engines of Dynamo's mocker of type vllm and trtllm. See docs/schedulers.md. What it raises ends the run.",
 	},
 	{
 		Field: strictjson.Field{Name: "router_log", Type: strictjson.Text{NonEmpty: true}},

@@ -29,7 +29,7 @@ func (cfg *Config) independent(setups []engine.Setup) bool {
 	if cfg.Concurrency > 0 || !cfg.Workload.Flat() || cfg.Journal != nil && !worker.Traits(cfg.Args).Independent {
 		return false
 	}
-	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil })
+	return !slices.ContainsFunc(setups, func(s engine.Setup) bool { return !timing.Pure(s.Model) || s.Trace != nil || s.Policy != nil })
 }
 
 // runIndependently runs the workers by themselves or, if that turns out to be impossible, in one loop.

@@ -419,7 +419,7 @@ func (run *naiveRun) through() {
 // naively replays the requests of a configuration, whose rows have one id for each block.
 func naively(cfg Config) *naiveRun {
 	d := cfg.Disagg
-	run := &naiveRun{model: cfg.setup(engine.Decode, 0).Model, perBlockMs: d.Transfer.MsPerBlock, unlimited: d.Transfer.Unlimited, lanes: map[[2]int]float64{}}
+	run := &naiveRun{model: (&run{Config: cfg}).setup(engine.Decode, 0).Model, perBlockMs: d.Transfer.MsPerBlock, unlimited: d.Transfer.Unlimited, lanes: map[[2]int]float64{}}
 	workers := func(role engine.Role, args engineargs.Args, n int) (made []*naiveWorker) {
 		for i := range n {
 			w := &naiveWorker{run: run, role: role, number: i, args: args, asleep: true, keeps: map[int]*naiveRequest{}}

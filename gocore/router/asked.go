@@ -46,6 +46,7 @@ type Question struct {
 	// Workers lists those that get requests, if that has changed; nil if not. Then come their loads, by place.
 	Workers       []int
 	Requests      []int64 // in flight
+	Queued        []int64 // of these, those whose prompts are not computed yet; none on decode workers
 	PrefillTokens []int64 // of prompts, not cached and not computed yet
 	ActiveBlocks  []int64 // distinct full blocks of the prompts in flight
 }
@@ -113,16 +114,23 @@ type Asked struct {
 	tickMs   float64
 	ticked   float64 // how many ticks there were
 	requests []int64 // in flight, by worker
-	places   map[int32]int32
+	queued   []int64 // of these, those whose prompts are not computed
+	places   map[int32]place
 	kept     []held
 	workers  []int // that get requests, by place
 	changed  bool  // the question has to name them
 	left     []Left
 	gone     []int32
 	question Question
-	gathered [2][]int64
+	gathered [3][]int64
 	cached   []Cached
 	admitted []Admission
+}
+
+// place is where a request is, and whether its prompt is not computed yet.
+type place struct {
+	worker int32
+	queued bool
 }
 
 // held is a request that waits, and what was cached of its prompt when it arrived.
@@ -136,14 +144,14 @@ type held struct {
 func NewAsked(o Options) *Asked {
 	o.Config = DefaultConfig().books(o.Stage)
 	a := &Asked{
-		kv: New(o), decider: o.Decider, places: map[int32]int32{}, changed: true,
+		kv: New(o), decider: o.Decider, places: map[int32]place{}, changed: true,
 		pool: Pool{Stage: o.Stage, Workers: o.Workers, BlockSize: o.BlockSize, Blocks: o.Blocks},
 	}
 	a.kv.tracker.ranking = nil
 	for id := range o.Workers {
 		a.workers = append(a.workers, id)
 	}
-	a.requests = make([]int64, o.Workers)
+	a.requests, a.queued = make([]int64, o.Workers), make([]int64, o.Workers)
 	return a
 }
 
@@ -225,13 +233,14 @@ func (a *Asked) ask(why Occasion, nowMs float64) *Question {
 	}
 	tokens, blocks := a.kv.tracker.prefillTokens, a.kv.tracker.activeBlocks
 	q.Requests = q.Requests[:0]
-	a.gathered[0], a.gathered[1] = a.gathered[0][:0], a.gathered[1][:0]
+	a.gathered[0], a.gathered[1], a.gathered[2] = a.gathered[0][:0], a.gathered[1][:0], a.gathered[2][:0]
 	for _, w := range a.workers {
 		q.Requests = append(q.Requests, a.requests[w])
 		a.gathered[0] = append(a.gathered[0], tokens[w])
 		a.gathered[1] = append(a.gathered[1], blocks[w])
+		a.gathered[2] = append(a.gathered[2], a.queued[w])
 	}
-	q.PrefillTokens, q.ActiveBlocks = a.gathered[0], a.gathered[1]
+	q.PrefillTokens, q.ActiveBlocks, q.Queued = a.gathered[0], a.gathered[1], a.gathered[2]
 	return q
 }
 
@@ -259,7 +268,11 @@ func (a *Asked) carryOut(v Verdict, nowMs float64) error {
 		ID: r.ID, Worker: worker, OverlapBlocks: overlap, PromptBlocks: ceilDiv(r.PromptTokens, k.blockSize), WaitMs: nowMs - h.sinceMs,
 	})
 	a.requests[worker]++
-	a.places[r.ID] = int32(worker)
+	at := place{worker: int32(worker), queued: a.pool.Stage != "decode"}
+	if at.queued {
+		a.queued[worker]++
+	}
+	a.places[r.ID] = at
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, blocks)
 	return k.tracker.add(booking{
 		id: r.ID, worker: int32(worker), prompt: r.Prompt, tokens: r.PromptTokens, uncached: r.PromptTokens - overlap*k.blockSize,
@@ -281,19 +294,26 @@ func (a *Asked) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
 	if err := a.kv.tracker.prefillCompleted(id, nowMs); err != nil {
 		return nil, err
 	}
+	if at := a.places[id]; at.queued {
+		a.queued[at.worker]--
+		a.places[id] = place{worker: at.worker}
+	}
 	return a.again(Freed, nowMs)
 }
 
 // Free implements [Router].
 func (a *Asked) Free(id int32, nowMs float64) ([]Admission, error) {
-	worker, active := a.places[id]
+	at, active := a.places[id]
 	if !active {
 		return nil, nil
 	}
 	delete(a.places, id)
-	a.requests[worker]--
+	a.requests[at.worker]--
+	if at.queued {
+		a.queued[at.worker]--
+	}
 	a.kv.stretches, _ = a.kv.tracker.free(id, nowMs, a.kv.stretches)
-	a.left = append(a.left, Left{ID: id, Worker: int(worker), AtMs: nowMs})
+	a.left = append(a.left, Left{ID: id, Worker: int(at.worker), AtMs: nowMs})
 	return a.again(Freed, nowMs)
 }
 
@@ -316,7 +336,7 @@ func (a *Asked) SetWorkers(active []int, nowMs float64) ([]Admission, error) {
 	if n := len(active); n > 0 {
 		a.kv.tracker.growTo(active[n-1] + 1)
 		for len(a.requests) <= active[n-1] {
-			a.requests = append(a.requests, 0)
+			a.requests, a.queued = append(a.requests, 0), append(a.queued, 0)
 		}
 	}
 	return a.again(Freed, nowMs)

@@ -23,6 +23,8 @@ type Mode struct {
 	// Asks tells that decisions come from outside of the program, through Options.Decider. Such a mode is not among those that users
 	// ask for by name.
 	Asks bool
+	// Hears tells that New, which does not look at Options.Config, makes a router that hears of cache events and goes by priorities.
+	Hears bool
 	// Draws tells that New draws random numbers, so that the seed matters.
 	Draws bool
 }

@@ -213,7 +213,7 @@ func (m *servedModel) parseRouter(o *strictjson.Object) (err error) {
 		return m.parseAsked(o)
 	}
 	mode := findMode(o.Text("router_mode"))
-	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured {
+	if m.lagMs = o.Float(lag); m.lagMs > 0 && !mode.Configured && !mode.Hears {
 		return &strictjson.FieldError{
 			Field: lag, Got: o.Shown(lag), Want: "router_mode " + configuredModes() + " with it: another router does not hear of caches",
 		}

@@ -277,8 +277,8 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 		loads = append(loads, shown)
 		if l.spec.asked != "" {
 			stages[i].Decider = &router.Told{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.told}
-			stages[i].Blocks = in.args.NumGPUBlocks
 		}
+		stages[i].Blocks = in.args.NumGPUBlocks
 		c.Pools = append(c.Pools, cluster.Pool{
 			Args: in.args, Workers: pools[i].Workers, Router: l.spec.routing.Mode.Factory(stages[i]),
 			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },

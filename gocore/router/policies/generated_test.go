@@ -26,7 +26,7 @@ func TestGeneratedTable(t *testing.T) {
 	var modes []string
 	for _, p := range table {
 		var names []string
-		for _, f := range append(append([]strictjson.Field(nil), p.own...), common...) {
+		for _, f := range p.settings() {
 			names = append(names, fmt.Sprintf("%q", f.Name))
 			if !known[f.Name] {
 				known[f.Name] = true
@@ -58,7 +58,7 @@ which routers of the field these are, and how far they agree with them.
 const commonHead = `
 ## Settings of every mode of this page
 
-They say what a router sees.
+They say what a router sees. ` + "`endpoint_picker` has no `router_replicas`" + `.
 
 `
 

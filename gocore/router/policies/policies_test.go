@@ -273,6 +273,9 @@ func TestReplicas(t *testing.T) {
 func TestWorkersComeAndGo(t *testing.T) {
 	ids := characters{}
 	for _, row := range table {
+		if row.whole != nil {
+			continue
+		}
 		t.Run(row.name, func(t *testing.T) {
 			p := newRouter(t, row.name, `{}`, 3)
 			draw := rand.New(rand.NewPCG(5, 6))
@@ -410,7 +413,7 @@ func BenchmarkDecision(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := m.New(router.Options{Workers: 64, BlockSize: 64, Settings: o, Rand: rand.New(rand.NewPCG(3, 4))})
+			p := m.New(router.Options{Workers: 64, BlockSize: 64, Blocks: 16384, Settings: o, Rand: rand.New(rand.NewPCG(3, 4))})
 			const conversations, turns = 1000, 14
 			sessions := make([]string, conversations)
 			prompts := make([]kvcache.Prompt, conversations)

@@ -14,22 +14,43 @@ type policy struct {
 	draws bool // the rule draws random numbers, if only to break ties
 	own   []strictjson.Field
 	rule  func(o router.Options) rule
+	// whole makes the router of a policy that is no rule.
+	whole func(o router.Options) router.Router
+}
+
+// settings lists the keys of the policy. A whole router has no replicas.
+func (p *policy) settings() []strictjson.Field {
+	fields := append([]strictjson.Field(nil), p.own...)
+	for _, f := range common {
+		if p.whole == nil || f.Name != "router_replicas" {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+func (p *policy) make(o router.Options) router.Router {
+	if p.whole != nil {
+		return p.whole(o)
+	}
+	return newPool(p.rule, o)
 }
 
 // table lists the policies in the order in which reference pages show them.
 var table = []policy{
-	{"random", "any worker, all being equally probable", true, nil, newRandom},
-	{"least_requests", "the worker with the fewest requests in flight; ties are drawn", true, nil, newLeastRequests},
-	{"least_tokens", "the worker with the fewest prompt tokens in flight; ties are drawn", true, nil, newLeastTokens},
-	{"power_of_two", "of two workers that are drawn, the one with less load", true, powerOfTwoFields, newPowerOfTwo},
-	{"consistent_hash", "the worker behind the session's place on a hash ring; without a session, the prompt's", false, ringFields, newConsistentHash},
-	{"prefix_hash", "the worker behind the place of the first tokens of the prompt on a hash ring, unless it is overloaded", false, prefixFields, newPrefixHash},
-	{"sticky_least_loaded", "the worker of the session; a new session goes to a worker with the fewest sessions so far", false, nil, newSticky},
-	{"manual", "the worker of the session; where a new session goes is a setting", true, manualFields, newManual},
-	{"bucket", "the worker whose range of prompt lengths holds this one, unless prompts are spread too unevenly", false, bucketFields, newBucket},
-	{"sglang_cache_aware", "the first worker that was sent a long enough prefix of the prompt, else the least loaded one", false, sglangTreeFields, newSGLangCacheAware},
-	{"smg_cache_aware", "the least loaded of the workers that were sent a long enough prefix, unless it has too much to do; ties are drawn", true, smgTreeFields, newSMGCacheAware},
-	{"vllm_cache_aware", "the least loaded of the workers that were sent a long enough prefix of the prompt, else the least loaded one", false, vllmTreeFields, newVLLMCacheAware},
+	{"random", "any worker, all being equally probable", true, nil, newRandom, nil},
+	{"least_requests", "the worker with the fewest requests in flight; ties are drawn", true, nil, newLeastRequests, nil},
+	{"least_tokens", "the worker with the fewest prompt tokens in flight; ties are drawn", true, nil, newLeastTokens, nil},
+	{"power_of_two", "of two workers that are drawn, the one with less load", true, powerOfTwoFields, newPowerOfTwo, nil},
+	{"consistent_hash", "the worker behind the session's place on a hash ring; without a session, the prompt's", false, ringFields, newConsistentHash, nil},
+	{"prefix_hash", "the worker behind the place of the first tokens of the prompt on a hash ring, unless it is overloaded", false, prefixFields, newPrefixHash, nil},
+	{"sticky_least_loaded", "the worker of the session; a new session goes to a worker with the fewest sessions so far", false, nil, newSticky, nil},
+	{"manual", "the worker of the session; where a new session goes is a setting", true, manualFields, newManual, nil},
+	{"bucket", "the worker whose range of prompt lengths holds this one, unless prompts are spread too unevenly", false, bucketFields, newBucket, nil},
+	{"sglang_cache_aware", "the first worker that was sent a long enough prefix of the prompt, else the least loaded one", false, sglangTreeFields, newSGLangCacheAware, nil},
+	{"smg_cache_aware", "the least loaded of the workers that were sent a long enough prefix, unless it has too much to do; ties are drawn", true, smgTreeFields, newSMGCacheAware, nil},
+	{"vllm_cache_aware", "the least loaded of the workers that were sent a long enough prefix of the prompt, else the least loaded one", false, vllmTreeFields, newVLLMCacheAware, nil},
+	{"endpoint_picker", "the worker with the highest weighted sum of scores: prefix, queue, KV cache in use and more, as llm-d's; ties are drawn", true, pickerFields, nil, newEndpointPicker},
 }
 
 // common are the settings of every policy.
@@ -51,11 +72,7 @@ var common = []strictjson.Field{
 
 func init() {
 	for _, p := range table {
-		router.Register(router.Mode{
-			Name: p.name, Doc: p.doc, Draws: p.draws,
-			Settings: append(append([]strictjson.Field(nil), p.own...), common...),
-			New:      func(o router.Options) router.Router { return newPool(p.rule, o) },
-		})
+		router.Register(router.Mode{Name: p.name, Doc: p.doc, Draws: p.draws, Hears: p.whole != nil, Settings: p.settings(), New: p.make})
 	}
 }
 

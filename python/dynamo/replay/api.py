@@ -23,11 +23,12 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo._shell.routers import Router, described, hook_of
-from dynamo.replay import artifacts, files, newer, planned, timings
+from dynamo.replay import artifacts, files, newer, planned, schedulers, timings
 from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report
 from dynamo.replay.requests import Requests
+from dynamo.replay.schedulers import SchedulerPolicy
 from dynamo.replay.telemetry import Sampler, TelemetryOptions, interval_ms
 from dynamo.replay.timeseries import Timeseries
 from dynamo.replay.timings import TimingModel
@@ -93,6 +94,7 @@ RouterMode: TypeAlias = Literal[
     "sglang_cache_aware",
     "smg_cache_aware",
     "vllm_cache_aware",
+    "endpoint_picker",
 ]
 RouterDecisionsMode: TypeAlias = Literal["check", "force"]
 RouterRules: TypeAlias = Literal["1.3", "1.6"]
@@ -118,6 +120,7 @@ def run_trace_replay(
     router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
     timing_model: TimingModel | str | None = None,
+    scheduler_policy: SchedulerPolicy | str | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -190,8 +193,8 @@ def run_trace_replay(
         decode_engine_args: The engine of decode workers, which take over the KV of prompts and generate.
         router_mode: ``"round_robin"`` (default), ``"kv_router"``, ``"random"``, ``"least_requests"``,
             ``"least_tokens"``, ``"power_of_two"``, ``"consistent_hash"``, ``"prefix_hash"``, ``"sticky_least_loaded"``,
-            ``"manual"``, ``"bucket"``, ``"sglang_cache_aware"``, ``"smg_cache_aware"`` or ``"vllm_cache_aware"``, for
-            two workers or more.
+            ``"manual"``, ``"bucket"``, ``"sglang_cache_aware"``, ``"smg_cache_aware"``, ``"vllm_cache_aware"`` or
+            ``"endpoint_picker"``, for two workers or more.
         router_config: Settings of the router: a KvRouterConfig for ``"kv_router"``, or a dict of the settings of that
             ``router_mode`` (docs/reference/routing-modes.md).
         router: A router in Python instead of ``router_mode``: an object with ``choose(request, workers)``, two for two
@@ -203,6 +206,10 @@ def run_trace_replay(
         timing_model: How long passes take, in Python instead of by the engine arguments: a function of a batch of parts
             of passes that returns their milliseconds, or the text ``"module:name"``, ``"file.py:name"`` or the name of
             one that is installed. See docs/timing.md. What it raises ends the run.
+        scheduler_policy: Which waiting request each engine admits next, and which running one it preempts, in Python:
+            an object with ``next(waiting, engine)`` or ``victim(running, engine)``, or the text ``"module:Class"``,
+            ``"file.py:Class"`` or the name of one that is installed. For the engines of Dynamo's mocker of type vllm
+            and trtllm. See docs/schedulers.md. What it raises ends the run.
         router_log: Write every decision of the router, with all workers and their costs, to this JSONL file.
         router_decisions: Repeat the decisions in this JSONL file (``trace_row`` and ``decode_worker_idx``), which may
             be a per-request file of another run.
@@ -322,6 +329,7 @@ def run_trace_replay(
         router=router,
         kv_event_lag_ms=kv_event_lag_ms,
         timing_model=timing_model,
+        scheduler_policy=scheduler_policy,
         router_log=router_log,
         router_decisions=router_decisions,
         router_decisions_mode=router_decisions_mode,
@@ -399,6 +407,7 @@ def run_synthetic_trace_replay(
     router: Router | Sequence[Router] | str | None = None,
     kv_event_lag_ms: float | None = None,
     timing_model: TimingModel | str | None = None,
+    scheduler_policy: SchedulerPolicy | str | None = None,
     router_log: Path | None = None,
     router_decisions: Path | None = None,
     router_decisions_mode: RouterDecisionsMode | None = None,
@@ -450,7 +459,7 @@ def run_synthetic_trace_replay(
 
     Every keyword may be None, which means its default. Those not described here are as in ``run_trace_replay``:
     num_workers, num_prefill_workers, num_decode_workers, extra_engine_args, prefill_engine_args, decode_engine_args,
-    router_mode, router_config, router, kv_event_lag_ms, timing_model, router_log, router_decisions,
+    router_mode, router_config, router, kv_event_lag_ms, timing_model, scheduler_policy, router_log, router_decisions,
     router_decisions_mode, router_policy_config, model, model_name, planner, autoscaler, planner_log, planner_config,
     planner_python, benchmark_granularity, gpu_hour_price, faults, fault_rate, migration_limit, detection_ms, avoid_ms,
     retry_refused_ms, router_rules, client_timeout_ms, client_retries, client_backoff_ms, hedge_after_ms, replay_mode,
@@ -508,6 +517,7 @@ def run_synthetic_trace_replay(
         router=router,
         kv_event_lag_ms=kv_event_lag_ms,
         timing_model=timing_model,
+        scheduler_policy=scheduler_policy,
         router_log=router_log,
         router_decisions=router_decisions,
         router_decisions_mode=router_decisions_mode,
@@ -724,9 +734,14 @@ def _timing_model(name: str, value: object) -> str:
     return timings.described(value)
 
 
+def _scheduler_policy(name: str, value: object) -> str:
+    return schedulers.described(value)
+
+
 _RULES: Mapping[str, tuple[str, Callable[[Any], plugins.Answers | None]]] = {
     "router": ("router", hook_of),
     "timing_model": ("timing", timings.hook_of),
+    "scheduler_policy": ("scheduler", schedulers.hook_of),
 }
 
 
@@ -746,6 +761,7 @@ _CONVERSIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "autoscaler": _autoscaler,
     "router": _router,
     "timing_model": _timing_model,
+    "scheduler_policy": _scheduler_policy,
     "faults": script,
     "telemetry": interval_ms,
     "uint": values.integer,

@@ -39,6 +39,10 @@ def run(
         from dynamo.replay import timings
 
         found["timing"] = timings.hook_for(config)
+    if "scheduler" not in found and config.get("scheduler_policy"):
+        from dynamo.replay import schedulers
+
+        found["scheduler"] = schedulers.hook_for(config)
     asked = {name: rule for name, rule in found.items() if rule is not None}
     try:
         return _planned(config, on_progress, trace, hook, asked, sampler)

@@ -6,9 +6,13 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// victim is the running request that gives up its blocks next: the one admitted last, or first under FIFO. During
+// victim is the running request that gives up its blocks next: the one admitted last, or first under FIFO, unless a policy chooses. During
 // emission the list still holds requests that have left.
 func (s *Scheduler) victim() (int, *sequence) {
+	if s.choice.policy != nil {
+		i := s.chosenVictim()
+		return i, s.running[i]
+	}
 	for i := range s.running {
 		if s.args.Preemption == engineargs.LIFO {
 			i = len(s.running) - 1 - i

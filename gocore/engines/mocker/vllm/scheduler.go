@@ -37,6 +37,7 @@ type Scheduler struct {
 	// headLacksBlocks tells that the request to be admitted next does not fit the pool, and will not until blocks
 	// are released (see admitWaiting).
 	headLacksBlocks bool
+	choice          choice
 
 	sources      transit.Sources[*sequence]
 	destinations destinations
@@ -84,7 +85,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pool:       paged.New(args.NumGPUBlocks, evictionPolicies[args.Eviction], args.PrefixCaching),
 		steady:     steady{off: setup.Stepwise, days: calendar.New(args.BlockSize, byPlace)},
 	}
-	s.steady.s = s
+	s.steady.s, s.choice.policy = s, setup.Policy
 	if s.trace != nil {
 		s.pool.Record()
 	}
@@ -114,6 +115,9 @@ func (s *Scheduler) Observe() {
 // Add implements [engine.Engine].
 func (s *Scheduler) Add(req engine.Request) {
 	s.waiting.PushBack(s.newSequence(req))
+	if s.choice.policy != nil { // it may rather have the new one
+		s.headLacksBlocks = false
+	}
 }
 
 // newSequence numbers a request and lists the blocks of its prompt.

@@ -109,5 +109,8 @@ func (s *Scheduler) candidate(activatedOnly bool) int {
 	if w.alone {
 		return s.waiting.Index(func(r *sequence) bool { return r.order == w.first })
 	}
+	if s.choice.policy != nil && s.waiting.Len() > 1 {
+		return s.next()
+	}
 	return min(0, s.waiting.Len()-1)
 }

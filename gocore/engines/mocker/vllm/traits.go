@@ -10,7 +10,7 @@ import (
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
 		HandsOff: true, HandoffOrder: handoff.SourceFirst,
-		Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,
+		Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true, Policies: true,
 		Metrics: engine.VLLMMetrics,
 	}
 }

@@ -260,6 +260,7 @@ RUN: Mapping[str, Row] = {
     "router": _refused("a router in Python is code of your own"),
     "kv_event_lag_ms": _assumed("how late events arrive"),
     "timing_model": _assumed("what passes take is what the engine does"),
+    "scheduler_policy": _refused("a scheduler policy in Python is code of your own"),
     "router_log": _assumed(_OUTPUT),
     "router_decisions": _refused("decisions of another run are repeated by a simulation only"),
     "router_decisions_mode": _assumed("with `router_decisions`"),
