@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -177,3 +178,26 @@ def test_knob_of_a_sweep(folder: Path) -> None:
     points = json.loads((folder / "out" / "report.json").read_text())["points"]
     found = {point["knobs"]["timing_model"]: point["figures"]["mean_tpot_ms"] for point in points}
     assert found[names[0]] < found[names[1]]
+
+
+def test_fixed_times_with_a_deviation(cli: Cli, folder: Path) -> None:
+    def figures(name: str) -> dict[str, float]:
+        path = folder / f"{name}.json"
+        work = ["--input-tokens", "600", "--output-tokens", "40", "--request-count", "20", "--arrival-interval-ms", "4"]
+        done = cli(*work, "--timing-model", f"{TEMPLATE.with_name('jitter.py')}:Jitter", "--report-json", str(path))
+        assert done.returncode == 0, done.stderr
+        report: dict[str, float] = json.loads(path.read_text())
+        return report
+
+    first, again = figures("first"), figures("again")
+    assert first["mean_ttft_ms"] == again["mean_ttft_ms"]
+    assert 6 < first["mean_tpot_ms"] < 60
+
+    jitter = runpy.run_path(str(TEMPLATE.with_name("jitter.py")))["Jitter"](
+        prompt_ms=40, step_ms=8, deviation=0.2, seed=3
+    )
+    steps = jitter(timings.Batch("", [[1, 4, 1, 100]] * 4000))
+    assert min(steps) > 0
+    assert sum(steps) / 4000 == pytest.approx(8, abs=0.1)  # four standard deviations of the mean
+    assert (sum((ms - 8) ** 2 for ms in steps) / 4000) ** 0.5 == pytest.approx(1.6, rel=0.06)
+    assert sum(jitter(timings.Batch("", [[0, 1, 512, 0]] * 4000))) / 4000 == pytest.approx(40, abs=0.5)
