@@ -167,6 +167,14 @@ type SGLangArgs struct {
 	MixedChunk bool
 	// RecvInterval is the number of decode batches after which SGLang's own scheduler looks for new requests; 1 is each.
 	RecvInterval int
+	// Window is the pool of the layers with a sliding window; only SGLang's own scheduler has one.
+	Window WindowArgs
+}
+
+// WindowArgs are the layers with a sliding window, whose pool has as large blocks as that of the others. The zero value has none.
+type WindowArgs struct {
+	Blocks int // of their own pool
+	Tokens int // that a layer sees
 }
 
 // SchedulePolicy is the order in which SGLang considers waiting requests.
@@ -574,6 +582,7 @@ func sglang(o *strictjson.Object) SGLangArgs {
 		ReferenceQuirks:    true,
 		Overlap:            true,
 		RecvInterval:       1,
+		Window:             windowPool(o),
 	}
 	nested := o.Object("sglang")
 	if nested == nil {

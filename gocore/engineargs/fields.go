@@ -163,7 +163,8 @@ var table = []field{
 	row("kv_cache_groups", strictjson.Objects{Fields: fieldsOf(groupTable)}, nil,
 		"Groups of layers that share the pool, as vLLM forms them for models with sliding windows or linear attention: one of "+
 			"``{\"type\": \"full\"}``, then ``{\"type\": \"sliding_window\", \"window\": 1024}`` or ``{\"type\": \"linear\"}`` for each other one. "+
-			"None is one group of full attention.").only(VLLM).by(VLLMOwn).byKeyword(),
+			"With SGLang the second group is ``{\"type\": \"sliding_window\", \"window\": 128, \"num_blocks\": 4096}``, whose blocks are not those "+
+			"of ``num_gpu_blocks``. None is one group of full attention.").by(VLLMOwn, SGLangOwn).byKeyword(),
 	row("prefix_cache_retention_interval", atLeast(0), nil,
 		"Which blocks of windows and linear states are kept for later prompts: those at the ends of prompts (0, the default from vLLM 0.33 "+
 			"on), besides those at each multiple of so many tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),

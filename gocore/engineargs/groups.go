@@ -67,8 +67,11 @@ func groups(o *strictjson.Object) Groups {
 // checkGroups refuses groups that vLLM's rules are not known for, and settings without them.
 func checkGroups(o *strictjson.Object) error {
 	const name, retention = "kv_cache_groups", "prefix_cache_retention_interval"
-	if s := named(o); o.Given(name) && s.rules != VLLMOwn {
-		return &strictjson.FieldError{Field: name, Got: "groups with scheduler " + s.name, Want: `scheduler "vllm", "vllm-0.33" or "vllm-0.28" with them`}
+	if s := named(o); o.Given(name) && s.rules == SGLangOwn {
+		return checkWindowPool(o)
+	} else if o.Given(name) && s.rules != VLLMOwn {
+		want := `scheduler "vllm", "vllm-0.33", "vllm-0.28", "sglang" or "sglang-0.5" with them`
+		return &strictjson.FieldError{Field: name, Got: "groups with scheduler " + s.name, Want: want}
 	}
 	if o.Given(retention) {
 		switch interval := o.Int(retention); {
@@ -88,6 +91,10 @@ func checkGroups(o *strictjson.Object) error {
 	for i, g := range list {
 		if err := checkGroup(list, i); err != nil {
 			return err
+		}
+		if g.Given("num_blocks") {
+			field := fmt.Sprintf("%s[%d].num_blocks", name, i)
+			return &strictjson.FieldError{Field: field, Got: g.Shown("num_blocks"), Want: "it left out: with vLLM all groups share the pool of num_gpu_blocks"}
 		}
 		if window := g.Text("type") == windowGroup; window != g.Given("window") {
 			field := fmt.Sprintf("%s[%d].window", name, i)
@@ -114,6 +121,47 @@ func checkGroup(list []*strictjson.Object, i int) error {
 	case i > 1 && kind == windowGroup && list[i].Shown("window") != list[1].Shown("window"):
 		want := fmt.Sprintf("%s, as the window before: windows of two sizes are not simulated", list[1].Shown("window"))
 		return &strictjson.FieldError{Field: fmt.Sprintf("kv_cache_groups[%d].window", i), Got: list[i].Shown("window"), Want: want}
+	}
+	return nil
+}
+
+// windowPool may trust checkWindowPool.
+func windowPool(o *strictjson.Object) WindowArgs {
+	list := o.Objects("kv_cache_groups")
+	if named(o).rules != SGLangOwn || len(list) < 2 {
+		return WindowArgs{}
+	}
+	return WindowArgs{Blocks: list[1].Int("num_blocks"), Tokens: list[1].Int("window")}
+}
+
+// checkWindowPool refuses groups that SGLang's rules are not known for: one of full attention comes first, and one with a
+// sliding window and a pool of its own may follow.
+func checkWindowPool(o *strictjson.Object) error {
+	const name = "kv_cache_groups"
+	list, scheduler := o.Objects(name), named(o).name
+	if len(list) == 0 || len(list) > 2 {
+		return &strictjson.FieldError{Field: name, Got: fmt.Sprintf("%d groups", len(list)), Want: "1 or 2 with scheduler " + scheduler}
+	}
+	for i, kind := range []string{fullGroup, windowGroup}[:len(list)] {
+		if got := list[i].Text("type"); got != kind {
+			return &strictjson.FieldError{
+				Field: fmt.Sprintf("%s[%d].type", name, i), Got: got,
+				Want: fmt.Sprintf("%s: with scheduler %s one of full attention and one with a sliding window are simulated", kind, scheduler),
+			}
+		}
+		for _, m := range [][2]string{{"window", "the tokens that the window sees"}, {"num_blocks", "the blocks of the window layers' own pool"}} {
+			member, meaning := m[0], m[1]
+			field := fmt.Sprintf("%s[%d].%s", name, i, member)
+			switch given := list[i].Given(member); {
+			case given && i == 0:
+				return &strictjson.FieldError{Field: field, Got: list[i].Shown(member), Want: "it left out with type full"}
+			case !given && i == 1:
+				return &strictjson.FieldError{Field: field, Got: "nothing", Want: meaning}
+			}
+		}
+	}
+	if len(list) == 2 && o.Object("host_cache") != nil {
+		return &strictjson.FieldError{Field: name, Got: "2 groups", Want: "one with host_cache"}
 	}
 	return nil
 }

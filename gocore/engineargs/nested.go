@@ -82,4 +82,5 @@ var trtllmTable = []field{
 var groupTable = []field{
 	row("type", word(groupKinds...), nil, "``\"full\"``, ``\"sliding_window\"`` or ``\"linear\"``.").needed(),
 	row("window", between(2, maxBlocks), nil, "Tokens that a sliding window sees, the one that is computed included."),
+	row("num_blocks", between(1, maxBlocks), nil, "With SGLang, blocks of the pool of its own that the layers with a sliding window have."),
 }

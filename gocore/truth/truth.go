@@ -72,6 +72,12 @@ func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 			maps.Copy(nested, given)
 		}
 		for name, value := range c.SGLang {
+			if name == "swa" {
+				window := map[string]any{"type": "sliding_window"}
+				maps.Copy(window, value.(map[string]any))
+				all["kv_cache_groups"] = []any{map[string]any{"type": "full"}, window}
+				continue
+			}
 			nested[settingNames[name]] = value
 		}
 		all["sglang"] = nested

@@ -179,6 +179,7 @@ func (s *Scheduler) deliverDecode(b *batch) {
 // of the prompt and those behind it can be evicted separately.
 func (s *Scheduler) finish(r *sequence) {
 	s.out.Finished = append(s.out.Finished, r.id)
+	r.lease.End()
 	s.pool.Share(&r.lease, r.tokens()-1, r.promptTokens)
 	s.leave(r)
 }

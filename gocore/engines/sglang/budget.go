@@ -9,6 +9,7 @@ type budget struct {
 	charges      []int // of the pool, until set is worked out
 	input, chunk int
 	mixed        int // running requests that may get a token from the batch
+	window       int // set aside of the pool of the layers with a window
 }
 
 // newBudget sets tokens aside that running requests are expected to generate. In a mixed batch each of them gets a token at
@@ -76,6 +77,9 @@ func (s *Scheduler) leaves(b *budget, tokens int) bool {
 // included.
 func (s *Scheduler) charge(b *budget, tokens, output int) {
 	reserve := s.ceil(tokens) + s.pageSize + output
+	if s.pool.Windowed() {
+		b.window += s.windowNeed(b, tokens, output)
+	}
 	b.about += float64(reserve)
 	if b.worked {
 		b.set += float64(reserve)
@@ -85,4 +89,20 @@ func (s *Scheduler) charge(b *budget, tokens, output int) {
 	}
 	b.input -= s.ceil(tokens)
 	b.chunk -= s.ceil(tokens)
+}
+
+// windowNeed is what a request needs in the pool of the layers with a window that computes tokens tokens and gets output more:
+// what of the batch's share of the prompt leaves the window at its end, and what is in sight after it.
+func (s *Scheduler) windowNeed(b *budget, tokens, output int) int {
+	if !s.pool.Windowed() {
+		return 0
+	}
+	window := s.rules.Window.Tokens
+	tokens = s.ceil(tokens)
+	return max(min(tokens, b.chunk)-window, 0) + min(tokens+output, window) + s.pageSize
+}
+
+// leavesWindow reports whether more than so many window slots are left.
+func (s *Scheduler) leavesWindow(b *budget, tokens int) bool {
+	return !s.pool.Windowed() || s.pool.WindowAvailable()-b.window > tokens
 }

@@ -11,6 +11,13 @@ import (
 func (s *Scheduler) compose() *batch {
 	b := s.newBatch()
 	s.receive()
+	s.zdump("before")
+	defer func() {
+		s.zdump("planned")
+		if !b.empty() {
+			zpass++
+		}
+	}()
 	if s.pool.Tiered() {
 		s.pool.Notice()
 	}
@@ -18,6 +25,9 @@ func (s *Scheduler) compose() *batch {
 		s.pool.Share(&c.lease, c.computed, c.promptTokens)
 	}
 	s.mergePrefilled()
+	if s.pool.Windowed() {
+		s.full = false
+	}
 	s.composePrefill(b)
 	if len(b.prefills) > 0 {
 		if s.pool.Tiered() {
@@ -136,7 +146,7 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	r := s.waiting.Front()
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
 	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
-	if !s.leaves(left, tokens+s.owed(r)+s.pageSize) {
+	if !s.leaves(left, tokens+s.owed(r)+s.pageSize) || !s.leavesWindow(left, s.windowNeed(left, tokens, s.owed(r))) {
 		s.pool.Close(&r.lease)
 		return noRoom
 	}
@@ -174,7 +184,7 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 // verdict tells whether the budgets admit anything more.
 func (s *Scheduler) verdict(left *budget) verdict {
 	switch {
-	case !s.leaves(left, 0):
+	case !s.leaves(left, 0), !s.leavesWindow(left, 0):
 		return noRoom
 	case left.input <= 0 || left.chunk <= 0:
 		return overBudget

@@ -15,6 +15,7 @@ func (s *Scheduler) composeDecode(b *batch) {
 	if s.roll.ending == len(s.running) {
 		return
 	}
+	s.moveWindows()
 	switch {
 	case s.pool.MakeRoom(s.opening()):
 		s.ratio.decay()
@@ -135,3 +136,13 @@ func newRatio(conservativeness float64) newTokenRatio {
 }
 
 func (n *newTokenRatio) decay() { n.value = max(n.value-n.step, n.lowest) }
+
+// moveWindows lets running requests give up what has left their windows.
+func (s *Scheduler) moveWindows() {
+	if !s.pool.Windowed() {
+		return
+	}
+	for _, r := range s.running {
+		s.pool.Pass(&r.lease, r.computed)
+	}
+}

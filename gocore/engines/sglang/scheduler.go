@@ -73,7 +73,7 @@ func New(args engineargs.Args, setup engine.Setup) *Scheduler {
 		pageSize: args.BlockSize,
 		clock:    args.Clock(setup.Model),
 		shapes:   setup.Shapes,
-		stepwise: setup.Stepwise,
+		stepwise: setup.Stepwise || args.SGLang.Window.Blocks > 0, // windows move with each token
 		parts:    engine.NewParts(setup.Explain),
 		pool:     newPool(args),
 		receiver: receiver{interval: args.SGLang.RecvInterval},
@@ -97,6 +97,9 @@ func newPool(args engineargs.Args) *radix.LeasePool {
 			Pages: t.Blocks, Policy: radix.WritePolicy(t.WritePolicy), LoadFrom: t.LoadBackThreshold,
 			StoreMs: t.StoreMsPerBlock, LoadMs: t.LoadMsPerBlock, LatencyMs: t.LatencyMs,
 		})
+	}
+	if w := args.SGLang.Window; w.Blocks > 0 {
+		pool.AddWindow(radix.Window{Pages: w.Blocks, Tokens: w.Tokens})
 	}
 	return pool
 }

@@ -12,7 +12,9 @@ type LeasePool struct {
 	total, free int  // slots
 	uses        Time // of the tree so far
 	recording   bool
-	host        *host // nil without a host tier
+	host        *host   // nil without a host tier
+	window      *window // nil without layers that have a window
+	deep        int32   // pages that the last look-up found, with or without window parts
 	events      []kvcache.Event
 	evicted     []stretch // scratch
 }
@@ -27,6 +29,13 @@ type Lease struct {
 	// With a host tier.
 	below    ref   // where the pages end that the host has, behind the shared ones; root if there are none
 	inserted int32 // pages put into the tree so far
+
+	// With a second pool for the layers with a window.
+	unseen int   // tokens from the first one on whose own window slots were given back
+	from   int32 // the first page whose window part is locked
+	blind  bool  // none is any more
+	over   bool  // the request ends
+	deep   int32 // pages whose full part was in the tree when the request came
 }
 
 // NewLeases returns a pool of total free slots, whole pages.
@@ -77,6 +86,9 @@ func (p *LeasePool) refresh(key *kvcache.Key, tokens int) ref {
 // use follows key from the node from, at most to page limit, and makes everything it comes through the youngest: also the
 // rest of a node in which it ends, and which is cut there.
 func (p *LeasePool) use(from ref, key *kvcache.Key, limit int32) ref {
+	if p.window != nil {
+		return p.useWindow(key, limit)
+	}
 	end, child, common := p.walk(from, key, limit)
 	now := p.now()
 	if common > 0 {
@@ -98,6 +110,9 @@ func (p *LeasePool) Open(l *Lease, tokens int) (cached int) {
 		l.node, l.below = p.divide(l.node)
 	}
 	p.lock(l.node)
+	if p.window != nil {
+		l.from, l.deep = p.lockWindow(l.node), p.deep
+	}
 	l.cached = int(p.nodes[l.node].end()) * p.pageSize
 	l.slots = l.cached
 	return l.cached
@@ -116,7 +131,10 @@ func (p *LeasePool) Grow(l *Lease, tokens int) {
 // Take takes free slots for requests that Fit gives them to. It panics if there are too few.
 func (p *LeasePool) Take(slots int) {
 	p.free -= slots
-	if p.free < 0 {
+	if p.window != nil {
+		p.window.free -= slots
+	}
+	if p.free < 0 || p.window != nil && p.window.free < 0 {
 		panic("radix: requests took slots that are not free")
 	}
 }
@@ -128,6 +146,9 @@ func (p *LeasePool) Fit(l *Lease, tokens int) {
 
 // MakeRoom evicts until slots slots are free or nothing is left to evict, and reports whether they are.
 func (p *LeasePool) MakeRoom(slots int) bool {
+	if p.window != nil {
+		return p.makeRoomWindow(slots)
+	}
 	if p.free >= slots {
 		return true
 	}
@@ -141,8 +162,14 @@ func (p *LeasePool) MakeRoom(slots int) bool {
 	} else {
 		p.free += p.evict(slots-p.free, &p.evicted)
 	}
+	p.announceEvicted()
+	return p.free >= slots
+}
+
+// announceEvicted records what has just been evicted.
+func (p *LeasePool) announceEvicted() {
 	if !p.recording {
-		return p.free >= slots
+		return
 	}
 	var gone []kvcache.BlockID
 	for i := range p.evicted {
@@ -152,7 +179,6 @@ func (p *LeasePool) MakeRoom(slots int) bool {
 	if len(gone) > 0 {
 		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Blocks: gone})
 	}
-	return p.free >= slots
 }
 
 // Share puts the whole pages of the first tokens tokens of l into the tree. Where the tree has equal ones, l uses those from
@@ -164,6 +190,10 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 	}
 	if p.host != nil {
 		p.shareTiered(l, pages, known, int32(promptTokens/p.pageSize))
+		return
+	}
+	if p.window != nil {
+		p.shareWindow(l, tokens, pages, known, int32(promptTokens/p.pageSize))
 		return
 	}
 	end := p.use(l.node, &l.Key, pages)
@@ -197,9 +227,15 @@ func (p *LeasePool) announce(key *kvcache.Key, from, to int) {
 	p.events = append(p.events, e)
 }
 
+// End tells that the next Share of l is its last.
+func (l *Lease) End() { l.over = true }
+
 // Close gives back the pages that only l has; those in the tree stay until they are evicted.
 func (p *LeasePool) Close(l *Lease) {
 	p.free += l.slots - l.cached
+	if p.window != nil {
+		p.closeWindow(l)
+	}
 	p.unlock(l.node)
 	*l = Lease{Key: l.Key}
 }

@@ -1,0 +1,338 @@
+package radix
+
+import (
+
+	"dynosim/gocore/kvcache"
+)
+
+// Window is the pool of the layers with a sliding window, beside that of the layers with full attention.
+type Window struct {
+	Pages  int // of the pool
+	Tokens int // that a layer sees, the one that is computed included
+}
+
+// window is the second pool. Every page that is computed takes slots in both; a node of the tree has a full part and, or not,
+// a window part. Requests give their window slots back when they are out of sight, and nodes lose their window parts before
+// they lose their full ones:
+//
+//	tokens    0      32     64     96     128
+//	full      [a     |b     |c     |d     ]     a path to deeper nodes
+//	window     -      -      c      d           with a window of 64, a prompt of a b c d is found whole, one of a b c not at all
+//
+// Like slots of the other pool, these are counted.
+type window struct {
+	tokens    int // that a layer sees
+	ceil      int32
+	total     int
+	free      int
+	evictable int
+	protected int
+	sides     []windowSide // of the nodes, by their places in the arena
+}
+
+// windowSide is the window part of a node.
+type windowSide struct {
+	has   bool
+	locks int32
+	used  Time
+}
+
+// windowUse makes a time for each node of a path: those nearer to the root are older.
+func windowUse(now Time, end int32) Time { return now<<24 | Time(end) }
+
+// AddWindow gives the pool, which must be unused, a second one.
+func (p *LeasePool) AddWindow(w Window) {
+	total := w.Pages * p.pageSize
+	p.window = &window{
+		tokens: w.Tokens, ceil: int32((max(w.Tokens, p.pageSize) + p.pageSize - 1) / p.pageSize), total: total, free: total,
+		sides: make([]windowSide, 1),
+	}
+}
+
+// Windowed tells that there is a second pool.
+func (p *LeasePool) Windowed() bool { return p.window != nil }
+
+// WindowAvailable is the number of window slots that are free or can be made so.
+func (p *LeasePool) WindowAvailable() int { return p.window.free + p.window.evictable }
+
+// side is the window part of a node.
+func (p *LeasePool) side(at ref) *windowSide {
+	w := p.window
+	for int(at) >= len(w.sides) {
+		w.sides = append(w.sides, windowSide{})
+	}
+	return &w.sides[at]
+}
+
+// slotsOf is the number of slots that a node takes in each pool that it has a part in.
+func (p *LeasePool) slotsOf(at ref) int { return int(p.nodes[at].pages) * p.pageSize }
+
+// splitWindow cuts a node like split. Both parts keep the window part and its locks.
+func (p *LeasePool) splitWindow(lower ref, pages int32) ref {
+	upper := p.split(lower, pages)
+	side := *p.side(lower)
+	*p.side(upper) = windowSide{has: side.has, locks: side.locks, used: side.used - Time(p.nodes[lower].pages)}
+	return upper
+}
+
+// touchWindow makes a node and those above it the youngest, up to so many tokens, those nearer to the root older.
+func (p *LeasePool) touchWindow(at ref, now Time, tokens int) {
+	for run := 0; at != root && run < tokens; at = p.nodes[at].parent {
+		run += p.slotsOf(at)
+		if s := p.side(at); s.has {
+			s.used = windowUse(now, p.nodes[at].end())
+		}
+	}
+}
+
+// useWindow is use with a second pool: it ends where the window of the next token is there as a whole.
+func (p *LeasePool) useWindow(key *kvcache.Key, limit int32) ref {
+	end, child, common := p.walk(root, key, limit)
+	now := p.now()
+	if common > 0 {
+		end = p.splitWindow(child, common)
+		p.nodes[child].used = now
+	}
+	p.nodes[end].used = now
+	p.deep = p.nodes[end].end()
+	end = p.seen(end)
+	p.touchWindow(end, now, p.window.tokens)
+	return end
+}
+
+// seen is the deepest node, from end upwards, from which on the window parts are there up to the root or for a window.
+func (p *LeasePool) seen(end ref) ref {
+	run := 0
+	for at := end; at != root; at = p.nodes[at].parent {
+		if !p.side(at).has {
+			end, run = p.nodes[at].parent, 0
+			continue
+		}
+		if run += p.slotsOf(at); run >= p.window.tokens {
+			break
+		}
+	}
+	return end
+}
+
+// lockWindow locks window parts from at upwards for a window, and returns the page from which on they are locked.
+func (p *LeasePool) lockWindow(at ref) (from int32) {
+	run := 0
+	from = p.nodes[at].end()
+	for at != root && run < p.window.tokens {
+		s := p.side(at)
+		if !s.has { // a request ends that has given back what it no longer saw
+			break
+		}
+		s.locks++
+		if s.locks == 1 {
+			p.window.evictable -= p.slotsOf(at)
+			p.window.protected += p.slotsOf(at)
+		}
+		run += p.slotsOf(at)
+		from = p.nodes[at].first
+		at = p.nodes[at].parent
+	}
+	return from
+}
+
+// unlockWindow takes back what lockWindow did.
+func (p *LeasePool) unlockWindow(at ref, from int32) {
+	for ; at != root && p.nodes[at].first >= from; at = p.nodes[at].parent {
+		s := p.side(at)
+		s.locks--
+		if s.locks == 0 {
+			p.window.protected -= p.slotsOf(at)
+			p.window.evictable += p.slotsOf(at)
+		}
+	}
+}
+
+// giveWindow gives a node a window part.
+func (p *LeasePool) giveWindow(at ref, now Time) {
+	s := p.side(at)
+	s.has, s.used = true, windowUse(now, p.nodes[at].end())
+	if s.locks > 0 {
+		p.window.protected += p.slotsOf(at)
+	} else {
+		p.window.evictable += p.slotsOf(at)
+	}
+}
+
+// takeWindow takes the window part of a node away.
+func (p *LeasePool) takeWindow(at ref) {
+	s := p.side(at)
+	if s.locks > 0 {
+		panic("radix: window slots that a request sees are taken away")
+	}
+	s.has = false
+	p.window.evictable -= p.slotsOf(at)
+	p.window.free += p.slotsOf(at)
+}
+
+// evictFull evicts leaves that no request holds, the one unused for longest first, until so many slots are free. Their window
+// parts go with them.
+func (p *LeasePool) evictFull(slots int) {
+	for p.free < slots {
+		oldest := root
+		for i := 1; i < len(p.nodes); i++ {
+			if n := &p.nodes[i]; n.id != noPage && n.locks == 0 && n.children == 0 && (oldest == root || n.used < p.nodes[oldest].used) {
+				oldest = ref(i)
+			}
+		}
+		if oldest == root {
+			return
+		}
+		p.dropLeaf(oldest)
+	}
+}
+
+// evictWindow evicts window parts that no request sees, the one unused for longest first, until so many window slots are
+// free. Leaves that no request holds go as a whole.
+func (p *LeasePool) evictWindow(slots int) {
+	for p.window.free < slots {
+		oldest := root
+		for i := 1; i < len(p.window.sides); i++ {
+			if s := &p.window.sides[i]; s.has && s.locks == 0 && (oldest == root || s.used < p.window.sides[oldest].used) {
+				oldest = ref(i)
+			}
+		}
+		if oldest == root {
+			return
+		}
+		if n := &p.nodes[oldest]; n.children > 0 || n.locks > 0 {
+			p.takeWindow(oldest)
+		} else {
+			p.dropLeaf(oldest)
+		}
+	}
+}
+
+// dropLeaf removes a leaf that no request holds, and those above it that become leaves and have no window part.
+func (p *LeasePool) dropLeaf(at ref) {
+	for {
+		if p.side(at).has {
+			p.takeWindow(at)
+		}
+		n := &p.nodes[at]
+		parent := n.parent
+		if p.recording {
+			p.evicted = append(p.evicted, stretch{n.key, int(n.first), int(n.end())})
+		}
+		p.free += p.slotsOf(at)
+		p.evictable -= p.slotsOf(at)
+		p.version++
+		p.remove(at)
+		*p.side(at) = windowSide{}
+		at = parent
+		if n := &p.nodes[at]; at == root || n.children > 0 || n.locks > 0 || p.side(at).has {
+			return
+		}
+	}
+}
+
+// makeRoomWindow is MakeRoom with a second pool, which needs as many slots.
+func (p *LeasePool) makeRoomWindow(slots int) bool {
+	p.evicted = p.evicted[:0]
+	p.evictFull(slots)
+	p.evictWindow(slots)
+	p.announceEvicted()
+	return p.free >= slots && p.window.free >= slots
+}
+
+// leaveSight gives back the window slots of l's own pages that no token after the first tokens ones sees.
+func (p *LeasePool) leaveSight(l *Lease, tokens int) {
+	was := max(l.cached, l.unseen)
+	l.unseen = max(l.unseen, (tokens-int(p.window.ceil)*p.pageSize)/p.pageSize*p.pageSize)
+	p.window.free += max(was, l.unseen) - was
+}
+
+// evictionInterval is how many tokens have to leave the window of a request that decodes until it gives their slots back.
+const evictionInterval = 128
+
+// Pass does for l, of which tokens tokens are computed, what a decode does to its window.
+func (p *LeasePool) Pass(l *Lease, tokens int) {
+	if tokens-p.window.tokens-l.unseen >= evictionInterval {
+		p.leaveSight(l, tokens)
+	}
+}
+
+// shareWindow is Share with a second pool.
+func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known, prompt int32) {
+	own, reach := int32(max(l.unseen, l.cached)/p.pageSize), tokens // own window slots begin here
+	if l.deep > known && l.deep < pages {
+		pages = l.deep // only what was there when the request came is looked at now
+		reach = int(pages) * p.pageSize
+	}
+	l.deep = 0
+	unseen := own
+	if !l.over {
+		unseen = max(own, int32((reach-1)/p.pageSize)-p.window.ceil)
+		p.window.free += int(unseen-own) * p.pageSize
+	}
+	now := p.now()
+	// What is in the tree already.
+	end, child, common := p.walk(l.node, &l.Key, pages)
+	if common > 0 {
+		end = p.splitWindow(child, common)
+		p.nodes[child].used = now
+	}
+	at := p.nodes[end].end()
+	p.nodes[end].used = now
+	p.free += int(at-known) * p.pageSize
+	for n := end; n != l.node; {
+		above := p.nodes[n].parent
+		own := p.nodes[n].end() - max(unseen, p.nodes[n].first) // pages with own window slots
+		switch {
+		case own <= 0:
+		case p.side(n).has:
+			p.window.free += int(own) * p.pageSize
+		default:
+			if own < p.nodes[n].pages {
+				p.splitWindow(n, p.nodes[n].pages-own)
+			}
+			p.giveWindow(n, now)
+		}
+		n = above
+	}
+	p.touchWindow(end, now, p.window.tokens)
+	if at < pages {
+		now = p.now()
+		if at < unseen {
+			end = p.addChild(end, node{key: l.Key, first: at, pages: unseen - at})
+			p.nodes[end].used = now
+			*p.side(end) = windowSide{}
+		}
+		from := max(at, unseen)
+		end = p.addChild(end, node{key: l.Key, first: from, pages: pages - from})
+		*p.side(end) = windowSide{}
+		p.nodes[end].used = now
+		p.giveWindow(end, now)
+		if more := pages - p.window.ceil; more > from {
+			p.splitWindow(end, more-from)
+		}
+		p.announce(&l.Key, int(at), int(pages))
+	}
+	cut := p.nodes[l.node].end()
+	p.lock(end)
+	from := p.lockWindow(end)
+	p.unlock(l.node)
+	if !l.blind {
+		p.unlockWindow(l.node, l.from)
+	}
+	l.node, l.cached, l.from, l.blind = end, int(pages)*p.pageSize, from, false
+	p.leaveSight(l, tokens-1)
+	if prompt < pages && prompt != cut {
+		if _, child, common := p.walk(root, &l.Key, prompt); common > 0 {
+			p.splitWindow(child, common)
+		}
+	}
+}
+
+// closeWindow gives the window slots back that only l has.
+func (p *LeasePool) closeWindow(l *Lease) {
+	p.window.free += l.slots - max(l.cached, l.unseen)
+	if !l.blind {
+		p.unlockWindow(l.node, l.from)
+	}
+}
