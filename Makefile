@@ -237,7 +237,7 @@ build/reference-new/.tried:
 	@touch $@
 
 # VLLM=PYTHON and SGLANG=PYTHON, environments with vLLM 0.28 or 0.33 and SGLang 0.5.23 (8 GB, no GPU; installation in the heads of
-# tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do. GROUPS=1 draws hybrid KV caches of vLLM only,
+# tests/truth/vllm_scheduler.py and sglang_scheduler.py); one of them will do. GROUPS=1 draws hybrid KV caches only,
 # HANDOFF=1 prefill and decode workers, RANKS=1 data-parallel ranks.
 TRUTH_CASES ?= 2000
 TRUTH_VLLM := $(or $(if $(GROUPS),vllm),$(if $(HANDOFF),handoff),$(if $(RANKS),ranks),vllm handoff ranks)
@@ -246,7 +246,7 @@ truth: ## Compare with the engines' own schedulers on random workloads, pass by 
 	go build -o build/passes ./gocore/truth/passes
 	$(if $(VLLM),$(foreach engine,$(TRUTH_VLLM),$(PYTHON) tests/truth/truth.py --engine $(engine) $(if $(GROUPS),--kind groups) \
 		--python $(VLLM) --passes build/passes -n $(TRUTH_CASES) &&) true)
-	$(if $(SGLANG),$(PYTHON) tests/truth/truth.py --engine sglang --python $(SGLANG) --passes build/passes -n $(TRUTH_CASES))
+	$(if $(SGLANG),$(PYTHON) tests/truth/truth.py --engine sglang $(if $(GROUPS),--kind window) --python $(SGLANG) --passes build/passes -n $(TRUTH_CASES))
 
 # ROUTERS=PYTHON, an environment with sglang-router, smg and vllm-router (350 MB, no GPU; installation in the head of
 # tests/truth/routers.py).

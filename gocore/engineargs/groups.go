@@ -160,8 +160,12 @@ func checkWindowPool(o *strictjson.Object) error {
 			}
 		}
 	}
-	if len(list) == 2 && o.Object("host_cache") != nil {
+	nested := o.Object("sglang")
+	switch {
+	case len(list) == 2 && o.Object("host_cache") != nil:
 		return &strictjson.FieldError{Field: name, Got: "2 groups", Want: "one with host_cache"}
+	case len(list) == 2 && nested != nil && nested.Given("enable_mixed_chunk") && nested.Bool("enable_mixed_chunk"):
+		return &strictjson.FieldError{Field: name, Got: "2 groups", Want: "one with sglang.enable_mixed_chunk, whose runs with windows are not recorded"}
 	}
 	return nil
 }

@@ -76,6 +76,10 @@ func TestAccepted(t *testing.T) {
 			a.Scheduler, a.VLLM.Release = VLLMOwn, VLLM028
 			a.VLLM.Groups = Groups{Beside: 1, Window: 9, Retention: RetainAll}
 		})},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
+			with(func(a *Args) {
+				a.Scheduler, a.EngineType, a.BlockSize, a.SGLang.Window = SGLangOwn, SGLang, 1, WindowArgs{Blocks: 8, Tokens: 9}
+			})},
 		{`{"scheduler": "vllm-0.28", "scheduler_reserve_full_isl": false, "long_prefill_token_threshold": 8}`, with(func(a *Args) {
 			a.Scheduler, a.VLLM = VLLMOwn, VLLMArgs{
 				Async: true, LongPrefillTokenThreshold: 8, PrefillInterval: 1, Ranks: 1, MaxActiveSeqs: 256, Release: VLLM028,
@@ -101,7 +105,7 @@ func TestAccepted(t *testing.T) {
 		{`{"engine_type": "Sglang"}`, with(func(a *Args) { a.EngineType, a.BlockSize = SGLang, 1 })},
 		{`{"engine_type": "sglang", "sglang": {"page_size": 16, "schedule_policy": "lpm", "max_prefill_tokens": 1, "chunked_prefill_size": 32,
 			"clip_max_new_tokens": 2, "schedule_conservativeness": 1.5, "reference_quirks": false}}`, with(func(a *Args) {
-			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1}
+			a.EngineType, a.BlockSize, a.SGLang = SGLang, 16, SGLangArgs{LPM, 1, 32, 2, 1.5, false, true, false, false, 1, WindowArgs{}}
 		})},
 		{`{"engine_type": "sglang", "scheduler": "sglang", "host_cache": {"num_blocks": 9, "write_policy": "write_back", "load_back_threshold": 0,
 			"load_ms_per_block": 0.5, "store_ms_per_block": 2, "latency_ms": 0.1}}`, with(func(a *Args) {
@@ -265,7 +269,18 @@ func TestRefused(t *testing.T) {
 		{`{"preemption_mode": "x"}`, `preemption_mode: got "x", want one of lifo, fifo`},
 		{`{"eviction_backend": "arc"}`, `eviction_backend: got "arc", want one of lineage, lru, multi_lru`},
 		{`{"router_queue_policy": "zz"}`, `router_queue_policy: got "zz", want one of fcfs, lcfs, wspt`},
-		{`{"kv_cache_groups": [{"type": "full"}]}`, `kv_cache_groups: got groups with scheduler dynamo, want scheduler "vllm", "vllm-0.33" or "vllm-0.28" with them`},
+		{`{"kv_cache_groups": [{"type": "full"}]}`, `kv_cache_groups: got groups with scheduler dynamo, want scheduler "vllm", "vllm-0.33", "vllm-0.28", "sglang" or "sglang-0.5" with them`},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "linear"}]}`,
+			`kv_cache_groups[1].type: got linear, want sliding_window: with scheduler sglang one of full attention and one with a sliding window are simulated`},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9}]}`,
+			`kv_cache_groups[1].num_blocks: got nothing, want the blocks of the window layers' own pool`},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "kv_cache_groups": [{"type": "full", "num_blocks": 9}]}`,
+			`kv_cache_groups[0].num_blocks: got 9, want it left out with type full`},
+		{`{"engine_type": "sglang", "scheduler": "sglang", "sglang": {"enable_mixed_chunk": true},
+			"kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
+			`kv_cache_groups: got 2 groups, want one with sglang.enable_mixed_chunk, whose runs with windows are not recorded`},
+		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": 9, "num_blocks": 8}]}`,
+			`kv_cache_groups[1].num_blocks: got 8, want it left out: with vLLM all groups share the pool of num_gpu_blocks`},
 		{`{"scheduler": "vllm", "kv_cache_groups": []}`, `kv_cache_groups: got 0 groups, want 1 to 64`},
 		{`{"scheduler": "vllm", "kv_cache_groups": {}}`, `kv_cache_groups: got {}, want a list of objects`},
 		{`{"scheduler": "vllm", "kv_cache_groups": [{"type": "ful"}]}`, `kv_cache_groups[0].type: got "ful", want one of full, sliding_window, linear`},

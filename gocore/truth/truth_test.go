@@ -37,10 +37,10 @@ func readCases[C any](t *testing.T, path string, see func(*C)) {
 }
 
 // TestRecordedSGLang compares every request, and the first passes, with what SGLang's own scheduler did: in all settings, in
-// pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests, and with a tier of host
-// memory.
+// pools of few pages each as large as the chunk, with batches that mix prompts with decoding requests, with a tier of host
+// memory, and with a second pool for layers that have a sliding window.
 func TestRecordedSGLang(t *testing.T) {
-	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60} {
+	for name, want := range map[string]int{"sglang": 95, "sglang-small": 30, "sglang-mixed": 16, "sglang-hicache": 60, "sglang-window": 30} {
 		t.Run(name, func(t *testing.T) {
 			cases := 0
 			readCases(t, "../../tests/truth/"+name+".jsonl.gz", func(c *Case) {

@@ -245,7 +245,32 @@ def sglang_host_case(rng: random.Random, number: int, overlapped: bool) -> Case:
     return case
 
 
-SGLANG_KINDS = {"plain": sglang_case, "small": sglang_small_case, "mixed": sglang_mixed_case, "host": sglang_host_case}
+def sglang_window_case(rng: random.Random, number: int, overlapped: bool) -> Case:
+    """SGLang with layers that have a sliding window, and a pool of their own that holds few windows or many."""
+    case = sglang_case(rng, number, overlapped)
+    engine = case["engine"]
+    block = engine["block_size"]
+    window = rng.choice([2, 16, 32, 64, 128, block + 1, block + 1, 2 * block, 5 * block, rng.randint(2, 10 * block)])
+    chunk = engine["sglang"].get("chunked_prefill_size")
+    longest = max(row["input_length"] for row in case["rows"])
+    if chunk is None:
+        chunk = engine["sglang"]["chunked_prefill_size"] = block * rng.choice([1, 2, 4, 16, 64])
+    # A request gives its window slots back late in a decode, and when its chunk has entered the tree.
+    least = min(longest, chunk) + 2 * window + 128 + 4 * block
+    case["sglang"]["swa"] = {
+        "num_blocks": int(-(-least // block) * rng.choice([1, 1.2, 2, 4])) + rng.randrange(3),
+        "window": window,
+    }
+    return case
+
+
+SGLANG_KINDS = {
+    "plain": sglang_case,
+    "small": sglang_small_case,
+    "mixed": sglang_mixed_case,
+    "host": sglang_host_case,
+    "window": sglang_window_case,
+}
 VLLM_KINDS = {"plain": vllm_case, "groups": hybrid_case, "host": vllm_host_case}
 HANDOFF_KINDS = {"handoff": handoff_case}
 RANKS_KINDS = {"ranks": ranks_case}

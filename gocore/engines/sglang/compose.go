@@ -11,13 +11,6 @@ import (
 func (s *Scheduler) compose() *batch {
 	b := s.newBatch()
 	s.receive()
-	s.zdump("before")
-	defer func() {
-		s.zdump("planned")
-		if !b.empty() {
-			zpass++
-		}
-	}()
 	if s.pool.Tiered() {
 		s.pool.Notice()
 	}
@@ -101,7 +94,9 @@ func (s *Scheduler) composePrefill(b *batch) {
 		if left.chunk <= 0 { // as many requests run as the chunk has tokens; SGLang is not made for that
 			return
 		}
-		s.continueChunked(b, &left)
+		if !s.continueChunked(b, &left) {
+			return
+		}
 		if s.verdict(&left) == overBudget {
 			return
 		}
@@ -192,8 +187,9 @@ func (s *Scheduler) verdict(left *budget) verdict {
 	return admitted
 }
 
-// continueChunked computes the next part of the chunked request, which needs no room beyond its own.
-func (s *Scheduler) continueChunked(b *batch, left *budget) {
+// continueChunked computes the next part of the chunked request, which needs no room beyond its own, and reports whether it
+// does: in the pool of the layers with a window a page of reserve stays, and without more the request waits.
+func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	r := s.chunked
 	limit := left.chunk
 	if !s.leaves(left, limit) {
@@ -201,6 +197,11 @@ func (s *Scheduler) continueChunked(b *batch, left *budget) {
 	}
 	if limit <= 0 {
 		limit = left.chunk
+	}
+	if s.pool.Windowed() {
+		if limit = min(limit, s.floor(s.pool.WindowAvailable()-s.pageSize)); limit <= 0 {
+			return false
+		}
 	}
 	rest := r.tokens() - r.computed
 	tokens, output := min(rest, limit), 0
@@ -210,4 +211,5 @@ func (s *Scheduler) continueChunked(b *batch, left *budget) {
 	}
 	s.charge(left, tokens, output)
 	b.add(r, tokens)
+	return true
 }

@@ -23,7 +23,8 @@ func (s *Scheduler) composeDecode(b *batch) {
 		return
 	default:
 		s.retract(b)
-		if s.pool.Tiered() && !s.pool.MakeRoom(s.opening()) { // copies to the host lock what the last request needs
+		// Copies to the host lock what the last request needs, or window parts of long nodes that it sees the end of.
+		if (s.pool.Tiered() || s.pool.Windowed()) && !s.pool.MakeRoom(s.opening()) {
 			b.stuck = true
 			return
 		}
@@ -137,12 +138,15 @@ func newRatio(conservativeness float64) newTokenRatio {
 
 func (n *newTokenRatio) decay() { n.value = max(n.value-n.step, n.lowest) }
 
-// moveWindows lets running requests give up what has left their windows.
+// moveWindows lets running requests give up what has left their windows, but not at once: with overlapping batches their
+// prompts have not entered the tree yet.
 func (s *Scheduler) moveWindows() {
 	if !s.pool.Windowed() {
 		return
 	}
 	for _, r := range s.running {
-		s.pool.Pass(&r.lease, r.computed)
+		if r.computed > r.entered {
+			s.pool.Pass(&r.lease, r.computed)
+		}
 	}
 }

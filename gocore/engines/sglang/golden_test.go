@@ -26,7 +26,14 @@ func TestGolden(t *testing.T) {
 		Args: func(given [][2]string) string {
 			fields, nested := []string{`"engine_type": "sglang", "scheduler": "sglang-0.5"`}, []string{}
 			for _, a := range given {
-				if long, ok := nestedNames[a[0]]; ok {
+				if a[0] == "window" {
+					var tokens, blocks int
+					if _, err := fmt.Sscanf(a[1], "%d/%d", &tokens, &blocks); err != nil {
+						panic(err)
+					}
+					const groups = `"kv_cache_groups": [{"type": "full"}, {"type": "sliding_window", "window": %d, "num_blocks": %d}]`
+					fields = append(fields, fmt.Sprintf(groups, tokens, blocks))
+				} else if long, ok := nestedNames[a[0]]; ok {
 					nested = append(nested, fmt.Sprintf("%q: %s", long, a[1]))
 				} else {
 					fields = append(fields, fmt.Sprintf("%q: %s", strings.Replace(a[0], "blocks", "num_gpu_blocks", 1), a[1]))

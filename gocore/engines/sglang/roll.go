@@ -38,7 +38,7 @@ func newRoll(pageSize int) roll { return roll{phases: make([]int, pageSize), nex
 // join makes r, whose prompt is computed, a running request.
 func (s *Scheduler) join(r *sequence) {
 	s.running = append(s.running, r)
-	r.place, r.runs = place{}, true
+	r.place, r.runs, r.entered = place{}, true, r.computed
 	s.countOwed(r, +1)
 	if r.scheduled == r.maxOutput {
 		r.ending = true

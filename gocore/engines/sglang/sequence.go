@@ -27,6 +27,7 @@ type sequence struct {
 	generated int // tokens delivered; they survive a retraction
 	scheduled int // tokens that it will have when all batches composed so far have ended
 	computed  int // tokens whose KV is computed when the batch composed last ends; 0 after a retraction
+	entered   int // tokens that were computed when it began to decode
 	lease     radix.Lease
 	place     place
 	listed    bool // is in Scheduler.running or prefilled

@@ -33,7 +33,6 @@ type Lease struct {
 	// With a second pool for the layers with a window.
 	unseen int   // tokens from the first one on whose own window slots were given back
 	from   int32 // the first page whose window part is locked
-	blind  bool  // none is any more
 	over   bool  // the request ends
 	deep   int32 // pages whose full part was in the tree when the request came
 }
@@ -114,7 +113,7 @@ func (p *LeasePool) Open(l *Lease, tokens int) (cached int) {
 		l.from, l.deep = p.lockWindow(l.node), p.deep
 	}
 	l.cached = int(p.nodes[l.node].end()) * p.pageSize
-	l.slots = l.cached
+	l.slots, l.unseen = l.cached, l.cached
 	return l.cached
 }
 
@@ -193,7 +192,7 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 		return
 	}
 	if p.window != nil {
-		p.shareWindow(l, tokens, pages, known, int32(promptTokens/p.pageSize))
+		p.shareWindow(l, tokens, pages, known)
 		return
 	}
 	end := p.use(l.node, &l.Key, pages)

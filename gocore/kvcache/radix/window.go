@@ -1,9 +1,6 @@
 package radix
 
-import (
-
-	"dynosim/gocore/kvcache"
-)
+import "dynosim/gocore/kvcache"
 
 // Window is the pool of the layers with a sliding window, beside that of the layers with full attention.
 type Window struct {
@@ -21,12 +18,10 @@ type Window struct {
 //
 // Like slots of the other pool, these are counted.
 type window struct {
-	tokens    int // that a layer sees
-	ceil      int32
-	total     int
+	tokens    int   // that a layer sees
+	ceil      int32 // the same in pages
 	free      int
 	evictable int
-	protected int
 	sides     []windowSide // of the nodes, by their places in the arena
 }
 
@@ -42,9 +37,8 @@ func windowUse(now Time, end int32) Time { return now<<24 | Time(end) }
 
 // AddWindow gives the pool, which must be unused, a second one.
 func (p *LeasePool) AddWindow(w Window) {
-	total := w.Pages * p.pageSize
 	p.window = &window{
-		tokens: w.Tokens, ceil: int32((max(w.Tokens, p.pageSize) + p.pageSize - 1) / p.pageSize), total: total, free: total,
+		tokens: w.Tokens, ceil: int32((max(w.Tokens, p.pageSize) + p.pageSize - 1) / p.pageSize), free: w.Pages * p.pageSize,
 		sides: make([]windowSide, 1),
 	}
 }
@@ -93,10 +87,10 @@ func (p *LeasePool) useWindow(key *kvcache.Key, limit int32) ref {
 		end = p.splitWindow(child, common)
 		p.nodes[child].used = now
 	}
-	p.nodes[end].used = now
 	p.deep = p.nodes[end].end()
 	end = p.seen(end)
-	p.touchWindow(end, now, p.window.tokens)
+	p.nodes[end].used = now
+	p.touchWindow(end, now, p.window.tokens+p.pageSize)
 	return end
 }
 
@@ -127,7 +121,6 @@ func (p *LeasePool) lockWindow(at ref) (from int32) {
 		s.locks++
 		if s.locks == 1 {
 			p.window.evictable -= p.slotsOf(at)
-			p.window.protected += p.slotsOf(at)
 		}
 		run += p.slotsOf(at)
 		from = p.nodes[at].first
@@ -142,7 +135,6 @@ func (p *LeasePool) unlockWindow(at ref, from int32) {
 		s := p.side(at)
 		s.locks--
 		if s.locks == 0 {
-			p.window.protected -= p.slotsOf(at)
 			p.window.evictable += p.slotsOf(at)
 		}
 	}
@@ -152,9 +144,7 @@ func (p *LeasePool) unlockWindow(at ref, from int32) {
 func (p *LeasePool) giveWindow(at ref, now Time) {
 	s := p.side(at)
 	s.has, s.used = true, windowUse(now, p.nodes[at].end())
-	if s.locks > 0 {
-		p.window.protected += p.slotsOf(at)
-	} else {
+	if s.locks == 0 {
 		p.window.evictable += p.slotsOf(at)
 	}
 }
@@ -208,27 +198,20 @@ func (p *LeasePool) evictWindow(slots int) {
 	}
 }
 
-// dropLeaf removes a leaf that no request holds, and those above it that become leaves and have no window part.
+// dropLeaf removes a leaf that no request holds. What is above it stays, also if it has no window part.
 func (p *LeasePool) dropLeaf(at ref) {
-	for {
-		if p.side(at).has {
-			p.takeWindow(at)
-		}
-		n := &p.nodes[at]
-		parent := n.parent
-		if p.recording {
-			p.evicted = append(p.evicted, stretch{n.key, int(n.first), int(n.end())})
-		}
-		p.free += p.slotsOf(at)
-		p.evictable -= p.slotsOf(at)
-		p.version++
-		p.remove(at)
-		*p.side(at) = windowSide{}
-		at = parent
-		if n := &p.nodes[at]; at == root || n.children > 0 || n.locks > 0 || p.side(at).has {
-			return
-		}
+	if p.side(at).has {
+		p.takeWindow(at)
 	}
+	n := &p.nodes[at]
+	if p.recording {
+		p.evicted = append(p.evicted, stretch{n.key, int(n.first), int(n.end())})
+	}
+	p.free += p.slotsOf(at)
+	p.evictable -= p.slotsOf(at)
+	p.version++
+	p.remove(at)
+	*p.side(at) = windowSide{}
 }
 
 // makeRoomWindow is MakeRoom with a second pool, which needs as many slots.
@@ -258,13 +241,13 @@ func (p *LeasePool) Pass(l *Lease, tokens int) {
 }
 
 // shareWindow is Share with a second pool.
-func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known, prompt int32) {
+func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known int32) {
 	own, reach := int32(max(l.unseen, l.cached)/p.pageSize), tokens // own window slots begin here
-	if l.deep > known && l.deep < pages {
+	if l.deep > known && int(l.deep)*p.pageSize < tokens {
 		pages = l.deep // only what was there when the request came is looked at now
 		reach = int(pages) * p.pageSize
+		l.deep = 0
 	}
-	l.deep = 0
 	unseen := own
 	if !l.over {
 		unseen = max(own, int32((reach-1)/p.pageSize)-p.window.ceil)
@@ -295,7 +278,6 @@ func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known, prompt int32
 		}
 		n = above
 	}
-	p.touchWindow(end, now, p.window.tokens)
 	if at < pages {
 		now = p.now()
 		if at < unseen {
@@ -313,26 +295,17 @@ func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known, prompt int32
 		}
 		p.announce(&l.Key, int(at), int(pages))
 	}
-	cut := p.nodes[l.node].end()
+	p.touchWindow(end, now, p.window.tokens+p.pageSize)
 	p.lock(end)
 	from := p.lockWindow(end)
 	p.unlock(l.node)
-	if !l.blind {
-		p.unlockWindow(l.node, l.from)
-	}
-	l.node, l.cached, l.from, l.blind = end, int(pages)*p.pageSize, from, false
+	p.unlockWindow(l.node, l.from)
+	l.node, l.cached, l.from = end, int(pages)*p.pageSize, from
 	p.leaveSight(l, tokens-1)
-	if prompt < pages && prompt != cut {
-		if _, child, common := p.walk(root, &l.Key, prompt); common > 0 {
-			p.splitWindow(child, common)
-		}
-	}
 }
 
 // closeWindow gives the window slots back that only l has.
 func (p *LeasePool) closeWindow(l *Lease) {
 	p.window.free += l.slots - max(l.cached, l.unseen)
-	if !l.blind {
-		p.unlockWindow(l.node, l.from)
-	}
+	p.unlockWindow(l.node, l.from)
 }

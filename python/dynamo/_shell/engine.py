@@ -157,8 +157,9 @@ class MockEngineArgs(FieldSet):
             ``"round_robin"``. Works with ``engine_type`` vllm, ``scheduler`` vllm.
         kv_cache_groups: Groups of layers that share the pool, as vLLM forms them for models with sliding windows or
             linear attention: one of ``{"type": "full"}``, then ``{"type": "sliding_window", "window": 1024}`` or
-            ``{"type": "linear"}`` for each other one. None is one group of full attention. Works with ``engine_type``
-            vllm, ``scheduler`` vllm.
+            ``{"type": "linear"}`` for each other one. With SGLang the second group is ``{"type": "sliding_window",
+            "window": 128, "num_blocks": 4096}``, whose blocks are not those of ``num_gpu_blocks``. None is one group of
+            full attention. Works with ``scheduler`` vllm or sglang.
         prefix_cache_retention_interval: Which blocks of windows and linear states are kept for later prompts: those at
             the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of so many tokens, or
             all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
