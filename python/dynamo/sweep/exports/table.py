@@ -189,6 +189,7 @@ ENGINE: Mapping[str, Row] = {
     "kv_cache_groups": _assumed(_MODEL),
     "kv_cache_groups.type": _assumed(_MODEL),
     "kv_cache_groups.window": _assumed(_MODEL),
+    "kv_cache_groups.num_blocks": _assumed("how SGLang divides its memory between the two pools"),
     "prefix_cache_retention_interval": _refused("no flag of it is documented"),
     "model": _files("the model; `--model` of the export wins"),
     "model_config": _files("the model: a folder needs `--model` of the export"),
