@@ -79,7 +79,8 @@ def test_everything_has_a_row(names: list[str], table: Mapping[str, Any]) -> Non
     """A new argument, option, setting or key has to be exported, refused, or said to have no counterpart."""
     without = [name for name in names if name not in table and not name.startswith("kv_cache_groups.")]
     assert not without, f"{without}: want rows in python/dynamo/sweep/exports/table.py"
-    assert not set(table) - {*names, *(f"kv_cache_groups.{member}" for member in ("type", "window", "num_blocks")), "kind"}
+    members = {f"kv_cache_groups.{member}" for member in ("type", "window", "num_blocks")}
+    assert not set(table) - {*names, *members, "kind"}
     for name, row in table.items():
         assert row.text or row.vllm or row.sglang, name
         assert (row.kind == FLAG) == bool(row.vllm or row.sglang), name

@@ -11,8 +11,8 @@ every request and every pass must agree, of ranks every request and its rank. Th
 rows as show it, and both lists of passes are printed. Exit status 0 if there is none, 1 if there is.
 
 The release of vLLM is that of PYTHON. KIND is one of those in workloads.py (of vLLM plain, groups or host, of SGLang
-plain, small, mixed, host or window); by default they take turns. Mode async stands for vLLM's asynchronous and SGLang's overlap
-scheduling.
+plain, small, mixed, host or window); by default they take turns. Mode async stands for vLLM's asynchronous and
+SGLang's overlap scheduling.
 """
 
 from __future__ import annotations
