@@ -47,6 +47,9 @@ const (
 
 // groups may trust checkGroups.
 func groups(o *strictjson.Object) Groups {
+	if named(o).rules != VLLMOwn { // SGLang's window has a pool of its own
+		return Groups{}
+	}
 	list := o.Objects("kv_cache_groups")
 	if len(list) < 2 {
 		return Groups{}
