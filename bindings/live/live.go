@@ -51,7 +51,7 @@ func Answer(id int64, answer string) (text string, err error) {
 	return w.Call.Answer(answer)
 }
 
-// Ended is 1 if workers have ended, even while Python still answers one of their questions.
+// Ended returns 1 if workers have ended, even while Python still answers one of their questions.
 func Ended(id int64) (ended int64) {
 	defer border.Quiet()
 	if w, err := processes.Find(id); err == nil && w.Over() {

@@ -105,7 +105,7 @@ func (c Client) PoolBlocks(s Session, of Capacity) (int, error) {
 	return *answer.Blocks, nil
 }
 
-// KVBytes is the size of a token's KV of the whole model, in bytes; 0 if the SDK does not know it.
+// KVBytes returns the size of a token's KV of the whole model, in bytes; 0 if the SDK does not know it.
 func (c Client) KVBytes(s Session) (int, error) {
 	var answer struct {
 		Bytes *float64 `json:"bytes"`

@@ -52,7 +52,7 @@ func (c Config) Memory() (Memory, bool) {
 	return b.memory, known
 }
 
-// DefaultVersion is the version that is asked for unless one is given.
+// DefaultVersion returns the version that is asked for unless one is given.
 func (c Config) DefaultVersion() string {
 	if b, known := backends[c.Backend]; known {
 		return b.version
@@ -150,7 +150,7 @@ func checkRates(o *strictjson.Object) error {
 	return nil
 }
 
-// Of is the session that a checked object describes; its schema has all of Fields.
+// Of returns the session that a checked object describes; its schema has all of Fields.
 func Of(o *strictjson.Object) Config {
 	c := Config{
 		Backend: o.Text("aic_backend"), System: o.Text("aic_system"), Model: o.Text("aic_model_path"),
@@ -171,7 +171,7 @@ func Of(o *strictjson.Object) Config {
 	return c
 }
 
-// dataType is the SDK's name of a data type, "" for one of the words that say nothing.
+// dataType returns the SDK's name of a data type, "" for one of the words that say nothing.
 func dataType(o *strictjson.Object, name string) string {
 	switch word := strings.TrimSpace(o.Text(name)); strings.ToLower(word) {
 	case "", "auto", "none", "null":

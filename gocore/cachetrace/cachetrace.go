@@ -24,7 +24,7 @@ const Variable = "DYN_MOCKER_KV_CACHE_TRACE"
 // Wanted tells whether a value of Variable asks for them.
 func Wanted(value string) bool { return value == "1" || strings.EqualFold(value, "true") }
 
-// Warning is the warning for an engine that writes no such lines, "" for one that does.
+// Warning returns the warning for an engine that writes no such lines, "" for one that does.
 func Warning(value string, args engineargs.Args) string {
 	if !Wanted(value) || worker.Traits(args).TracesCache {
 		return ""

@@ -63,7 +63,7 @@ var precisions = []struct{ part, precision string }{
 	{"int8", "int8"}, {"float16", "bf16"}, {"bf16", "bf16"},
 }
 
-// precision is that of a data type if one is given, otherwise what the name of the model tells, "" for nothing.
+// precision returns that of a data type if one is given, otherwise what the name of the model tells, "" for nothing.
 func precision(dataType, model string) string {
 	name := strings.ToLower(dataType)
 	if name == "" {

@@ -51,7 +51,7 @@ type Pool struct {
 // routerStream is the stream of random numbers of the router of a single pool; below are those of the workload.
 const routerStream = 100
 
-// Stream is the first stream of random numbers of the routers of one or two pools. A replay and a server that draw from the same ones send
+// Stream returns the first stream of random numbers of the routers of one or two pools. A replay and a server that draw from the same ones send
 // equal requests to equal workers.
 func Stream(pools int) uint64 { return routerStream + uint64(pools-1) }
 

@@ -40,7 +40,7 @@ func Example() {
 	// 62.91 to 83.01 ms: admitted [], 2 tokens, finished [1 2]
 }
 
-// prompt is a prompt of these blocks. Equal ids stand for equal tokens at the same place.
+// prompt returns a prompt of these blocks. Equal ids stand for equal tokens at the same place.
 func prompt(blocks ...uint32) kvcache.Prompt { return kvcache.Prompt{Segments: blocks, PerSegment: 1} }
 
 // An engine that can run ahead tells when its next passes will end, and then carries out as many of them as the shell wants.

@@ -2,7 +2,7 @@ package engine
 
 import "math"
 
-// NextID is the first id after last that no request has, for loops whose requests come and go without end. Ids count up; after the
+// NextID returns the first id after last that no request has, for loops whose requests come and go without end. Ids count up; after the
 // largest one they begin again at 0.
 func NextID[R any](last RequestID, requests map[RequestID]R) RequestID {
 	for {

@@ -41,7 +41,7 @@ func NewParts(explain bool) *Parts {
 	return &Parts{}
 }
 
-// Clone is a copy that keeps what it has.
+// Clone returns a copy that keeps what it has.
 func (p *Parts) Clone() *Parts {
 	if p == nil {
 		return nil

@@ -18,7 +18,7 @@ type Reporter interface {
 // for the slowest.
 type Lockstep struct{ PassMs, WaitMs float64 }
 
-// Since is the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
 func (l Lockstep) Since(earlier Lockstep) Lockstep {
 	if l.PassMs < earlier.PassMs {
 		return l
@@ -31,7 +31,7 @@ func (l Lockstep) Plus(more Lockstep) Lockstep {
 	return Lockstep{PassMs: l.PassMs + more.PassMs, WaitMs: l.WaitMs + more.WaitMs}
 }
 
-// WaitShare is the part of the time in passes that was spent waiting, NaN without any pass.
+// WaitShare returns the part of the time in passes that was spent waiting, NaN without any pass.
 func (l Lockstep) WaitShare() float64 { return l.WaitMs / l.PassMs }
 
 // LockstepReporter is an engine with several ranks that run their passes together.
@@ -50,7 +50,7 @@ type GroupUse struct {
 	WaitFullMs, WaitOthersMs float64
 }
 
-// Since is the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
+// Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.
 func (g GroupUse) Since(earlier GroupUse) GroupUse {
 	if g.WaitFullMs < earlier.WaitFullMs || g.WaitOthersMs < earlier.WaitOthersMs {
 		return g
@@ -84,7 +84,7 @@ type CoastReporter interface {
 	CoastWork() Phases
 }
 
-// Before is the work of the pass that came passes passes before this one in the same coast: each sequence had a token less
+// Before returns the work of the pass that came passes passes before this one in the same coast: each sequence had a token less
 // for each of them.
 func (p Phases) Before(passes int) Phases {
 	p.DecodeKVTokens -= passes * p.DecodeRequests

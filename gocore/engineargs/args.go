@@ -243,13 +243,13 @@ func Default() Args {
 // which argument held the object.
 func Parse(text string) (args Args, warnings []string, err error) { return parse(text, offline) }
 
-// ParseLive is Parse for an engine of a live worker.
+// ParseLive does what Parse does, for an engine of a live worker.
 func ParseLive(text string) (args Args, warnings []string, err error) { return parse(text, live) }
 
 // ParseServed parses the arguments of an engine that the server runs by itself.
 func ParseServed(text string) (args Args, warnings []string, err error) { return parse(text, served) }
 
-// ParsePlanned is Parse for an engine of a run in which workers start: for a planner, or after faults.
+// ParsePlanned does what Parse does, for an engine of a run in which workers start: for a planner, or after faults.
 func ParsePlanned(text string) (args Args, warnings []string, err error) { return parse(text, planned) }
 
 // shell says where an engine will run.
@@ -467,7 +467,7 @@ func capacity(o *strictjson.Object, args Args) aic.Capacity {
 	return c
 }
 
-// WithPool is the engine with a pool of so many blocks, in place of one whose size was to be estimated.
+// WithPool returns the engine with a pool of so many blocks, in place of one whose size was to be estimated.
 func (a Args) WithPool(blocks int) (Args, error) {
 	most := maxBlocks
 	if a.Eviction == MultiLRU {
@@ -482,9 +482,9 @@ func (a Args) WithPool(blocks int) (Args, error) {
 	return a, nil
 }
 
-// Output is the number of tokens that a request gets which asks for outputTokens: an output ends when the request is
-// MaxModelLen long or, where room for whole outputs is guaranteed, fills the pool. A prompt that does so alone is left to be
-// rejected.
+// Output returns the number of tokens that a request gets which asks for outputTokens: an output ends when the request
+// is MaxModelLen long or, where room for whole outputs is guaranteed, fills the pool. A prompt that does so alone is
+// left to be rejected.
 func (a *Args) Output(promptTokens, outputTokens int) int {
 	if a.MaxModelLen > promptTokens {
 		outputTokens = min(outputTokens, a.MaxModelLen-promptTokens)
@@ -556,7 +556,7 @@ func engineType(o *strictjson.Object) EngineType {
 // admissionPolicies are those of engines with a pool of blocks; SGLang admits by rules of its own.
 var admissionPolicies = map[EngineType]AdmissionPolicy{VLLM: AdmitPresent, TRTLLM: GuaranteedNoEvict}
 
-// watermark is 0 where the policy guarantees room for outputs: there is no preemption that a margin could avoid.
+// watermark returns 0 where the policy guarantees room for outputs: there is no preemption that a margin could avoid.
 func watermark(o *strictjson.Object) float64 {
 	if admissionPolicies[engineType(o)] == GuaranteedNoEvict {
 		return 0

@@ -83,7 +83,7 @@ func rangeErrors(o *strictjson.Object) []error {
 	return errs
 }
 
-// smallestBlock is the smallest block of a pool of blocks: vLLM takes blocks of one token, the reference does not.
+// smallestBlock returns the smallest block of a pool of blocks: vLLM takes blocks of one token, the reference does not.
 func smallestBlock(o *strictjson.Object) int {
 	for _, s := range schedulers {
 		if s.rules == VLLMOwn && s.name == o.Text("scheduler") {
@@ -262,7 +262,7 @@ func checkRanks(o *strictjson.Object) error {
 	return nil
 }
 
-// mismatch is the error of a field whose value contradicts others.
+// mismatch returns the error of a field whose value contradicts others.
 func mismatch(o *strictjson.Object, name, want string) error {
 	return &strictjson.FieldError{Field: name, Got: o.Shown(name), Want: want}
 }

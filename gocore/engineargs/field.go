@@ -155,7 +155,7 @@ func (f field) inAnyCase() field {
 	return f
 }
 
-// Described is the field of that name, or with a name such as "sglang.page_size" the member of an object, together with the
+// Described returns the field of that name, or with a name such as "sglang.page_size" the member of an object, together with the
 // value that it has if it is not given and has no default: nil if there is none. An unknown name is a mistake in the program.
 func Described(name string) (f strictjson.Field, instead any) {
 	rows := table
@@ -166,7 +166,7 @@ func Described(name string) (f strictjson.Field, instead any) {
 	return rows[i].Field, rows[i].instead
 }
 
-// schema is the table as package strictjson wants it.
+// schema returns the table as package strictjson wants it.
 func schema() strictjson.Schema { return strictjson.Schema{Fields: fieldsOf(table)} }
 
 func fieldsOf(rows []field) []strictjson.Field {

@@ -229,7 +229,7 @@ func atLeast(low uint64) strictjson.Integer { return strictjson.Integer{Min: low
 
 func between(low, high uint64) strictjson.Integer { return strictjson.Integer{Min: low, Max: high} }
 
-// word is a choice that ignores case, as engine arguments in JSON always did.
+// word returns a choice that ignores case, as engine arguments in JSON always did.
 func word(choices ...string) strictjson.Enum {
 	return strictjson.Enum{Choices: choices, FoldCase: true}
 }

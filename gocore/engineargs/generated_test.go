@@ -23,7 +23,7 @@ var nestedObjects = []struct {
 	{"trtllm", "TrtllmArgs", "TrtllmFields", "Settings of a simulated TensorRT-LLM engine; None means its default."},
 }
 
-// rowsOf is the table for generators.
+// rowsOf returns the table for generators.
 func rowsOf(table []field) []fieldtable.Row {
 	rows := make([]fieldtable.Row, len(table))
 	for i, f := range table {
@@ -121,7 +121,7 @@ func TestGeneratedTable(t *testing.T) {
 		list(t, "  ", table), strings.Join(sizes, ", "), rates, strings.Join(nested, ",\n"), launchRows()))
 }
 
-// launchRows is the nested form of Dynamo 1.6 for Python: the flat field of each member, or what else it may be.
+// launchRows returns the nested form of Dynamo 1.6 for Python: the flat field of each member, or what else it may be.
 func launchRows() string {
 	rows := make([]string, len(launchFields))
 	for i, l := range launchFields {

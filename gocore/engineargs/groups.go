@@ -16,7 +16,7 @@ type Groups struct {
 	Retention int
 }
 
-// Run is how many blocks a prefix needs at its end in each of the groups beside the first, so that a request can go on from there:
+// Run returns how many blocks a prefix needs at its end in each of the groups beside the first, so that a request can go on from there:
 // those that a window sees, or one state. A prefix of fewer blocks needs all of them.
 func (g Groups) Run(blockSize int) int {
 	switch {

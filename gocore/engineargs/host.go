@@ -143,7 +143,7 @@ func hostCache(o *strictjson.Object) HostCacheArgs {
 	return a
 }
 
-// hostBandwidths are the GB/s of copies from and to the host, 0 where it is not said.
+// hostBandwidths returns the GB/s of copies from and to the host, 0 where it is not said.
 func hostBandwidths(o *strictjson.Object) (load, store float64) {
 	if o.Int("num_g2_blocks") > 0 {
 		load, store = g2BandwidthGBs, g2BandwidthGBs

@@ -18,12 +18,12 @@ type Knobs struct {
 	PrefillScale, DecodeScale, KVPoolScale float64
 }
 
-// Host is the host time of passes.
+// Host returns the host time of passes.
 func (a *Args) Host() timing.Host {
 	return timing.Host{StepMs: a.Knobs.StepOverheadUs / 1000, SeqMs: a.Knobs.SeqOverheadUs / 1000, Ranks: a.SharingRanks()}
 }
 
-// SharingRanks is the number of attention data-parallel ranks that one scheduler stands for, and whose requests, blocks and
+// SharingRanks returns the number of attention data-parallel ranks that one scheduler stands for, and whose requests, blocks and
 // passes it has. In offline replay it stands for all of them, unless ranks in lockstep (dp_size) have a scheduler each, as
 // those of a live worker have.
 func (a *Args) SharingRanks() int {
@@ -33,12 +33,12 @@ func (a *Args) SharingRanks() int {
 	return a.AIC.AttentionDP
 }
 
-// Scaled is a timing model with the factors applied.
+// Scaled returns a timing model with the factors applied.
 func (k Knobs) Scaled(m timing.Model) timing.Model {
 	return timing.Scale(m, k.PrefillScale, k.DecodeScale)
 }
 
-// Pool is the size of a KV pool of which blocks is the estimate.
+// Pool returns the size of a KV pool of which blocks is the estimate.
 func (k Knobs) Pool(blocks int) int {
 	if k.KVPoolScale == 1 {
 		return blocks
@@ -78,8 +78,8 @@ func givenKnobs(o *strictjson.Object) (g Given) {
 	return g
 }
 
-// knobs are those of a checked object. Decode workers get their requests from prefill workers, for which the time of a
-// request to the scheduler was counted.
+// knobs returns those of a checked object. Decode workers get their requests from prefill workers, for which the time
+// of a request to the scheduler was counted.
 func knobs(o *strictjson.Object) Knobs {
 	k := Knobs{
 		StepOverheadUs: o.Float("step_overhead_us"),

@@ -131,7 +131,7 @@ func factsOf(o *strictjson.Object, read func(path string) ([]byte, error)) (mode
 	return facts, nil
 }
 
-// settings are what follows from a model.
+// settings returns what follows from a model.
 func settings(o *strictjson.Object, facts models.Facts) (map[string]any, error) {
 	limits := models.Limits{Length: facts.MaxLen, Budget: min(intOrUnlimited(o, "max_num_batched_tokens"), math.MaxInt32), Flights: 1}
 	if o.Given("max_model_len") {
@@ -175,7 +175,7 @@ func givesPool(o *strictjson.Object) bool {
 	return o.Given("num_gpu_blocks") || o.Given("num_gpu_blocks_override") || o.Given("kv_cache_memory_bytes")
 }
 
-// poolOf is the number of blocks, as vLLM counts them: one of them stays unused.
+// poolOf returns the number of blocks, as vLLM counts them: one of them stays unused.
 func poolOf(o *strictjson.Object, facts models.Facts, layout models.Layout, ranks int) (int, error) {
 	switch {
 	case o.Given("num_gpu_blocks") || o.Given("num_gpu_blocks_override"):
@@ -204,7 +204,7 @@ func poolOf(o *strictjson.Object, facts models.Facts, layout models.Layout, rank
 	return layout.Blocks(int((memory*share - weights/float64(ranks) - reservedGiB) * (1 << 30))), nil
 }
 
-// tooLarge is the error of a pool that does not hold the longest request.
+// tooLarge returns the error of a pool that does not hold the longest request.
 func tooLarge(layout models.Layout, blocks, ranks int, limits models.Limits) error {
 	want := "fewer: vLLM does not start if a request of this length does not fit; or more GPUs (aic_tp_size) or memory"
 	got := fmt.Sprintf("%d, for which %d blocks of %d bytes are needed and %d fit with aic_tp_size %d", limits.Length, layout.RequestBlocks(limits),
@@ -240,7 +240,7 @@ type CacheLog struct {
 	Concurrency float64
 }
 
-// CacheLog is what vLLM would log, and reports whether a model was given, from which all of it follows.
+// CacheLog returns what vLLM would log, and reports whether a model was given, from which all of it follows.
 func (a *Args) CacheLog() (log CacheLog, ok bool) {
 	if a.Model == "" {
 		return log, false

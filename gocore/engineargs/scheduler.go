@@ -44,7 +44,7 @@ const (
 	VLLM033
 )
 
-// String is the name of the rules, without a release.
+// String returns the name of the rules, without a release.
 func (s Scheduler) String() string {
 	return schedulers[slices.IndexFunc(schedulers, func(n namedScheduler) bool { return n.rules == s })].name
 }
@@ -82,7 +82,7 @@ type VLLMArgs struct {
 	Groups     Groups
 }
 
-// named is the scheduler that the arguments name.
+// named returns the scheduler that the arguments name.
 func named(o *strictjson.Object) namedScheduler {
 	return schedulers[slices.IndexFunc(schedulers, func(s namedScheduler) bool { return s.name == o.Text("scheduler") })]
 }
@@ -117,7 +117,7 @@ func maxActiveSeqs(o *strictjson.Object) int {
 	return intOrUnlimited(o, "max_num_seqs")
 }
 
-// SchedulerName is the scheduler with its release, as users write it.
+// SchedulerName returns the scheduler with its release, as users write it.
 func (a Args) SchedulerName() string {
 	i := slices.IndexFunc(schedulers, func(n namedScheduler) bool {
 		return n.rules == a.Scheduler && n.release == a.VLLM.Release && (n.rules == Dynamo || n.name != a.Scheduler.String())
@@ -209,7 +209,7 @@ func checkPassTime(o *strictjson.Object) error {
 	return nil
 }
 
-// shownOr is a value as the text has it or, without one, the default.
+// shownOr returns a value as the text has it or, without one, the default.
 func shownOr(o *strictjson.Object, name string, byDefault any) string {
 	if shown := o.Shown(name); shown != "" {
 		return shown

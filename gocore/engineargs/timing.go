@@ -51,7 +51,7 @@ func timingModelNames() []string {
 	return names
 }
 
-// timingModel is the model that the arguments choose: by its name or, without one, by a field that only it needs.
+// timingModel returns the model that the arguments choose: by its name or, without one, by a field that only it needs.
 func timingModel(o *strictjson.Object) TimingModel {
 	chosen := timingModels[0]
 	for _, m := range timingModels {

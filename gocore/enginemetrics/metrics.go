@@ -99,7 +99,7 @@ func registered(r prometheus.Registerer, h prometheus.Histogram) prometheus.Hist
 	}
 }
 
-// values are the labels of one rank.
+// values returns the labels of one rank.
 func (m *Metrics) values(model, workerID string, dpRank int) []string {
 	rank := strconv.Itoa(dpRank)
 	if m.sglang {

@@ -100,7 +100,7 @@ func (m *tokenMetrics) rank(labels, ofHistograms []string, args *engineargs.Args
 	return c
 }
 
-// pythonBool is how engines, which are written in Python, show a truth value in a label.
+// pythonBool returns how engines, which are written in Python, show a truth value in a label.
 func pythonBool(b bool) string {
 	if b {
 		return "True"

@@ -27,10 +27,10 @@ type Heap[T any] struct {
 	events []Event[T]
 }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (h *Heap[T]) Len() int { return len(h.events) }
 
-// Top is the first event, which stays in the heap.
+// Top returns the first event, which stays in the heap.
 func (h *Heap[T]) Top() (Event[T], bool) {
 	if len(h.events) == 0 {
 		return Event[T]{}, false

@@ -6,7 +6,8 @@ import "math/rand/v2"
 // that it hits by itself, so that faults of one worker do not depend on those of others.
 type Clock struct{ rng *rand.Rand }
 
-// NewClock is the clock of a fault, by its number in the script. Place is below 0 for a fault that draws its workers.
+// NewClock returns the clock of a fault, by its number in the script. Place is below 0 for a fault that draws its
+// workers.
 func NewClock(seed uint64, fault int, p Pool, place int) *Clock {
 	stream := uint64(fault+1)<<32 | uint64(uint32(place+1))<<2
 	switch p {
@@ -21,7 +22,7 @@ func NewClock(seed uint64, fault int, p Pool, place int) *Clock {
 // AfterMs draws the time until a fault happens.
 func (c *Clock) AfterMs(f *Fault) float64 { return c.rng.ExpFloat64() * f.MTBFMs }
 
-// LastsMs is how long a fault lasts.
+// LastsMs returns how long a fault lasts.
 func (c *Clock) LastsMs(f *Fault) float64 {
 	if f.MTTRMs == 0 {
 		return f.DurationMs

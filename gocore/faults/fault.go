@@ -62,7 +62,7 @@ type Target struct {
 	Place  int // of the worker, if it is One; all workers of the pool otherwise
 }
 
-// String is the target as users write it.
+// String returns the target as users write it.
 func (t Target) String() string {
 	switch {
 	case t.Random > 0 && t.Pool == AnyPool:
@@ -103,7 +103,7 @@ type Fault struct {
 // Drawn reports whether something about the fault depends on the seed.
 func (f *Fault) Drawn() bool { return f.MTBFMs > 0 || f.MTTRMs > 0 || f.Target.Random > 0 }
 
-// Detection is how long the fault goes unnoticed. A restart is announced.
+// Detection returns how long the fault goes unnoticed. A restart is announced.
 func (f *Fault) Detection(ofRunMs float64) float64 {
 	switch {
 	case !math.IsNaN(f.DetectionMs):

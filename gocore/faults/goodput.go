@@ -36,7 +36,7 @@ func Around(good []float64, atMs, untilMs, endMs float64) Goodput {
 	return g
 }
 
-// window is the time that windowRequests take on average before atMs.
+// window returns the time that windowRequests take on average before atMs.
 func window(good []float64, atMs float64) float64 {
 	n := count(good, 0, atMs)
 	if n == 0 {
@@ -72,7 +72,7 @@ func recovery(good []float64, before, atMs, untilMs, endMs, windowMs float64) fl
 	return 0
 }
 
-// rate is the number of times in (fromMs, toMs] per second.
+// rate returns the number of times in (fromMs, toMs] per second.
 func rate(times []float64, fromMs, toMs float64) float64 {
 	if toMs <= fromMs {
 		return math.NaN()

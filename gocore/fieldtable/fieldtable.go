@@ -56,7 +56,7 @@ func (f float) MarshalJSON() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Of is the row of a field.
+// Of returns the row of a field.
 func Of(f strictjson.Field) Row {
 	r := Row{Name: f.Name, Default: f.Default, Nullable: !f.NotNull, Required: f.Required, Want: f.Type.Want(), Doc: f.Doc}
 	switch t := f.Type.(type) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Page is the table of a reference page. Its second last column, where a field works, is left out if all work everywhere.
+// Page returns the table of a reference page. Its second last column, where a field works, is left out if all work everywhere.
 func Page(rows []Row) string {
 	title, works := "| field | value | default | works with | meaning |\n|---|---|---|---|---|\n", true
 	if !anyWorks(rows) {
@@ -33,7 +33,7 @@ func anyWorks(rows []Row) bool {
 	return false
 }
 
-// shownDefault is the value of a field that is not given, "" if there is none.
+// shownDefault returns the value of a field that is not given, "" if there is none.
 func (r Row) shownDefault() string {
 	value := r.Default
 	if value == nil {

@@ -26,7 +26,7 @@ func Wrap(text, indent, more string) string {
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
 
-// Camel is a name like max_num_seqs as that of a type: MaxNumSeqs.
+// Camel returns a name like max_num_seqs as that of a type: MaxNumSeqs.
 func Camel(name string) string {
 	var words strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -35,7 +35,7 @@ func Camel(name string) string {
 	return words.String()
 }
 
-// Literal is an alias for one of some words, as ruff formats it.
+// Literal returns an alias for one of some words, as ruff formats it.
 func Literal(name string, choices []string) string {
 	quoted := make([]string, len(choices))
 	for i, c := range choices {
@@ -47,7 +47,7 @@ func Literal(name string, choices []string) string {
 	return fmt.Sprintf("%s: TypeAlias = Literal[\n    %s,\n]\n", name, strings.Join(quoted, ",\n    "))
 }
 
-// Literals are the aliases for the choices among some fields.
+// Literals returns the aliases for the choices among some fields.
 func Literals(rows []Row) string {
 	var out strings.Builder
 	for _, r := range rows {
@@ -60,7 +60,7 @@ func Literals(rows []Row) string {
 
 const argsTitle = "    Args:\n"
 
-// Args is the content of the section "Args:" of a docstring.
+// Args returns the content of the section "Args:" of a docstring.
 func Args(rows []Row) string {
 	var out strings.Builder
 	for _, r := range rows {
@@ -79,7 +79,7 @@ func Args(rows []Row) string {
 	return out.String()
 }
 
-// pythonValue is a default as a docstring shows it.
+// pythonValue returns a default as a docstring shows it.
 func pythonValue(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -91,7 +91,7 @@ func pythonValue(v any) string {
 	}
 }
 
-// TypedDict is the class of dicts with these fields. All may be left out unless every one is required: a dict that lacks one
+// TypedDict returns the class of dicts with these fields. All may be left out unless every one is required: a dict that lacks one
 // of some is refused by Go.
 func TypedDict(name, doc string, rows []Row) string {
 	var out strings.Builder
@@ -110,7 +110,7 @@ func TypedDict(name, doc string, rows []Row) string {
 	return out.String()
 }
 
-// hint is the Python type of a field.
+// hint returns the Python type of a field.
 func (r Row) hint() string {
 	hint := map[string]string{"uint": "int", "float": "float", "bool": "bool", "string": "str", "objects": "Sequence[Mapping[str, Any]]"}[r.Type]
 	switch {
@@ -127,8 +127,8 @@ func (r Row) hint() string {
 	return hint
 }
 
-// NestedClass is the class of the objects in one field, together with that of dicts in their place. doc is its first
-// sentence.
+// NestedClass returns the class of the objects in one field, together with that of dicts in their place. doc is its
+// first sentence.
 func NestedClass(of Row, doc string, rows []Row) string {
 	var out strings.Builder
 	out.WriteString(TypedDict(of.Hints, "The fields of "+of.Class+", for a dict in its place.", rows))

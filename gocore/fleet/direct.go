@@ -33,7 +33,7 @@ type flow interface {
 	// release goes on with the requests that are held because no worker of a pool is active, and held counts them.
 	release(p *Pool) error
 	held(p *Pool) int
-	// unblock is called when no further event is due. It makes workers that cannot go on give something up.
+	// unblock runs when no further event is due. It makes workers that cannot go on give something up.
 	unblock() bool
 	// done reports whether no request is left, if nothing else is going to happen.
 	done() bool

@@ -414,7 +414,7 @@ func (h *handoffs) endDecode(i int, pass *engine.Pass) error {
 	return nil
 }
 
-// unblock is called when no further event is due. It resolves situations in which workers could go on: room on a decode
+// unblock runs when no further event is due. It resolves situations in which workers could go on: room on a decode
 // worker that was not found, because it is only looked for at the end of passes, and requests that wait for each other.
 func (h *handoffs) unblock() (changed bool) {
 	for i := range h.decode.workers {

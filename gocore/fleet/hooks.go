@@ -182,7 +182,7 @@ func (p *Pool) Learn(i int, events []kvcache.Event) {
 // Receive hands a request to a worker that it has been sent to.
 func (p *Pool) Receive(i int, id engine.RequestID) { p.fleet.flow.receive(p, i, id) }
 
-// Reconnect is called when a worker can be reached again.
+// Reconnect runs when a worker can be reached again.
 func (p *Pool) Reconnect(i int) {
 	if w := &p.workers[i]; !w.Busy() {
 		p.fleet.flow.idle(w)

@@ -42,7 +42,7 @@ func (m *model) Submit(c *backend.Call) error {
 // Waiting implements [backend.Backend].
 func (m *model) Waiting() int { return int(m.waiting.Load()) }
 
-// most is the number of tokens that the answer to a request may have.
+// most returns the number of tokens that the answer to a request may have.
 func (m *model) most(r *backend.Request) int {
 	if r.Limited {
 		return r.Most
@@ -155,11 +155,11 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 	return a.ask(ctx, b, newID(), a.request(b))
 }
 
-// newID is how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
+// newID returns how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all
 // their requests when two have the same id.
 func newID() string { return uuid.NewString() }
 
-// request is what a worker is asked.
+// request returns what a worker is asked.
 func (a *answering) request(b *booking) *wire.Request {
 	r := &a.call.Request
 	most, fewest := uint32(min(a.most, math.MaxUint32)), uint32(max(0, r.Fewest-len(a.got)))
@@ -228,7 +228,7 @@ func (a *answering) arrived(b *booking, o *wire.Output) {
 	a.most -= len(o.TokenIDs)
 }
 
-// cachedTokens is how much of a prompt the worker has found in its cache: what it says with the first tokens, else what the router
+// cachedTokens returns how much of a prompt the worker has found in its cache: what it says with the first tokens, else what the router
 // knows.
 func cachedTokens(b *booking, first *wire.Output) int {
 	if first.Usage != nil {

@@ -49,7 +49,7 @@ func (a *answering) exchange(ctx context.Context, b *booking, id string, request
 	return err
 }
 
-// nextOutput is the next piece of an answer. An answer that ends without a reason is an io.ErrUnexpectedEOF.
+// nextOutput returns the next piece of an answer. An answer that ends without a reason is an io.ErrUnexpectedEOF.
 func nextOutput(answer *plane.Answer) (*wire.Output, error) {
 	for {
 		chunk, err := answer.Next()
@@ -69,7 +69,7 @@ func nextOutput(answer *plane.Answer) (*wire.Output, error) {
 // rejected begins the error of an engine that can never serve a request, for example because its pool is too small for the prompt.
 const rejected = "request rejected"
 
-// ending is the reason for which an answer ends with a piece, in the words of OpenAI's API, and "" if it goes on. begun tells that
+// ending returns the reason for which an answer ends with a piece, in the words of OpenAI's API, and "" if it goes on. begun tells that
 // there were tokens before.
 func ending(f wire.Finish, begun bool) (reason string, err error) {
 	switch f.Reason {
@@ -89,7 +89,7 @@ func ending(f wire.Finish, begun bool) (reason string, err error) {
 	}
 }
 
-// problem is the error that a worker has put into an answer. Code 0 says nothing about its kind.
+// problem returns the error that a worker has put into an answer. Code 0 says nothing about its kind.
 func problem(text string, code int) error {
 	switch {
 	case code >= 400 && code < 500:

@@ -26,7 +26,7 @@ type source struct {
 	address                    string // of a ZeroMQ socket, or a NATS subject
 }
 
-// sourceOf is where the events of a channel are published.
+// sourceOf returns where the events of a channel are published.
 func sourceOf(c discovery.Channel) source {
 	s := source{namespace: c.Namespace, component: c.Component, kind: c.Transport.Kind}
 	switch s.kind {
@@ -38,7 +38,8 @@ func sourceOf(c discovery.Channel) source {
 	return s
 }
 
-// heardOnce are the channels of KV events without the second ones of publishers that announce theirs to 1.3 and to 1.6.
+// heardOnce returns the channels of KV events without the second ones of publishers that announce theirs to 1.3 and to
+// 1.6.
 func heardOnce(channels []discovery.Channel) (list []discovery.Channel) {
 	scoped := map[uint64]bool{}
 	for _, c := range channels {
@@ -93,7 +94,7 @@ type subscription struct {
 	err func() error // why nothing is heard now; nil in it, or itself, if something is
 }
 
-// broken is why nothing is heard, nil if something is.
+// broken returns why nothing is heard, nil if something is.
 func (s *subscription) broken() error {
 	if s.err == nil {
 		return nil

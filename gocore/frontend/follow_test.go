@@ -88,7 +88,7 @@ func (p *publishing) cache(prompt []uint32, from int) {
 	p.publisher.Cache(0, []blocks.Change{change})
 }
 
-// known is how many tokens of a prompt the frontend believes to be cached where it sends it.
+// known returns how many tokens of a prompt the frontend believes to be cached where it sends it.
 func (s *site) known(prompt []uint32) int {
 	c, wake := s.ask(prompt, 1)
 	s.end(c, wake)

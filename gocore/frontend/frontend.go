@@ -147,13 +147,13 @@ func (f *Frontend) run() {
 	}
 }
 
-// nowMs is the time since the start in milliseconds.
+// nowMs returns the time since the start in milliseconds.
 func (f *Frontend) nowMs() float64 { return float64(time.Since(f.started)) / 1e6 }
 
 // random makes the generator of a pool; equal seeds and names give equal ones.
 func (f *Frontend) random(pool uint64) *rand.Rand { return rand.New(rand.NewPCG(f.config.Seed, pool)) }
 
-// connectedBus is the connection to the NATS server.
+// connectedBus returns the connection to the NATS server.
 func (f *Frontend) connectedBus() (*bus.Conn, error) {
 	f.busMu.Lock()
 	defer f.busMu.Unlock()

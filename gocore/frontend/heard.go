@@ -39,7 +39,7 @@ func (f *Frontend) noteUnheard(r *roster, now time.Time) {
 	}
 }
 
-// feedsOf are the feeds of a worker. feedsMu is locked.
+// feedsOf returns the feeds of a worker. feedsMu is locked.
 func (f *Frontend) feedsOf(w *worker) (list []*feed) {
 	for _, d := range f.feeds[w.key.id] {
 		if d.worker == w { // another endpoint may have the same id
@@ -116,7 +116,7 @@ func (f *Frontend) connections(r *roster) connections {
 	return c
 }
 
-// channelCause is why nothing comes from a channel, "" if something may.
+// channelCause returns why nothing comes from a channel, "" if something may.
 func (f *Frontend) channelCause(s source) string {
 	held := f.subscribed[s]
 	if held == nil {
@@ -128,7 +128,7 @@ func (f *Frontend) channelCause(s source) string {
 	return ""
 }
 
-// cause is why the events of a rank are not heard, "" if they are.
+// cause returns why the events of a rank are not heard, "" if they are.
 func (c *connections) cause(d *feed) string {
 	if says := d.worker.card.RuntimeConfig.PublishesKVEvents; says != nil && !*says {
 		return "its card says that it publishes none (kv_event_publishing_enabled: false)"

@@ -61,7 +61,7 @@ func (f *Frontend) join(w *worker) error {
 	return nil
 }
 
-// group is that of workers with a card, which is made if it does not exist.
+// group returns that of workers with a card, which is made if it does not exist.
 func (f *Frontend) group(c *card.Card, namespace string) *group {
 	key := groupKey{c.DisplayName, namespace, c.WorkerType == card.Prefill || needsPrefill(c)}
 	g := f.groups[key]
@@ -180,7 +180,7 @@ func (f *Frontend) survey(name string) (ready []*group, sample *worker) {
 	return ready, nil
 }
 
-// adaptersOf are the adapters of the workers of these groups.
+// adaptersOf returns the adapters of the workers of these groups.
 func (f *Frontend) adaptersOf(groups []*group, adapters map[workerKey][]string) []string {
 	var all []string
 	for key, list := range adapters {

@@ -127,10 +127,10 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 	}
 }
 
-// overlap is how many tokens of the prompt the router took to be cached.
+// overlap returns how many tokens of the prompt the router took to be cached.
 func (b *booking) overlap() int { return b.choice.CachedBlocks * b.worker.card.KVCacheBlockSize }
 
-// name is how pages call a worker.
+// name returns how pages call a worker.
 func (w *worker) name() string {
 	name := discovery.Hex(w.key.id)
 	if kind := w.card.WorkerType; kind == card.Prefill || kind == card.Decode {

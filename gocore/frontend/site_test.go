@@ -239,7 +239,7 @@ func withMode(m routing.Mode) func(*Config) { return func(c *Config) { c.Mode = 
 
 func withMigration(n int) func(*Config) { return func(c *Config) { c.MigrationLimit = n } }
 
-// suffixed is the record of a LoRA adapter.
+// suffixed returns the record of a LoRA adapter.
 func suffixed(w *testWorker, e discovery.Endpoint, name string) discovery.Record {
 	text, _ := json.Marshal(map[string]string{"display_name": name})
 	r := discovery.ModelRecord(e, w.store.InstanceID(), text)

@@ -88,7 +88,7 @@ func onlyFirstToken() wire.StopConditions {
 	return wire.StopConditions{MaxTokens: &one}
 }
 
-// room is a number for a hand-off. Its remainder by the number of ranks is the rank of the prefill worker.
+// room returns a number for a hand-off. Its remainder by the number of ranks is the rank of the prefill worker.
 func room(b *booking) uint64 {
 	ranks := uint64(max(1, b.worker.card.RuntimeConfig.DataParallelSize))
 	if !b.choice.Ranked {

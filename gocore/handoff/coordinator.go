@@ -123,7 +123,7 @@ func (c *Coordinator) Handle(f Fact) (Action, error) {
 	}
 }
 
-// Awaiting is the action that was asked for last. Unless it is Complete, a fact has to follow.
+// Awaiting returns the action that was asked for last. Unless it is Complete, a fact has to follow.
 func (c *Coordinator) Awaiting() Action { return c.awaiting }
 
 // Done reports whether the hand-off is over: Complete has been asked for.
@@ -138,7 +138,7 @@ func (c *Coordinator) ask(a Action) Action {
 	return a
 }
 
-// next is the action after the one awaited.
+// next returns the action after the one awaited.
 func (c *Coordinator) next() Action {
 	if c.cleanup {
 		return c.nextCancel()
@@ -161,7 +161,7 @@ func (c *Coordinator) beginCleanup() Action {
 	return c.ask(c.nextCancel())
 }
 
-// nextCancel is the next action of a cleanup: each side that was asked for something is cancelled once.
+// nextCancel returns the next action of a cleanup: each side that was asked for something is cancelled once.
 func (c *Coordinator) nextCancel() Action {
 	switch {
 	case c.asked.has(Submit) && !c.asked.has(CancelSource):

@@ -180,7 +180,7 @@ func checkScript(order Order, script []byte) error {
 	return nil
 }
 
-// answerTo is the fact that answers an action.
+// answerTo returns the fact that answers an action.
 func answerTo(a Action) (Fact, bool) {
 	for f, answers := range answered {
 		if answers == a && a != None {

@@ -25,7 +25,7 @@ const (
 	DestinationMissing
 )
 
-// DelayMs is the duration of the copy in milliseconds, for a prompt of promptTokens of which the destination lacks
+// DelayMs returns the duration of the copy in milliseconds, for a prompt of promptTokens of which the destination lacks
 // missingTokens (rounded up to whole blocks, so it may be the larger number):
 //
 //	tokens * bytes per token / (bandwidth * 1e9) * 1000
@@ -42,7 +42,7 @@ func (t Transfer) DelayMs(promptTokens, missingTokens int) float64 {
 	return float64(tokens) * float64(t.BytesPerToken) / (t.BandwidthGBs * 1e9) * 1000
 }
 
-// BlockMs is how long one block of so many tokens takes.
+// BlockMs returns how long one block of so many tokens takes.
 func (t Transfer) BlockMs(blockSize int) float64 {
 	if t.MsPerBlock > 0 || t.BandwidthGBs <= 0 {
 		return t.MsPerBlock

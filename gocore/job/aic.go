@@ -74,7 +74,7 @@ func (s *sdk) sizeHost(d deployment) (deployment, error) {
 	return d, err
 }
 
-// timingModel is the model of engines whose arguments, in option, name a session; and its name.
+// timingModel returns the model of engines whose arguments, in option, name a session; and its name.
 func (s *sdk) timingModel(option string, args engineargs.Args) (*timing.Asked, string, error) {
 	opened, err := s.sessions.Open(option, args.AIC)
 	if err != nil {
@@ -113,7 +113,7 @@ type estimator struct {
 	broken  error // why the SDK has stopped answering
 }
 
-// routerEstimator is the estimator for the session that option describes.
+// routerEstimator returns the estimator for the session that option describes.
 func (s *sdk) routerEstimator(option string, config aic.Config) (*estimator, error) {
 	opened, err := s.sessions.Open(option, config)
 	if err != nil {
@@ -123,7 +123,8 @@ func (s *sdk) routerEstimator(option string, config aic.Config) (*estimator, err
 	return s.router, nil
 }
 
-// estimate is a [router.Estimate]. Without a prediction, the load of a prompt does not shrink; that is worth a warning.
+// estimate returns a [router.Estimate]. Without a prediction, the load of a prompt does not shrink; that is worth a
+// warning.
 func (e *estimator) estimate(uncached, prefix int) (ns int64, ok bool) {
 	if e.broken != nil {
 		return 0, false

@@ -27,7 +27,7 @@ func checkAsked(o *strictjson.Object) error {
 	return nil
 }
 
-// askedFile is the file that a router in Python is read from, "" if it comes from a module.
+// askedFile returns the file that a router in Python is read from, "" if it comes from a module.
 func askedFile(asked string) string {
 	path, _, _ := cutLast(asked, ":")
 	if strings.HasSuffix(path, ".py") {

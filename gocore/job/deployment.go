@@ -33,7 +33,7 @@ func (d deployment) anyPool(has func(engineargs.Args) bool) bool {
 	return has(d.args) || has(d.prefill)
 }
 
-// ownScheduler is the scheduler with its release, if it is not that of Dynamo's mocker; else "".
+// ownScheduler returns the scheduler with its release, if it is not that of Dynamo's mocker; else "".
 func (d deployment) ownScheduler() string {
 	if d.args.Scheduler == engineargs.Dynamo {
 		return ""

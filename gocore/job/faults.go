@@ -170,7 +170,7 @@ func (r *run) reportFaults(e ended) *faultReport {
 	return f
 }
 
-// finite is a value of JSON, null if it is not finite.
+// finite returns a value of JSON, null if it is not finite.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil

@@ -75,7 +75,7 @@ func Foresee(config string, m *Monitor) (string, error) {
 	return string(text), err
 }
 
-// reportKeys are all keys that a report may have.
+// reportKeys returns all keys that a report may have.
 func reportKeys() []string {
 	keys := []string{}
 	for _, value := range report.NewCollector(0, 1).Summarise(report.Resources{GPUHourPrice: 1}, report.SLA{}) {
@@ -171,7 +171,8 @@ func (f *Facts) describeWorkload(s *Spec, trace *Trace) {
 	}
 }
 
-// sessionsOf is how many sessions a generated workload has, or how many are to be expected if only its curve says that.
+// sessionsOf returns how many sessions a generated workload has, or how many are to be expected if only its curve says
+// that.
 func sessionsOf(spec workload.SyntheticSpec) int {
 	if spec.RequestCount == 0 && spec.Arrivals.Curve != nil {
 		return spec.Arrivals.Curve.Expected()
@@ -179,7 +180,7 @@ func sessionsOf(spec workload.SyntheticSpec) int {
 	return spec.RequestCount
 }
 
-// arrivalRate is that of a generated workload, nil if requests do not arrive by the clock.
+// arrivalRate returns that of a generated workload, nil if requests do not arrive by the clock.
 func arrivalRate(s *Spec) *float64 {
 	rate := s.generated.Arrivals.RequestRate
 	if curve := s.generated.Arrivals.Curve; curve != nil {

@@ -118,7 +118,7 @@ func pythonFunctions() string {
 	return out.String()
 }
 
-// documented are the parameters of the Python function of a kind of run, of both for "".
+// documented returns the parameters of the Python function of a kind of run, of both for "".
 func documented(kind string) []option {
 	return slices.DeleteFunc(slices.Clone(options), func(o option) bool {
 		return o.doc == "" || kind != "" && o.kind != "" && o.kind != kind
@@ -163,7 +163,7 @@ func parameter(o option) string {
 	return fmt.Sprintf("    %s: %s | None = None,\n", o.Name, hint(o))
 }
 
-// hint is the Python type of a parameter.
+// hint returns the Python type of a parameter.
 func hint(o option) string {
 	if known, ok := map[taken]string{
 		takesPath: "Path", takesPaths: "Path | Sequence[Path] | Workload", takesLengths: "int | str", takesEngineArgs: "EngineArgs",

@@ -35,7 +35,7 @@ func unusedOptions(o *strictjson.Object, s *Spec) (warnings []string) {
 	return append(warnings, s.faultsUnheard()...)
 }
 
-// unusedSeed is a warning that the seed has no effect because nothing is drawn from it, "" for none.
+// unusedSeed returns a warning that the seed has no effect because nothing is drawn from it, "" for none.
 func unusedSeed(o *strictjson.Object, s *Spec) string {
 	drawn := s.generated.Draws() || s.generated.Arrivals.Draws() && s.concurrency == 0 && !o.Given("arrival_seed")
 	if s.routing.Mode.Configured || s.routing.Mode.Draws || drawn || s.drawsFaults() || s.deployment.drawsStartUps() || !s.synthetic && s.trace.format.Draws() || o.AtDefault("seed") {

@@ -175,7 +175,7 @@ func (r *run) simulate() (ended, error) {
 	return e, nil
 }
 
-// config is the configuration of the replay.
+// config returns the configuration of the replay.
 func (r *run) config() replay.Config {
 	r.askRouters()
 	cfg := withWorkers(replay.Config{
@@ -197,7 +197,7 @@ func (r *run) config() replay.Config {
 	return cfg
 }
 
-// startUpSeed is the seed of start-up times that are drawn.
+// startUpSeed returns the seed of start-up times that are drawn.
 func (r *run) startUpSeed() uint64 {
 	if r.synthetic {
 		return r.generated.Seed

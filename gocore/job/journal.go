@@ -113,7 +113,7 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 	return journal.New(cfg)
 }
 
-// nameInTimeline is the row of a request in its trace, as in the per-request columns.
+// nameInTimeline returns the row of a request in its trace, as in the per-request columns.
 func (r *run) nameInTimeline(id engine.RequestID) string {
 	if int(id) < r.workload.Len() {
 		return strconv.Itoa(int(r.workload.Row(int32(id))))
@@ -141,7 +141,7 @@ func (s *journalSpec) close(j *journal.Journal, e replay.Outcome, written *writt
 	return table, warning, nil
 }
 
-// inTimeline are faults as timelines show them.
+// inTimeline returns faults as timelines show them.
 func inTimeline(events []replay.FaultEvent) []journal.Fault {
 	roles := map[string]engine.Role{"agg": engine.Aggregated, "prefill": engine.Prefill, "decode": engine.Decode}
 	shown := make([]journal.Fault, len(events))

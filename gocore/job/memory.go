@@ -50,7 +50,7 @@ func (b budget) admit(needed float64, what string) error {
 	return b.admitOr(needed, what, "fewer or shorter requests")
 }
 
-// admitOr is admit for a need that something else than requests makes smaller.
+// admitOr does what admit does, for a need that something else than requests makes smaller.
 func (b budget) admitOr(needed float64, what, want string) error {
 	if b.room.Bytes == memory.Unbounded || needed <= float64(b.room.Usable) {
 		return nil

@@ -69,7 +69,7 @@ func shareModel(members map[string]json.RawMessage, name string) error {
 	return nil
 }
 
-// modelFile is the config.json at a path, which may be its folder.
+// modelFile returns the config.json at a path, which may be its folder.
 func modelFile(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return filepath.Join(path, "config.json")

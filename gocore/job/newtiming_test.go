@@ -41,7 +41,7 @@ func TestNewTimingModel(t *testing.T) {
 	}
 }
 
-// durations are the time to the first token and the mean gap of the only request of a run.
+// durations returns the time to the first token and the mean gap of the only request of a run.
 func durations(t *testing.T, config string) [2]float64 {
 	t.Helper()
 	result := run(t, config)

@@ -46,7 +46,7 @@ func parseScaling(o *strictjson.Object, d deployment) (scaling, error) {
 	return s, nil
 }
 
-// warnings are those of a planner that is about to begin.
+// warnings returns those of a planner that is about to begin.
 func (s *scaling) warnings() []string {
 	if s.stock == nil {
 		return nil
@@ -150,7 +150,7 @@ func asked(ask func(string) (string, error), text string, fields ...strictjson.F
 	return strictjson.Decode(answer, strictjson.Schema{Fields: fields, NonFinite: true})
 }
 
-// timeOf is a time that a planner names, +Inf for none.
+// timeOf returns a time that a planner names, +Inf for none.
 func timeOf(o *strictjson.Object, name string) float64 {
 	if !o.Given(name) {
 		return math.Inf(1)

@@ -56,7 +56,7 @@ func wantsPools(members map[string]json.RawMessage) bool {
 	return prefill && decode || prefill && !one("num_prefill_workers") || decode && !one("num_decode_workers")
 }
 
-// textOf is the text that a member has, "{}" and false without one.
+// textOf returns the text that a member has, "{}" and false without one.
 func textOf(member json.RawMessage) (text string, given bool) {
 	if member == nil || string(member) == "null" || json.Unmarshal(member, &text) != nil {
 		return "{}", false
@@ -64,7 +64,7 @@ func textOf(member json.RawMessage) (text string, given bool) {
 	return text, true
 }
 
-// poolText is the engine arguments of a pool. It reports false for texts that are no objects.
+// poolText returns the engine arguments of a pool. It reports false for texts that are no objects.
 func poolText(base, own string, role engine.Role) (string, bool) {
 	flatBase, err := engineargs.Flat(base)
 	if err != nil {

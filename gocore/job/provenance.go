@@ -86,7 +86,7 @@ func describe(s *Spec, sized deployment, sdk *sdk, m *Monitor) (provenance, erro
 	return p, checkInputs(s.repeats, p.Inputs)
 }
 
-// parseOrigin is the part of the provenance that follows from config.
+// parseOrigin returns the part of the provenance that follows from config.
 func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance, error) {
 	p := provenance{Function: functions[o.Text("kind")], Arguments: map[string]any{}}
 	var given map[string]json.RawMessage
@@ -110,7 +110,7 @@ func parseOrigin(config string, o *strictjson.Object, d deployment) (provenance,
 	return p, p.describeDeployment(o, d)
 }
 
-// plain is a JSON value, or the value inside a JSON text that a string holds.
+// plain returns a JSON value, or the value inside a JSON text that a string holds.
 func plain(raw json.RawMessage) any {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && json.Valid([]byte(text)) {
@@ -183,7 +183,7 @@ func (p *provenance) describeDeployment(o *strictjson.Object, d deployment) erro
 	return nil
 }
 
-// pools are the engine arguments of a run, by the name of the argument that holds them.
+// pools returns the engine arguments of a run, by the name of the argument that holds them.
 func (d deployment) pools() map[string]engineargs.Args {
 	if d.disaggregated {
 		return map[string]engineargs.Args{"prefill_engine_args": d.prefill, "decode_engine_args": d.args}

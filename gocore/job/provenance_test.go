@@ -53,7 +53,7 @@ func TestRepeatedRuns(t *testing.T) {
 	}
 }
 
-// repeat is the description of a run that carries out what another one did.
+// repeat returns the description of a run that carries out what another one did.
 func repeat(t *testing.T, r *Result) string {
 	t.Helper()
 	kind := kindTrace

@@ -29,7 +29,7 @@ type Result struct {
 	thrift    func()         // ends the thrift that a run of many rows began; nil if there is none
 }
 
-// JSON is the report and what goes with it:
+// JSON returns the report and what goes with it:
 //
 //	{"report": {...}, "warnings": ["..."], "rows": 12, "columns": {"float": [...], "int": [...], "text": [...]},
 //	 "saved_trace": {"path": "...", "trace_format": "mooncake", "trace_block_size": 64}, "write_error": "...",
@@ -119,7 +119,8 @@ func shapeOf(t *journal.Table) *seriesShape {
 // ofSeries begins the names of columns of the series.
 const ofSeries = "timeseries/"
 
-// Floats is a per-request column in row order, NaN for none, or one of the series; false if there is no such column.
+// Floats returns a per-request column in row order, NaN for none, or one of the series; false if there is no such
+// column.
 func (r *Result) Floats(name string) ([]float64, bool) {
 	if of, ok := strings.CutPrefix(name, ofSeries); ok {
 		return r.series.Floats(of)
@@ -127,7 +128,7 @@ func (r *Result) Floats(name string) ([]float64, bool) {
 	return r.rows.Floats(name)
 }
 
-// Ints is a per-request column in row order, -1 for none, or one of the series; false if there is no such column.
+// Ints returns a per-request column in row order, -1 for none, or one of the series; false if there is no such column.
 func (r *Result) Ints(name string) ([]int64, bool) {
 	if of, ok := strings.CutPrefix(name, ofSeries); ok {
 		return r.series.Ints(of)
@@ -135,7 +136,8 @@ func (r *Result) Ints(name string) ([]int64, bool) {
 	return r.rows.Ints(name)
 }
 
-// Strings is a per-request column in row order, "" for none, or one of the series; false if there is no such column.
+// Strings returns a per-request column in row order, "" for none, or one of the series; false if there is no such
+// column.
 func (r *Result) Strings(name string) ([]string, bool) {
 	if of, ok := strings.CutPrefix(name, ofSeries); ok {
 		return r.series.Strings(of)

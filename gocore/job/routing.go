@@ -66,7 +66,7 @@ func parseRouting(o *strictjson.Object, d deployment) (routing, []string, error)
 	return r, append(warnings, more...), nil
 }
 
-// routerMode is the mode that a checked description asks for.
+// routerMode returns the mode that a checked description asks for.
 func routerMode(o *strictjson.Object) router.Mode {
 	if o.Given("router") {
 		if mode, builtIn := router.FindMode(o.Text("router")); builtIn {

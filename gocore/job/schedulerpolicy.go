@@ -193,5 +193,5 @@ func (p *policy) appendRequest(dst []byte, id engine.RequestID) []byte {
 	return append(dst, text...)
 }
 
-// real is a number of a question.
+// real returns a number of a question.
 func real(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

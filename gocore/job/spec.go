@@ -157,13 +157,13 @@ func parseTrace(o *strictjson.Object) traceSpec {
 	return t
 }
 
-// traceFormat is the format that was asked for. It is one of those known.
+// traceFormat returns the format that was asked for. It is one of those known.
 func traceFormat(o *strictjson.Object) workload.Format {
 	format, _ := workload.ParseFormat(o.Text("trace_format"))
 	return format
 }
 
-// sla is the service level that requests are measured against.
+// sla returns the service level that requests are measured against.
 func sla(o *strictjson.Object) report.SLA {
 	bound := func(name string) float64 {
 		if !o.Given(name) {
@@ -178,7 +178,7 @@ func sla(o *strictjson.Object) report.SLA {
 	return report.SLA{TTFTMs: bound("sla_ttft_ms"), ITLMs: perToken, E2EMs: bound("sla_e2e_ms")}
 }
 
-// maxSimTimeMs is when a run stops. The command line gives it in seconds.
+// maxSimTimeMs returns when a run stops. The command line gives it in seconds.
 func maxSimTimeMs(o *strictjson.Object) float64 {
 	switch {
 	case o.Given("max_sim_time_seconds"):

@@ -80,7 +80,7 @@ func isObject(e ast.Expr) bool {
 	return ok && s.Sel.Name == "Object"
 }
 
-// called is the name of the function or method of this package that a call may mean. Those of other packages begin with a
+// called returns the name of the function or method of this package that a call may mean. Those of other packages begin with a
 // capital letter, and no stage calls such a one of this package.
 func called(call *ast.CallExpr) string {
 	name := ""
@@ -96,7 +96,7 @@ func called(call *ast.CallExpr) string {
 	return name
 }
 
-// declaredFunctions are the functions and methods of this package by name.
+// declaredFunctions returns the functions and methods of this package by name.
 func declaredFunctions(t *testing.T) map[string]*ast.FuncDecl {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

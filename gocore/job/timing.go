@@ -29,7 +29,7 @@ func (m models) err() error {
 	return nil
 }
 
-// toldModels are the models of a deployment whose timing model is in Python: each pool has one, as ranks and roles differ.
+// toldModels returns the models of a deployment whose timing model is in Python: each pool has one, as ranks and roles differ.
 func toldModels(d deployment, m *Monitor) (models, error) {
 	found := models{name: d.timing}
 	for i, pool := range d.inOrder() {
@@ -79,7 +79,7 @@ func loadModel(option string, args engineargs.Args, s *sdk) (timing.Model, strin
 	return model, args.TimingModel, err
 }
 
-// setup is what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
+// setup returns what the engine of a worker gets besides its arguments. Prefill workers draft no tokens.
 func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	trace, commons := cacheTrace(), &engine.Commons{}
 	return func(role engine.Role, worker int) engine.Setup {
@@ -92,7 +92,7 @@ func (m models) setup(d deployment) func(engine.Role, int) engine.Setup {
 	}
 }
 
-// cacheTrace is where the changes of caches are logged, nil if that is not asked for.
+// cacheTrace returns where the changes of caches are logged, nil if that is not asked for.
 func cacheTrace() *slog.Logger {
 	if !cachetrace.Wanted(os.Getenv(cachetrace.Variable)) {
 		return nil

@@ -38,7 +38,7 @@ type reading struct {
 	passing     bool   // workload.TraceSpec.Passing; never of a trace for several runs
 }
 
-// readingFor is what a run with this seed wants for engines with these arguments.
+// readingFor returns what a run with this seed wants for engines with these arguments.
 func (t traceSpec) readingFor(args engineargs.Args, seed uint64) reading {
 	as := reading{blockSize: args.BlockSize, namePartial: args.ComparesTokens()}
 	if t.format.Draws() {
@@ -52,7 +52,7 @@ var traceOptions = []string{
 	"trace_files", "trace_format", "trace_block_size", "trace_shared_prefix_ratio", "trace_num_prefix_groups",
 }
 
-// traceSchema is that of LoadTrace.
+// traceSchema returns that of LoadTrace.
 func traceSchema() strictjson.Schema {
 	fields := []strictjson.Field{
 		{Name: "block_size", Type: strictjson.Integer{Min: 1, Max: 1 << 20}, Default: engineargs.Default().BlockSize},
@@ -129,7 +129,7 @@ func (t *Trace) JSON() string {
 	return string(text)
 }
 
-// workload is the trace as a workload for engines that need this reading. The caller may schedule it. The first run of each reading
+// workload returns the trace as a workload for engines that need this reading. The caller may schedule it. The first run of each reading
 // reads the files, which must not have changed.
 func (t *Trace) workload(as reading, poll func() error) (*workload.Workload, error) {
 	t.mu.Lock()
@@ -178,7 +178,7 @@ func (t *Trace) parse(as reading, poll func() error) (*workload.Workload, error)
 	return w, nil
 }
 
-// hash is the SHA-256 of an input file of a run: that of a loaded trace, or of the file as it is now.
+// hash returns the SHA-256 of an input file of a run: that of a loaded trace, or of the file as it is now.
 func (m *Monitor) hash(file inputFile) (string, error) {
 	if m.Trace != nil && file.Argument == "trace_files" {
 		if i := slices.Index(m.Trace.files, file.Path); i >= 0 {

@@ -29,7 +29,7 @@ func loadShared(t *testing.T, path, more string) (*Trace, error) {
 	return LoadTrace(fmt.Sprintf(`{"trace_files":[%q],"trace_block_size":16,"block_size":4%s}`, path, more), &Monitor{})
 }
 
-// outcome is all that a run leaves, without the clock.
+// outcome returns all that a run leaves, without the clock.
 func outcome(t *testing.T, config string, m *Monitor) string {
 	t.Helper()
 	r, err := Run(config, m)

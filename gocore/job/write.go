@@ -17,7 +17,7 @@ func writeProduced(option, path string, poll func() error, produce func(io.Write
 	return unwritten(option, d.keep())
 }
 
-// draftProduced is writeProduced that leaves the file a draft.
+// draftProduced does what writeProduced does, but leaves the file a draft.
 func draftProduced(option, path string, poll func() error, produce func(io.Writer) error) (*draft, error) {
 	var own error
 	d, err := writeDraft(path, func(file io.Writer) error {
@@ -34,7 +34,7 @@ func draftProduced(option, path string, poll func() error, produce func(io.Write
 	return d, unwritten(option, err)
 }
 
-// unwritten is the error of a run whose file could not be written.
+// unwritten returns the error of a run whose file could not be written.
 func unwritten(option string, err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,7 @@ type Tokens struct {
 	Lost   bool    // clients could not use them
 }
 
-// Got is told of tokens that worker i has emitted, in any order.
+// Got records tokens that worker i has emitted, in any order.
 func (j *Journal) Got(r engine.Role, i int, t Tokens) {
 	in := j.worker(r, i).series.at(t.AtMs)
 	if t.Lost {
@@ -37,7 +37,7 @@ func (j *Journal) Got(r engine.Role, i int, t Tokens) {
 	}
 }
 
-// Failed is told of a request that has failed for good.
+// Failed records a request that has failed for good.
 func (j *Journal) Failed(ms float64) {
 	if j.KeepsSeries() {
 		j.nowMs = max(j.nowMs, ms)
@@ -45,7 +45,7 @@ func (j *Journal) Failed(ms float64) {
 	}
 }
 
-// Migrated is told of a request that goes on at another worker.
+// Migrated records a request that goes on at another worker.
 func (j *Journal) Migrated(ms float64) {
 	if j.KeepsSeries() {
 		j.nowMs = max(j.nowMs, ms)
@@ -53,7 +53,7 @@ func (j *Journal) Migrated(ms float64) {
 	}
 }
 
-// Retried is told of a request that its client begins anew.
+// Retried records a request that its client begins anew.
 func (j *Journal) Retried(ms float64) {
 	if j.KeepsSeries() {
 		j.nowMs = max(j.nowMs, ms)
@@ -61,7 +61,7 @@ func (j *Journal) Retried(ms float64) {
 	}
 }
 
-// Recomputes is told of tokens that worker i has to compute although another one had computed them.
+// Recomputes records tokens that worker i has to compute although another one had computed them.
 func (j *Journal) Recomputes(r engine.Role, i, tokens int, ms float64) {
 	if j.KeepsSeries() {
 		j.worker(r, i).series.at(ms).recomputedTokens += int64(tokens)
@@ -75,7 +75,7 @@ type stint struct {
 	fromMs, toMs float64 // +Inf while it lasts
 }
 
-// Works is told that a worker begins or ends to work: whether it has started, can be reached and does not stand still.
+// Works records that a worker begins or ends to work: whether it has started, can be reached and does not stand still.
 func (j *Journal) Works(r engine.Role, number int, works bool, ms float64) {
 	if !j.KeepsSeries() {
 		return

@@ -46,7 +46,7 @@ type attempt struct {
 	number  int
 }
 
-// Again is told of another attempt, the number-th, of a request. Ids of attempts follow those of requests.
+// Again records another attempt, the number-th, of a request. Ids of attempts follow those of requests.
 func (j *Journal) Again(id, request engine.RequestID, number int, ms float64) {
 	if j == nil {
 		return
@@ -61,7 +61,7 @@ func (j *Journal) Again(id, request engine.RequestID, number int, ms float64) {
 	j.router.arrived(ms)
 }
 
-// request is that of an attempt.
+// request returns that of an attempt.
 func (j *Journal) request(id engine.RequestID) engine.RequestID {
 	if a, again := j.attempts[id]; again {
 		return a.request
@@ -69,14 +69,14 @@ func (j *Journal) request(id engine.RequestID) engine.RequestID {
 	return id
 }
 
-// Over is told how an attempt has ended that does not complete its request, such as "failed".
+// Over records how an attempt has ended that does not complete its request, such as "failed".
 func (j *Journal) Over(id engine.RequestID, how string) {
 	if j != nil {
 		j.lives[id].how = how
 	}
 }
 
-// label is what the timeline calls an attempt.
+// label returns what the timeline calls an attempt.
 func (j *Journal) label(id engine.RequestID) string {
 	text := ""
 	if a, again := j.attempts[id]; again {
@@ -90,7 +90,7 @@ func (j *Journal) label(id engine.RequestID) string {
 	return text
 }
 
-// Begun is told of a pass that starts.
+// Begun records a pass that starts.
 func (j *Journal) Begun(r engine.Role, i int, p *engine.Pass) {
 	if j == nil || p.Idle() {
 		return
@@ -99,7 +99,7 @@ func (j *Journal) Begun(r engine.Role, i int, p *engine.Pass) {
 	j.worker(r, i).takesPart(p)
 }
 
-// Ended is told of a pass that ends now, as its worker sees it.
+// Ended records a pass that ends now, as its worker sees it.
 func (j *Journal) Ended(r engine.Role, i int, e engine.Engine, p *engine.Pass, ms float64) {
 	if j == nil || p.Parts == nil {
 		return
@@ -121,7 +121,7 @@ func (j *Journal) Ended(r engine.Role, i int, e engine.Engine, p *engine.Pass, m
 	w.reach(ms)
 }
 
-// CoastFrom is told that a worker coasts from ms on.
+// CoastFrom records that a worker coasts from ms on.
 func (j *Journal) CoastFrom(r engine.Role, i int, ms float64) {
 	if j != nil {
 		w := j.worker(r, i)
@@ -129,7 +129,7 @@ func (j *Journal) CoastFrom(r engine.Role, i int, ms float64) {
 	}
 }
 
-// Gone is told that a worker is lost, with its requests and the pass that it was busy with, if any.
+// Gone records that a worker is lost, with its requests and the pass that it was busy with, if any.
 func (j *Journal) Gone(r engine.Role, i int, p *engine.Pass, ms float64) {
 	if j == nil {
 		return
@@ -153,7 +153,7 @@ func (j *Journal) Gone(r engine.Role, i int, p *engine.Pass, ms float64) {
 	w.countRequests(ms)
 }
 
-// Served is told that a client has all tokens of a request.
+// Served records that a client has all tokens of a request.
 func (j *Journal) Served(request engine.RequestID, ms float64) {
 	if j == nil || j.totals == nil {
 		return
@@ -167,7 +167,7 @@ func (j *Journal) Served(request engine.RequestID, ms float64) {
 	}
 }
 
-// First is told that a client has the first token of a request.
+// First records that a client has the first token of a request.
 func (j *Journal) First(request engine.RequestID, ms float64) {
 	if j != nil {
 		j.done[request] = ms
@@ -207,7 +207,7 @@ func (j *Journal) writeFaults(out *perfetto.Sequence, faults []Fault) {
 	}
 }
 
-// known is a worker that was heard of, nil if none was.
+// known returns a worker that was heard of, nil if none was.
 func (j *Journal) known(r engine.Role, i int) *worker {
 	if list := j.workers[role(r)]; i < len(list) {
 		return list[i]

@@ -55,7 +55,7 @@ func (h *histogram) percentiles(percents []float64) []float64 {
 	return percentiles(sorted, percents)
 }
 
-// exactPercentiles are those of a list.
+// exactPercentiles returns those of a list.
 func exactPercentiles(values, percents []float64) []float64 {
 	sorted := make([]bin, len(values))
 	for i, v := range values {
@@ -81,7 +81,7 @@ func percentiles(sorted []bin, percents []float64) []float64 {
 	return found
 }
 
-// valueAt is the value with so many others before it.
+// valueAt returns the value with so many others before it.
 func valueAt(sorted []bin, place int64) float64 {
 	for _, b := range sorted {
 		if place < b.n {

@@ -82,7 +82,7 @@ func (j *Journal) open(number int) {
 // timelineStepMs is the length of the windows of rates that a timeline shows, if no series is wanted.
 const timelineStepMs = 1000
 
-// Part is a journal for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
+// Part returns a journal for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
 // different workers may be used at the same time.
 func (j *Journal) Part(number int) *Journal {
 	if j == nil {
@@ -101,7 +101,7 @@ func (j *Journal) Merge(parts []*Journal) {
 	j.parts = parts
 }
 
-// role is the index of workers: those that emit tokens have 1.
+// role returns the index of workers: those that emit tokens have 1.
 func role(r engine.Role) int {
 	if r == engine.Prefill {
 		return 0
@@ -109,7 +109,7 @@ func role(r engine.Role) int {
 	return 1
 }
 
-// worker is the journal of one worker, which begins when it is heard of first.
+// worker returns the journal of one worker, which begins when it is heard of first.
 func (j *Journal) worker(r engine.Role, i int) *worker {
 	list := &j.workers[role(r)]
 	for len(*list) <= i {
@@ -123,7 +123,7 @@ func (j *Journal) worker(r engine.Role, i int) *worker {
 	return w
 }
 
-// Arrived is told of a request that a client has sent.
+// Arrived records a request that a client has sent.
 func (j *Journal) Arrived(req engine.Request, ms float64) {
 	if j.ended() {
 		return
@@ -140,7 +140,7 @@ func (j *Journal) Arrived(req engine.Request, ms float64) {
 	}
 }
 
-// Joined is told that a request was handed to a worker: to wait for its passes or, on a decode worker, for room.
+// Joined records that a request was handed to a worker: to wait for its passes or, on a decode worker, for room.
 func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -156,7 +156,7 @@ func (j *Journal) Joined(r engine.Role, i int, id engine.RequestID, ms float64) 
 	w.countRequests(ms)
 }
 
-// Pass is told of a pass that starts, with its parts (engine.Setup.Explain). It does not keep the slices of the pass.
+// Pass records a pass that starts, with its parts (engine.Setup.Explain). It does not keep the slices of the pass.
 // lastTokenMs is when a request, which emits again after an interruption, emitted before.
 func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass, lastTokenMs func(engine.RequestID) (float64, bool)) {
 	if j.ended() || p.Idle() {
@@ -171,7 +171,7 @@ func (j *Journal) Pass(r engine.Role, i int, e engine.Engine, p *engine.Pass, la
 	}
 }
 
-// Coast is told of passes that followed each other from the end of the last pass of a worker on, in which each request that
+// Coast records passes that followed each other from the end of the last pass of a worker on, in which each request that
 // emitted a token in the pass before emitted another.
 func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64) {
 	if j.ended() || len(endsMs) == 0 {
@@ -184,7 +184,7 @@ func (j *Journal) Coast(r engine.Role, i int, e engine.Engine, endsMs []float64)
 	w.follow(e, fromMs, endsMs[len(endsMs)-1])
 }
 
-// Transfer is told that the KV of a request begins to move from its prefill to its decode worker.
+// Transfer records that the KV of a request begins to move from its prefill to its decode worker.
 func (j *Journal) Transfer(id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -192,7 +192,7 @@ func (j *Journal) Transfer(id engine.RequestID, ms float64) {
 	j.turn(id, moving, ms)
 }
 
-// Reserved is told that a decode worker has room for the prompt of a request.
+// Reserved records that a decode worker has room for the prompt of a request.
 func (j *Journal) Reserved(id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -200,7 +200,7 @@ func (j *Journal) Reserved(id engine.RequestID, ms float64) {
 	j.turn(id, wantsKV, ms)
 }
 
-// Activated is told that the KV of a request has arrived, so that it waits for admission.
+// Activated records that the KV of a request has arrived, so that it waits for admission.
 func (j *Journal) Activated(id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -229,7 +229,7 @@ func (j *Journal) turn(id engine.RequestID, to phase, ms float64) {
 	}
 }
 
-// stayAt is the stay of a request once everything until ms is applied, nil if the request has left by then.
+// stayAt returns the stay of a request once everything until ms is applied, nil if the request has left by then.
 func (j *Journal) stayAt(ms float64, id engine.RequestID, role int) *stay {
 	if s := j.lives[id].stays[role]; s != nil {
 		s.worker.reach(ms)
@@ -237,7 +237,7 @@ func (j *Journal) stayAt(ms float64, id engine.RequestID, role int) *stay {
 	return j.lives[id].stays[role]
 }
 
-// Unsent is told that a request was given up before it was handed to a worker.
+// Unsent records that a request was given up before it was handed to a worker.
 func (j *Journal) Unsent(id engine.RequestID, ms float64) {
 	if j != nil && !j.lives[id].sent {
 		j.lives[id].sent = true
@@ -245,7 +245,7 @@ func (j *Journal) Unsent(id engine.RequestID, ms float64) {
 	}
 }
 
-// Left is told that a request has left a worker otherwise than by the end of a pass: its KV was released, or it was given up.
+// Left records that a request has left a worker otherwise than by the end of a pass: its KV was released, or it was given up.
 func (j *Journal) Left(r engine.Role, id engine.RequestID, ms float64) {
 	if j.ended() {
 		return
@@ -282,7 +282,7 @@ func (j *Journal) Close() {
 	j.integrateStints()
 }
 
-// withParts is the journal and its parts.
+// withParts returns the journal and its parts.
 func (j *Journal) withParts() []*Journal { return append([]*Journal{j}, j.parts...) }
 
 // all lists the workers: those that compute prompts for others come first.

@@ -55,7 +55,7 @@ func (r *router) sent(id engine.RequestID, to *worker, ms float64) {
 	r.out.End(e.Track, at)
 }
 
-// lane is the first lane that is free from one time to another, which is now.
+// lane returns the first lane that is free from one time to another, which is now.
 func (r *router) lane(fromMs, toMs float64) perfetto.TrackID {
 	i, fresh := r.lanes.take(fromMs, toMs)
 	track := waitsTrack + perfetto.TrackID(i)

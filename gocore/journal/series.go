@@ -49,7 +49,7 @@ func newSeries(stepMs float64) *series {
 	return &series{stepMs: firstStepMs, most: mostChosen}
 }
 
-// at is the window of an instant.
+// at returns the window of an instant.
 func (s *series) at(ms float64) *window {
 	for {
 		at := ms / s.stepMs
@@ -177,7 +177,7 @@ func (s *series) copies(c engine.Copy) {
 	})
 }
 
-// blocksOf is the number of blocks that are copied in the direction of c.
+// blocksOf returns the number of blocks that are copied in the direction of c.
 func (in *window) blocksOf(c engine.Copy) *float64 {
 	if c.Back {
 		return &in.loadedBlocks

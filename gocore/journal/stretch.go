@@ -75,7 +75,7 @@ func (w *worker) keepBlocks(ms float64) {
 	w.usedMs = max(w.usedMs, ms)
 }
 
-// blocksOf is the number of blocks in use.
+// blocksOf returns the number of blocks in use.
 func (w *worker) blocksOf(e engine.Engine) (used inUse) {
 	if reporter, ok := e.(engine.Reporter); ok {
 		_, _, used.blocks = reporter.Load()

@@ -81,7 +81,7 @@ type figure struct {
 	of   func(p *place) float64
 }
 
-// figures are those of a run.
+// figures returns those of a run.
 func figures(k Kind) []figure {
 	all := slices.Clone(usual)
 	if k.Ranked {
@@ -233,7 +233,7 @@ func (p *place) sum(workers []place, front window) {
 	p.worksMs = front.worksMs // those that were never heard of included
 }
 
-// window is a window by number, which may lie behind the last one.
+// window returns a window by number, which may lie behind the last one.
 func (s *series) window(i int) window {
 	if i < len(s.windows) {
 		return s.windows[i]
@@ -298,19 +298,19 @@ func (t *Table) add(startMs float64, p *place) {
 	t.Rows++
 }
 
-// Floats is a column of numbers, NaN for none; false if there is no such column.
+// Floats returns a column of numbers, NaN for none; false if there is no such column.
 func (t *Table) Floats(name string) ([]float64, bool) {
 	c := t.find(name)
 	return c.floats, c.floats != nil
 }
 
-// Ints is a column of whole numbers, -1 for none; false if there is no such column.
+// Ints returns a column of whole numbers, -1 for none; false if there is no such column.
 func (t *Table) Ints(name string) ([]int64, bool) {
 	c := t.find(name)
 	return c.ints, c.ints != nil
 }
 
-// Strings is a column of texts; false if there is no such column.
+// Strings returns a column of texts; false if there is no such column.
 func (t *Table) Strings(name string) ([]string, bool) {
 	c := t.find(name)
 	return c.texts, c.texts != nil

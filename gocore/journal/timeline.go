@@ -48,7 +48,7 @@ func (w *worker) index() int {
 	return 2 * w.number
 }
 
-// name is what the timeline calls a worker.
+// name returns what the timeline calls a worker.
 func (w *worker) name() string {
 	name := fmt.Sprintf("worker %d", w.number)
 	if ranks := w.j.cfg.Ranks; ranks > 1 {
@@ -99,7 +99,7 @@ func (w *worker) describe() {
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
 }
 
-// ns is a time as traces have it.
+// ns returns a time as traces have it.
 func ns(ms float64) int64 { return int64(math.Round(ms * 1e6)) }
 
 // within cuts a time to the part that the timeline shows. It reports false if that is empty.
@@ -200,7 +200,7 @@ func (w *worker) writePiece(track perfetto.TrackID, p piece) {
 	w.out.End(track, to)
 }
 
-// flow is the arrow of a request.
+// flow returns the arrow of a request.
 func flow(id engine.RequestID) perfetto.FlowID { return perfetto.FlowID(id) + 1 }
 
 // countRequests brings the counters of requests up to date.

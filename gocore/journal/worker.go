@@ -82,7 +82,7 @@ func (w *worker) leave(s *stay, ms float64) {
 	w.j.lives[s.id].stays[role(w.role)] = nil
 }
 
-// stay is the stay of a request with this worker, nil if it has none.
+// stay returns the stay of a request with this worker, nil if it has none.
 func (w *worker) stay(id engine.RequestID) *stay { return w.j.lives[id].stays[role(w.role)] }
 
 // count changes a number of requests.

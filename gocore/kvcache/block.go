@@ -16,7 +16,7 @@ type Prompt struct {
 	PerSegment int
 }
 
-// Block is the id of full block i of the prompt.
+// Block returns the id of full block i of the prompt.
 func (p Prompt) Block(i int) BlockID {
 	s := i / p.PerSegment
 	return p.segmentStart(s) + BlockID(i-s*p.PerSegment)

@@ -23,7 +23,7 @@ type Event struct {
 	HasParent bool
 }
 
-// Clone is a copy with blocks of its own. Pools use the room of their events again.
+// Clone returns a copy with blocks of its own. Pools use the room of their events again.
 func (e Event) Clone() Event {
 	e.Blocks = slices.Clone(e.Blocks)
 	return e

@@ -9,7 +9,7 @@ import (
 // hashSeed seeds every block hash; routers and event subscribers use the same one.
 const hashSeed = 1337
 
-// BlockHash is the local hash of one full block: XXH3-64 over its tokens as little-endian 32-bit integers.
+// BlockHash returns the local hash of one full block: XXH3-64 over its tokens as little-endian 32-bit integers.
 func BlockHash(tokens []uint32) uint64 {
 	buf := make([]byte, 0, 4*len(tokens))
 	for _, t := range tokens {
@@ -18,7 +18,7 @@ func BlockHash(tokens []uint32) uint64 {
 	return xxh3.HashSeed(buf, hashSeed)
 }
 
-// ChainHash is the sequence hash of a block with local hash block that follows the prefix with sequence hash parent. The
+// ChainHash returns the sequence hash of a block with local hash block that follows the prefix with sequence hash parent. The
 // sequence hash of a sequence's first block is its local hash.
 func ChainHash(parent, block uint64) uint64 {
 	var buf [16]byte

@@ -7,7 +7,7 @@ type Key struct {
 	Private   BlockID // block i from Shareable on has the id Private + i
 }
 
-// Block is the id of full block i.
+// Block returns the id of full block i.
 func (k *Key) Block(i int) BlockID {
 	if i < k.Shareable {
 		return k.Prompt.Block(i)
@@ -15,7 +15,7 @@ func (k *Key) Block(i int) BlockID {
 	return k.Private + BlockID(i)
 }
 
-// Run is the id of full block from, and how many of the blocks from..to-1 have ids that follow each other from there on.
+// Run returns the id of full block from, and how many of the blocks from..to-1 have ids that follow each other from there on.
 func (k *Key) Run(from, to int) (first BlockID, n int) {
 	if from >= k.Shareable {
 		return k.Private + BlockID(from), to - from

@@ -14,7 +14,7 @@ import (
 // that nothing has told are still there afterwards.
 const patience = 30 * time.Second
 
-// Main is for TestMain: it runs the tests, and ends the process.
+// Main runs the tests for TestMain, and ends the process.
 func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {

@@ -95,7 +95,7 @@ func onlyPrefill(request *wire.Request) {
 	request.EOSTokenIDs, request.Annotations = nil, nil
 }
 
-// transferTime is how long a prefill worker takes to send the KV of a prompt if no hand-off waits for it.
+// transferTime returns how long a prefill worker takes to send the KV of a prompt if no hand-off waits for it.
 func (g *generator) transferTime(request *wire.Request) time.Duration {
 	if g.args.Role != engine.Prefill {
 		return 0
@@ -250,7 +250,7 @@ func (s *sending) send(tokens []uint32) {
 	s.last = now
 }
 
-// usage is what the request has taken when its client has n tokens.
+// usage returns what the request has taken when its client has n tokens.
 func (s *sending) usage(n int) *wire.Usage {
 	return &wire.Usage{Prompt: s.request.promptTokens, Completion: n, Cached: int(s.request.cached.Load())}
 }

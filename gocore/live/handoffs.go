@@ -48,7 +48,7 @@ func openHandoffs(args *engineargs.Args, address string, config rendezvous.Confi
 	return h, nil
 }
 
-// port is where the listener listens; there has to be one.
+// port returns where the listener listens; there has to be one.
 func (h *handoffs) port() int { return h.listener.Addr().(*net.TCPAddr).Port }
 
 func (h *handoffs) close() {

@@ -30,12 +30,12 @@ type outputs struct {
 	engine         engineargs.Args     // which may end answers early
 }
 
-// length is the largest number of tokens that a request gets.
+// length returns the largest number of tokens that a request gets.
 func (o *outputs) length(request *wire.Request) int {
 	return o.engine.Output(len(request.TokenIDs), o.asked(request))
 }
 
-// asked is the largest number of tokens that a request allows.
+// asked returns the largest number of tokens that a request allows.
 func (o *outputs) asked(request *wire.Request) int {
 	if planned, ok := o.planned(request); ok {
 		return len(planned)
@@ -49,7 +49,7 @@ func (o *outputs) asked(request *wire.Request) int {
 // replayAnnotation begins the annotation that names a recorded answer.
 const replayAnnotation = "output_replay_id:"
 
-// recordedKey is the recorded answer that a request asks for, "" if it asks for none.
+// recordedKey returns the recorded answer that a request asks for, "" if it asks for none.
 func recordedKey(request *wire.Request) string {
 	for _, a := range request.Annotations {
 		if key, found := strings.CutPrefix(a, replayAnnotation); found {

@@ -65,14 +65,14 @@ type Config struct {
 	Timeline       bool // keep one, for Process.WriteTimeline
 }
 
-// setup is what an engine gets besides its arguments.
+// setup returns what an engine gets besides its arguments.
 func (c *Config) setup(worker, dpRank int) engine.Setup {
 	s := EngineSetup(&c.Args, c.Timing, c.Predict, worker, dpRank)
 	s.Explain, s.Trace = c.Timeline, cachetrace.New(c.CacheTrace, c.Args, dpRank)
 	return s
 }
 
-// EngineSetup is what the engine of a rank gets besides its arguments: a model of durations, which asks predict unless that is nil,
+// EngineSetup returns what the engine of a rank gets besides its arguments: a model of durations, which asks predict unless that is nil,
 // and the draft tokens that are accepted.
 func EngineSetup(
 	args *engineargs.Args, model timing.Model, predict func([]timing.Question) ([]timing.Answer, error), worker, dpRank int,

@@ -108,7 +108,7 @@ func (w *Worker) serve(e discovery.Endpoint, h plane.Handler) (discovery.Record,
 	return w.serveAs(e, e.Name, h)
 }
 
-// serveAs is serve with another name of the endpoint in metrics.
+// serveAs does what serve does, with another name of the endpoint in metrics.
 func (w *Worker) serveAs(e discovery.Endpoint, shown string, h plane.Handler) (discovery.Record, error) {
 	p := w.process
 	path := e.Path(w.id)

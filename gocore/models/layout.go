@@ -21,7 +21,7 @@ type Layout struct {
 
 const defaultBlock = 16
 
-// blockOf is the size of a block for latent attention, whose kernels want 64 tokens.
+// blockOf returns the size of a block for latent attention, whose kernels want 64 tokens.
 func (f Facts) blockOf(given int) int {
 	switch {
 	case given > 0:
@@ -57,7 +57,7 @@ func (f Facts) Layout(s Shape) (Layout, error) {
 	return l, nil
 }
 
-// tokenBytes is what a layer of attention keeps of a token on one GPU. A head is never divided.
+// tokenBytes returns what a layer of attention keeps of a token on one GPU. A head is never divided.
 func (f Facts) tokenBytes(s Shape) int {
 	size := 2
 	if s.FP8 {
@@ -69,7 +69,7 @@ func (f Facts) tokenBytes(s Shape) int {
 	return 2 * max(1, f.KVHeads/s.Ranks) * f.HeadDim * size
 }
 
-// groupLayers is the number of layers of a group: those of the rarest kind, or all of the most frequent one if it has less than
+// groupLayers returns the number of layers of a group: those of the rarest kind, or all of the most frequent one if it has less than
 // half as many more, so that little is left empty.
 func groupLayers(full, others int) int {
 	if others == 0 {
@@ -82,10 +82,10 @@ func groupLayers(full, others int) int {
 	return fewest
 }
 
-// Groups is the number of groups of all kinds.
+// Groups returns the number of groups of all kinds.
 func (l Layout) Groups() int { return l.FullGroups + l.WindowGroups + l.LinearGroups }
 
-// Blocks is the number of blocks that so many bytes hold.
+// Blocks returns the number of blocks that so many bytes hold.
 func (l Layout) Blocks(bytes int) int { return max(0, bytes/l.BlockBytes) }
 
 // Limits of the requests that vLLM's log speaks of.
@@ -95,19 +95,19 @@ type Limits struct {
 	Flights int // passes in flight: 2 with asynchronous scheduling, otherwise 1
 }
 
-// RequestBlocks is the number of blocks with which vLLM reckons for a request of the given length.
+// RequestBlocks returns the number of blocks with which vLLM reckons for a request of the given length.
 func (l Layout) RequestBlocks(m Limits) int {
 	full := ceilDiv(m.Length, l.BlockSize)
 	window := ceilDiv(min(l.WindowTokens-1+m.Budget*m.Flights, m.Length), l.BlockSize) + 1
 	return full + l.WindowGroups*window + l.LinearGroups*2
 }
 
-// Concurrency is the "Maximum concurrency" in vLLM's log: how many requests of the longest length a pool holds.
+// Concurrency returns the "Maximum concurrency" in vLLM's log: how many requests of the longest length a pool holds.
 func (l Layout) Concurrency(blocks int, m Limits) float64 {
 	return float64(blocks) / float64(l.RequestBlocks(m))
 }
 
-// Tokens is the "GPU KV cache size" in vLLM's log.
+// Tokens returns the "GPU KV cache size" in vLLM's log.
 func (l Layout) Tokens(blocks int, m Limits) int { return blocks * m.Length / l.RequestBlocks(m) }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -94,13 +94,13 @@ func Find(name string) (Facts, error) {
 	return Facts{}, fmt.Errorf("a name that \"python -m dynamo.replay models\" lists%s, or model_config with the config.json of the model", near)
 }
 
-// short is a name without its owner.
+// short returns a name without its owner.
 func short(name string) string {
 	name = strings.ToLower(name)
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// plain is a name without what tells tunings apart, which have the same layers.
+// plain returns a name without what tells tunings apart, which have the same layers.
 func plain(name string) string {
 	name = short(name)
 	for _, end := range []string{"-2507", "-2506", "-v0.1", "-instruct", "-it", "-thinking", "-bf16", "-fp8", "-nvfp4"} {

@@ -57,7 +57,7 @@ func NewSequence(id int) *Sequence {
 	return &Sequence{id: uint64(id), names: map[string]uint64{}, args: map[string]uint64{}}
 }
 
-// Bytes are the packets so far. They are valid until the next call.
+// Bytes returns the packets so far. They are valid until the next call.
 func (s *Sequence) Bytes() []byte { return s.bytes }
 
 // Fields of the messages.
@@ -191,7 +191,7 @@ func (s *Sequence) named(kind uint64, e *Event) {
 	s.timed(e.AtNs)
 }
 
-// intern is the number of a name. The next packet defines a new one.
+// intern returns the number of a name. The next packet defines a new one.
 func (s *Sequence) intern(table map[string]uint64, field protowire.Number, name string) uint64 {
 	id, known := table[name]
 	if known {

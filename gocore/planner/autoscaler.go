@@ -98,7 +98,7 @@ const (
 
 var metrics = []Metric{Waiting, Running, CacheUse, TTFTP95}
 
-// values are those of the active workers, in thousandths, as metric adapters send them. extra is what no worker has: the
+// values returns those of the active workers, in thousandths, as metric adapters send them. extra is what no worker has: the
 // requests that the router holds. There are none if nothing was measured.
 func (m Metric) values(p *Pool, ttftsMs []float64) (perWorker []int64, extra int64) {
 	for _, g := range p.Gauges {
@@ -123,7 +123,7 @@ func (m Metric) values(p *Pool, ttftsMs []float64) (perWorker []int64, extra int
 
 func thousandths(v float64) int64 { return int64(v * 1000) }
 
-// percentile95 is the smallest value that is at least as large as 95 % of all. It sorts the values.
+// percentile95 returns the smallest value that is at least as large as 95 % of all. It sorts the values.
 func percentile95(values []float64) float64 {
 	slices.Sort(values)
 	return values[(len(values)*95+99)/100-1]

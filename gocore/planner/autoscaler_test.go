@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// load is a pool at a tick: active workers with so many waiting requests each, and starting ones.
+// load returns a pool at a tick: active workers with so many waiting requests each, and starting ones.
 func load(waiting []int, starting, held int) Pool {
 	p := Pool{Active: len(waiting), Starting: starting, Total: len(waiting) + starting, Held: held}
 	for i, n := range waiting {
@@ -33,7 +33,7 @@ func parse(t testing.TB, text string) *Autoscaler {
 	return a
 }
 
-// at is what an autoscaler wants of a pool at a tick.
+// at returns what an autoscaler wants of a pool at a tick.
 func at(t testing.TB, a *Autoscaler, nowS float64, p Pool, ttftsMs ...float64) int {
 	t.Helper()
 	d, err := a.OnTick(&Tick{NowMs: 1000 * nowS, Decode: p, Traffic: Traffic{TTFTsMs: ttftsMs}})

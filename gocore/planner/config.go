@@ -213,7 +213,7 @@ func (c *policyConfig) checkKeys(text []byte) error {
 	return nil
 }
 
-// number is a value or its default, which has to be above or, if that is allowed, at low.
+// number returns a value or its default, which has to be above or, if that is allowed, at low.
 func number(name string, given *float64, byDefault, low float64, atLow bool) (float64, error) {
 	if given == nil {
 		return byDefault, nil
@@ -225,7 +225,7 @@ func number(name string, given *float64, byDefault, low float64, atLow bool) (fl
 	return *given, nil
 }
 
-// bounds are the least and most workers.
+// bounds returns the least and most workers.
 func (c *policyConfig) bounds(least, most int) (low, high int, err error) {
 	low, high = least, most
 	if c.Min != nil {

@@ -86,7 +86,7 @@ func (h *hpa) decideNow(p *Pool, ttftsMs []float64, nowMs float64) (int, string)
 	return h.changed(current, h.limited(current, h.stabilized(current, wanted, nowMs), nowMs), nowMs), reason
 }
 
-// propose is the largest proposal of all targets. If one has no value, none may shrink the pool.
+// propose returns the largest proposal of all targets. If one has no value, none may shrink the pool.
 func (h *hpa) propose(p *Pool, ttftsMs []float64, current int) (int, string) {
 	best, reason, missing := Unchanged, "", false
 	for _, t := range h.targets {
@@ -105,7 +105,7 @@ func (h *hpa) propose(p *Pool, ttftsMs []float64, current int) (int, string) {
 	return best, reason
 }
 
-// propose is the number of workers that brings the metric to the target, false if there is no value.
+// propose returns the number of workers that brings the metric to the target, false if there is no value.
 func (t target) propose(p *Pool, ttftsMs []float64, current int, tolerance float64) (int, bool) {
 	perWorker, extra := t.metric.values(p, ttftsMs)
 	n := len(perWorker)
@@ -130,7 +130,7 @@ func (t target) propose(p *Pool, ttftsMs []float64, current int, tolerance float
 	return t.average(total(perWorker, extra), n, p.Starting, current, within), true
 }
 
-// one is the single value that all workers have in common.
+// one returns the single value that all workers have in common.
 func (t target) one(perWorker []int64, extra int64) int64 {
 	switch t.metric {
 	case TTFTP95:
@@ -141,7 +141,7 @@ func (t target) one(perWorker []int64, extra int64) int64 {
 	return total(perWorker, extra)
 }
 
-// average is a proposal from the sum over n workers. Of those that have no metric yet, the start-up is taken to bring what
+// average returns a proposal from the sum over n workers. Of those that have no metric yet, the start-up is taken to bring what
 // speaks against a change: the target when the pool would shrink, nothing when it would grow.
 func (t target) average(sum int64, n, missing, current int, within func(float64) bool) int {
 	r := float64(sum/int64(n)) / float64(t.value)
@@ -205,7 +205,7 @@ func (h *hpa) limited(current, wanted int, nowMs float64) int {
 	return current
 }
 
-// reach is the number of workers that the limits of a direction (1 up, -1 down) allow.
+// reach returns the number of workers that the limits of a direction (1 up, -1 down) allow.
 func (h *hpa) reach(b *behavior, current, direction int, nowMs float64) int {
 	farthest := Unchanged
 	for _, l := range b.limits {

@@ -62,7 +62,7 @@ type Pass struct {
 	engine.Work
 }
 
-// Seconds is how long the pass took.
+// Seconds returns how long the pass took.
 func (p *Pass) Seconds() float64 { return (p.EndMs - p.StartMs) / 1000 }
 
 // Gauge is what a worker has to do at the tick.
@@ -95,7 +95,7 @@ type Traffic struct {
 	TTFTsMs []float64
 }
 
-// DurationS is the length of the window.
+// DurationS returns the length of the window.
 func (t *Traffic) DurationS() float64 { return (t.NowMs - t.SinceMs) / 1000 }
 
 // Complete counts a request that has completed. The latencies are in milliseconds.
@@ -119,7 +119,7 @@ func (t *Traffic) Hit(overlap, blocks int) {
 	t.HitSum += float64(overlap) / float64(blocks)
 }
 
-// Mean is sum/n, 0 without any.
+// Mean returns sum/n, 0 without any.
 func Mean(sum float64, n int) float64 {
 	if n == 0 {
 		return 0

@@ -101,7 +101,7 @@ func checkExplained(t *testing.T, seed uint64, seen map[string]int) {
 	compareStepwise(t, seed, rows)
 }
 
-// shared is the text of a run without the columns that only attribution adds.
+// shared returns the text of a run without the columns that only attribution adds.
 func shared(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

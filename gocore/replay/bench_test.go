@@ -151,7 +151,7 @@ func BenchmarkCorners(b *testing.B) {
 	}
 }
 
-// conversations is a trace of growing prompts that are mostly in the cache.
+// conversations returns a trace of growing prompts that are mostly in the cache.
 func conversations(rows int) string {
 	rng := rand.New(rand.NewPCG(1, 0))
 	var b strings.Builder

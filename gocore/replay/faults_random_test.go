@@ -331,7 +331,7 @@ func TestFaultsThatNeverHappen(t *testing.T) {
 
 var _ planner.Planner = (*scripted)(nil)
 
-// FuzzFaults is TestFaultyRuns for any seed.
+// FuzzFaults does what TestFaultyRuns does, for any seed.
 func FuzzFaults(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed)

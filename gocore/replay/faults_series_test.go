@@ -58,7 +58,7 @@ func TestFaultySeries(t *testing.T) {
 	}
 }
 
-// clusterSum is what a rate of the cluster adds up to.
+// clusterSum returns what a rate of the cluster adds up to.
 func clusterSum(t *testing.T, table *journal.Table, name string) float64 {
 	t.Helper()
 	rates, ok := table.Floats(name + "_per_s")
@@ -131,7 +131,7 @@ func TestSeriesWithoutFaults(t *testing.T) {
 	}
 }
 
-// usual is the lines of a table's text about columns that all runs have.
+// usual returns the lines of a table's text about columns that all runs have.
 func usual(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

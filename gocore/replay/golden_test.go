@@ -201,7 +201,7 @@ func (g *golden) run(t *testing.T) string {
 	return out.String()
 }
 
-// cells is a column as text.
+// cells returns a column as text.
 func cells(rows *report.Rows, name string) []string {
 	var cells []string
 	if floats, ok := rows.Floats(name); ok {

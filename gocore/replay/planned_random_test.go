@@ -45,7 +45,7 @@ func (s *scripted) InitialTickMs() (float64, error) {
 	return s.wait(), nil
 }
 
-// wait is a multiple of 5 ms every other time, so that ticks meet arrivals and ends of passes.
+// wait returns a multiple of 5 ms every other time, so that ticks meet arrivals and ends of passes.
 func (s *scripted) wait() float64 {
 	if s.rng.IntN(2) == 0 {
 		return float64(5 * (1 + s.rng.IntN(20)))

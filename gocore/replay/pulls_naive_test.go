@@ -125,7 +125,7 @@ func (w *naiveWorker) blocksFor(tokens int) int {
 	return (tokens + w.args.BlockSize - 1) / w.args.BlockSize
 }
 
-// nextMs is when the worker composes its next pass.
+// nextMs returns when the worker composes its next pass.
 func (w *naiveWorker) nextMs() float64 {
 	if !w.asleep {
 		return w.clockMs
@@ -189,7 +189,7 @@ type naivePass struct {
 	lost                                bool
 }
 
-// chunk is how many tokens a request computes next, with the rule of release 0.28 for long prompts.
+// chunk returns how many tokens a request computes next, with the rule of release 0.28 for long prompts.
 func (w *naiveWorker) chunk(p *naivePass, r *naiveRequest) int {
 	tokens := min(r.tokens()-r.computed, p.budget)
 	if most := w.args.VLLM.LongPrefillTokenThreshold; most > 0 {

@@ -172,7 +172,7 @@ func (r *run) setup(role engine.Role, worker int) engine.Setup {
 	return s
 }
 
-// about is what policies of engines hear of a request.
+// about returns what policies of engines hear of a request.
 func (r *run) about(id engine.RequestID) (router.Request, float64) {
 	return r.Routed(r.Request(id)), r.collector.ArrivalMs(r.of(id))
 }

@@ -40,7 +40,7 @@ func config(t testing.TB, engineArgs, trace string, workers, concurrency int) Co
 	return Config{Args: args, Workers: workers, Workload: w, Concurrency: concurrency, MaxSimTimeMs: math.Inf(1)}
 }
 
-// text is everything a run leaves behind: the rows and the report.
+// text returns everything a run leaves behind: the rows and the report.
 func text(t testing.TB, cfg Config, outcome Outcome) string {
 	t.Helper()
 	var b strings.Builder
@@ -177,7 +177,7 @@ func TestBlocksMayBeWrittenInPieces(t *testing.T) {
 	}
 }
 
-// oneWorkerCluster is Run with one worker and the loop that is made for several.
+// oneWorkerCluster does what Run does, with one worker and the loop that is made for several.
 func oneWorkerCluster(t *testing.T, cfg Config) Outcome {
 	t.Helper()
 	r, setups := newRun(cfg)
@@ -382,7 +382,7 @@ func TestCrowdedWorkersEnd(t *testing.T) {
 	}
 }
 
-// numbers is the list 0, 1, ... n-1.
+// numbers returns the list 0, 1, ... n-1.
 func numbers(n int) string {
 	list := make([]string, n)
 	for i := range list {

@@ -10,8 +10,9 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// disaggregated is the random run with two pools, whose engines have the arguments of the run. At a bandwidth of 0.2 a
-// transfer takes 5 ms for each token: with the coarse model, passes and transfers then end and begin at the same instants.
+// disaggregated returns the random run with two pools, whose engines have the arguments of the run. At a bandwidth of
+// 0.2 a transfer takes 5 ms for each token: with the coarse model, passes and transfers then end and begin at the same
+// instants.
 func (d drawnRun) disaggregated(t testing.TB) Config {
 	t.Helper()
 	cfg := d.config(t)

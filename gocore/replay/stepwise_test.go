@@ -166,7 +166,7 @@ func ownSGLangArgs(rng *rand.Rand) string {
 		blockSize, 1+rng.IntN(6), (200+rng.IntN(400))/blockSize+8, ratio, strings.Join(nested, ","))
 }
 
-// rows is a trace with prompts of up to six blocks, and outputs that last some passes.
+// rows returns a trace with prompts of up to six blocks, and outputs that last some passes.
 func (d drawnRun) rows(rng *rand.Rand, blockSize int) string {
 	var b strings.Builder
 	known := map[int]bool{}
@@ -208,7 +208,7 @@ func (d drawnRun) router(t testing.TB, rng *rand.Rand, args engineargs.Args) rou
 	})
 }
 
-// model is the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then
+// model returns the polynomial, a profile in which everything shows, or one in which all passes end at multiples of 5 ms: then
 // those of several workers do at once, and requests arrive exactly then.
 func (d drawnRun) model(t testing.TB, rng *rand.Rand) timing.Model {
 	t.Helper()
@@ -229,7 +229,7 @@ func (d drawnRun) model(t testing.TB, rng *rand.Rand) timing.Model {
 	return grid
 }
 
-// result is everything that the run leaves behind, and how many passes workers ran ahead.
+// result returns everything that the run leaves behind, and how many passes workers ran ahead.
 func (d drawnRun) result(t testing.TB) string {
 	t.Helper()
 	d.log = &strings.Builder{}

@@ -80,7 +80,7 @@ func TestGridVectors(t *testing.T) {
 	}
 }
 
-// drafting is a setup of workers that decode speculatively.
+// drafting returns a setup of workers that decode speculatively.
 func drafting(seed uint64, rates ...float64) func(engine.Role, int) engine.Setup {
 	return func(_ engine.Role, worker int) engine.Setup {
 		return engine.Setup{Drafts: speculation.New(rates, seed+uint64(worker))}

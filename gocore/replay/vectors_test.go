@@ -67,7 +67,7 @@ func kv(t *testing.T, text string) func(*Config) {
 
 const blocksOf64 = `{"block_size":64,"num_gpu_blocks":1024}`
 
-// row is a row of a trace with given blocks.
+// row returns a row of a trace with given blocks.
 func row(at, input, output int, ids ...string) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%s]}`+"\n", at, input, output, strings.Join(ids, ","))
 }

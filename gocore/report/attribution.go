@@ -113,7 +113,7 @@ func (c *Collector) Attribute(requests int, delayMs float64, cutShort bool) {
 // Attributes reports whether the collector divides latencies.
 func (c *Collector) Attributes() bool { return c.attribution != nil }
 
-// part is the attribution of the part of a collector that has one worker.
+// part returns the attribution of the part of a collector that has one worker.
 func (a *attribution) part(worker int) *attribution {
 	if a == nil {
 		return nil
@@ -314,7 +314,7 @@ func (a *attribution) prefilled(worker int, p *engine.Pass) {
 	a.losesAtEnd(p, atEnd)
 }
 
-// prefillWorker is how far a prefill worker is. There may be more of them than when the run began.
+// prefillWorker returns how far a prefill worker is. There may be more of them than when the run began.
 func (a *attribution) prefillWorker(worker int) *progress {
 	for worker >= len(a.prefill) {
 		a.prefill = append(a.prefill, progress{})

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// attributed is a collector that divides the latencies of requests on one worker.
+// attributed returns a collector that divides the latencies of requests on one worker.
 func attributed(requests int, delayMs float64, cutShort bool) *Collector {
 	c := NewCollector(requests, 1)
 	c.Attribute(requests, delayMs, cutShort)
@@ -23,7 +23,7 @@ func send(c *Collector, id engine.RequestID, arrivalMs, sentMs float64, tokens i
 	c.Spends(id, WorkerWait, sentMs)
 }
 
-// pass is a pass whose length is the sum of its parts, in which these requests emit a token.
+// pass returns a pass whose length is the sum of its parts, in which these requests emit a token.
 func pass(startMs float64, parts engine.Parts, p engine.Pass) *engine.Pass {
 	p.StartMs, p.EndMs = startMs, startMs+parts.PromptMs+parts.DecodeMs+parts.HostMs
 	for _, id := range parts.Joined {

@@ -55,7 +55,8 @@ func sortGaps(all []repeated) {
 	}
 }
 
-// keyRange is the least and the greatest value, as bits: those of numbers that are not negative have the same order.
+// keyRange returns the least and the greatest value, as bits: those of numbers that are not negative have the same
+// order.
 func keyRange(all []repeated) (least, most uint64) {
 	least = math.MaxUint64
 	for _, r := range all {

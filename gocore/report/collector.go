@@ -106,13 +106,13 @@ func (c *Collector) Within(longest int) *Collector {
 	return c
 }
 
-// newRecord is the record of a request that has not arrived.
+// newRecord returns the record of a request that has not arrived.
 func newRecord() record {
 	nan := math.NaN()
 	return record{arrivalMs: nan, firstAdmitMs: nan, firstTokenMs: nan, secondTokenMs: nan, lastMs: nan, worker: noWorker}
 }
 
-// record is the record of a request, which must not have been discarded.
+// record returns the record of a request, which must not have been discarded.
 func (c *Collector) record(id engine.RequestID) *record {
 	if c.passing != nil {
 		return &c.records[c.passing.slots[id]-1]
@@ -233,7 +233,7 @@ func (c *Collector) Terminal(id engine.RequestID, status Status, reason string) 
 	}
 }
 
-// BeforeRun is when a request that has begun to emit again emitted its last token before that. It reports false once the
+// BeforeRun returns when a request that has begun to emit again emitted its last token before that. It reports false once the
 // request has emitted its last token.
 func (c *Collector) BeforeRun(id engine.RequestID) (ms float64, ok bool) {
 	for _, a := range c.again {
@@ -257,7 +257,7 @@ func (c *Collector) Cut(left engine.RequestState) {
 	c.attribution.cut(left.ID, r, int(r.worker)-c.first)
 }
 
-// Part is a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
+// Part returns a collector for one worker by itself, and for the requests that it gets: to it, the worker has number 0. Parts of
 // different workers may be used at the same time.
 func (c *Collector) Part(worker int) *Collector {
 	if c.passing != nil {
@@ -282,7 +282,7 @@ func (c *Collector) AddWorker() {
 	}
 }
 
-// Latencies are the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
+// Latencies returns the time to the first token and the mean inter-token latency, in milliseconds, of a request that has emitted
 // its last token and is not over yet. The latter is NaN for one token.
 func (c *Collector) Latencies(id engine.RequestID) (ttftMs, itlMs float64) {
 	r := c.record(id)
@@ -310,7 +310,7 @@ func (c *Collector) Merge(parts []*Collector) {
 	slices.SortFunc(c.rejected, func(a, b engine.Rejection) int { return int(a.ID) - int(b.ID) })
 }
 
-// Finished is the number of requests that are over.
+// Finished returns the number of requests that are over.
 func (c *Collector) Finished() int { return c.finished }
 
 // Rejected lists the requests that could never run, failed ones included, in the order in which that was found out
@@ -381,7 +381,8 @@ func (r *record) close(tokens int32) {
 	r.tokens = tokens
 }
 
-// emitted is how many tokens a request with an open run has emitted when pass ends, at most the number it asked for.
+// emitted returns how many tokens a request with an open run has emitted when pass ends, at most the number it asked
+// for.
 func (r *record) emitted(pass int32) int32 {
 	return r.run.index + pass - r.run.pass + 1 + r.run.extra
 }
@@ -425,7 +426,7 @@ func (c *Collector) countRun(r *record, n placedRun) {
 	c.endRun(n)
 }
 
-// gap is the time from one token to a later one; rounding must not make it negative.
+// gap returns the time from one token to a later one; rounding must not make it negative.
 func gap(fromMs, toMs float64) float64 { return max(toMs-fromMs, 0) }
 
 // counts reports whether the metrics include the request: it was admitted and emitted at least one token. It need not

@@ -151,7 +151,7 @@ func TestCollectorAgainstTokenLists(t *testing.T) {
 	}
 }
 
-// slowReport is the definition of the keys, one request and one token at a time.
+// slowReport returns the definition of the keys, one request and one token at a time.
 func slowReport(all []slowRequest, sla SLA) map[string]float64 {
 	want := map[string]float64{"prefill_worker_seconds": 0, "decode_worker_seconds": 3, "decode_gpus_per_worker": 2, "gpu_hours": 3 * 2 / 3600.0, "wall_time_ms": 7}
 	groups := map[string][]float64{}

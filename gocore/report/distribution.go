@@ -8,7 +8,7 @@ var statNames = [...]string{"mean", "min", "max", "median", "p75", "p90", "p95",
 // percents are the percentiles among statNames.
 var percents = [...]float64{50, 75, 90, 95, 99}
 
-// rankOf is the number of a percentile among total sorted values, counted from 0: the nearest rank without interpolation,
+// rankOf returns the number of a percentile among total sorted values, counted from 0: the nearest rank without interpolation,
 // round((total-1)*percent/100), half away from zero. So the median of two values is the larger.
 func rankOf(percent float64, total int64) int64 {
 	return min(total-1, int64(math.Round(float64(total-1)*percent/100)))
@@ -37,7 +37,7 @@ func statistics(sorted []float64) (found [len(statNames)]float64) {
 	return found
 }
 
-// repeatedStatistics is statistics for values that are repeated. Its sums add the values of each weight, times weight, one after
+// repeatedStatistics does what statistics does, for values that are repeated. Its sums add the values of each weight, times weight, one after
 // the other.
 func repeatedStatistics(sorted []repeated) (found [len(statNames)]float64) {
 	if len(sorted) == 0 {
@@ -101,7 +101,7 @@ func addTimes(sum, term float64, times int64) float64 {
 	return sum
 }
 
-// powerAbove is the least power of two above a positive number.
+// powerAbove returns the least power of two above a positive number.
 func powerAbove(x float64) float64 {
 	const exponent = 0x7ff << 52
 	return math.Float64frombits(math.Float64bits(x)&exponent + 1<<52)

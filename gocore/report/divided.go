@@ -17,7 +17,7 @@ func (a *attribution) cut(id engine.RequestID, r *record, worker int) {
 	}
 }
 
-// atLastToken is what a request that has tokens left to emit had spent when it emitted its last one. It reports false if it has
+// atLastToken returns what a request that has tokens left to emit had spent when it emitted its last one. It reports false if it has
 // emitted none, or all.
 func (a *attribution) atLastToken(id engine.RequestID, r *record, worker int) (spent, bool) {
 	q := a.requests[id]
@@ -87,7 +87,7 @@ func (c *Collector) divideAll() {
 	}
 }
 
-// Undivided is the most by which the parts of a latency differ from it before they are fitted to it, relative to the time of the
+// Undivided returns the most by which the parts of a latency differ from it before they are fitted to it, relative to the time of the
 // last token: what rounding leaves. It must be asked for before Summarise and Rows.
 func (c *Collector) Undivided() float64 {
 	worst := 0.0

@@ -1,6 +1,6 @@
 package report
 
-// Ended is the number of requests that are over: completed, rejected, failed or cancelled.
+// Ended returns the number of requests that are over: completed, rejected, failed or cancelled.
 func (c *Collector) Ended() int {
 	n := 0
 	for i := range c.records {

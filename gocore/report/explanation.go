@@ -103,7 +103,7 @@ func (c *Collector) Explain() *Explanation {
 	return e
 }
 
-// statistics are those of each part by itself.
+// statistics returns those of each part by itself.
 func (l dividedLatency) statistics(requests []*spent, names []string) (all [][]Value) {
 	values := make([]float64, len(requests))
 	for part := range names {

@@ -23,7 +23,7 @@ type Trials struct {
 // KeepTrials makes rows show trials, which the caller fills in.
 func (c *Collector) KeepTrials(trials []Trials) { c.trials = trials }
 
-// AllTrials are those of KeepTrials.
+// AllTrials returns those of KeepTrials.
 func (c *Collector) AllTrials() []Trials { return c.trials }
 
 // trialColumns are columns of rows of a run with faults.
@@ -50,7 +50,7 @@ func ofTrials(of func(*Trials) int) func(*Rows, int32, *record) int {
 	return func(rows *Rows, turn int32, _ *record) int { return of(&rows.c.trials[turn]) }
 }
 
-// Emitted is the number of tokens that a request has emitted at the end of the last pass of its worker on record, if it got
+// Emitted returns the number of tokens that a request has emitted at the end of the last pass of its worker on record, if it got
 // one in each pass of its run. It emits more if that goes on.
 func (c *Collector) Emitted(id engine.RequestID) (tokens int, goesOn bool) {
 	r := c.record(id)
@@ -87,7 +87,8 @@ func (c *Collector) Again(id engine.RequestID, tokens int) {
 // Lost lists the requests that failed for a fault or a time-out, and why, in the order in which they did.
 func (c *Collector) Lost() []engine.Rejection { return c.lost }
 
-// GoodMs are the times, ascending, at which requests completed within a service level; with none, all that completed.
+// GoodMs returns the times, ascending, at which requests completed within a service level; with none, all that
+// completed.
 func (c *Collector) GoodMs(sla SLA) []float64 {
 	var times []float64
 	for i := range c.records {

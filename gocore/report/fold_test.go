@@ -117,7 +117,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// shownOf is what rows show of a request.
+// shownOf returns what rows show of a request.
 func shownOf(r record) []any {
 	return []any{r.arrivalMs, r.firstAdmitMs, r.firstTokenMs, r.secondTokenMs, r.lastMs, r.tokens, r.worker, r.status, r.lastState()}
 }

@@ -81,7 +81,7 @@ func (c *Collector) Step(id engine.RequestID, step Step, ms float64) {
 	c.handoffs[id].stepMs[step] = ms
 }
 
-// ofHandoff is a column of times that only disaggregated runs have.
+// ofHandoff returns a column of times that only disaggregated runs have.
 func ofHandoff(of func(*handoff) float64) func(*Rows, int32, *record) float64 {
 	return func(rows *Rows, turn int32, _ *record) float64 {
 		if rows.c.handoffs == nil {
@@ -91,7 +91,7 @@ func ofHandoff(of func(*handoff) float64) func(*Rows, int32, *record) float64 {
 	}
 }
 
-// ofHandoffInt is a column of numbers that only disaggregated runs have.
+// ofHandoffInt returns a column of numbers that only disaggregated runs have.
 func ofHandoffInt(of func(*handoff) int) func(*Rows, int32, *record) int {
 	return func(rows *Rows, turn int32, _ *record) int {
 		if rows.c.handoffs == nil {
@@ -101,7 +101,7 @@ func ofHandoffInt(of func(*handoff) int) func(*Rows, int32, *record) int {
 	}
 }
 
-// reusedInput is what the prefill worker found in its cache, and without one the maximum over all admissions.
+// reusedInput returns what the prefill worker found in its cache, and without one the maximum over all admissions.
 func reusedInput(rows *Rows, turn int32, r *record) int {
 	if rows.c.handoffs != nil {
 		if h := &rows.c.handoffs[turn]; h.prefill.reused >= 0 {

@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// handoffs is a disaggregated run of five requests: one completed after a preemption on its decode worker, one rejected by
+// handoffs returns a disaggregated run of five requests: one completed after a preemption on its decode worker, one rejected by
 // its prefill worker, one refused by its decode worker, one canceled, and one that is not over.
 func handoffs(t *testing.T) (*Collector, *workload.Workload) {
 	t.Helper()

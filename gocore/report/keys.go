@@ -13,7 +13,7 @@ type sums struct {
 	groups            engine.GroupUse
 }
 
-// processed is the number of tokens that the run processed.
+// processed returns the number of tokens that the run processed.
 func (s *sums) processed() int { return s.input + s.output }
 
 // perDuration divides by the simulated time.

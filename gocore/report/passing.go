@@ -43,7 +43,7 @@ func NewPassingCollector(requests, workers int, sla SLA) *Collector {
 // foldFrom is from how many requests on passes are folded. Smaller runs do so with all of them at the end, which takes less time.
 const foldFrom = 1 << 18
 
-// missing is a list of n times NaN.
+// missing returns a list of n times NaN.
 func missing(n int) []float64 {
 	values := make([]float64, n)
 	for i := range values {
@@ -52,7 +52,7 @@ func missing(n int) []float64 {
 	return values
 }
 
-// passingPart is Part for a collector without rows.
+// passingPart does what Part does, for a collector without rows.
 func (c *Collector) passingPart(worker int) *Collector {
 	p := c.passing
 	return &Collector{

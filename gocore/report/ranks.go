@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unsortedStatistics is statistics for values in any order, which it rearranges. It does not sort them, which takes several times
+// unsortedStatistics does what statistics does, for values in any order, which it rearranges. It does not sort them, which takes several times
 // as long; sums may differ in the last digits.
 func unsortedStatistics(values []float64) (found [len(statNames)]float64) {
 	if len(values) == 0 {

@@ -40,7 +40,7 @@ func (c *Collector) Rows(w *workload.Workload) *Rows {
 	return rows
 }
 
-// Len is the number of rows; nil has none.
+// Len returns the number of rows; nil has none.
 func (rows *Rows) Len() int {
 	if rows == nil {
 		return 0
@@ -121,7 +121,7 @@ var columns = []column{
 		text: func(_ *Rows, _ int32, r *record) string { return r.lastState() }},
 }
 
-// String is the status as rows show it, "" for a request that is not over.
+// String returns the status as rows show it, "" for a request that is not over.
 func (s Status) String() string {
 	return [...]string{"", "completed", "rejected", "failed", "canceled", "failed"}[s]
 }
@@ -141,7 +141,7 @@ func (r *record) lastState() string {
 	return "running"
 }
 
-// ifTokens is a metric that needs a request with at least n tokens.
+// ifTokens returns a metric that needs a request with at least n tokens.
 func (r *record) ifTokens(n int32, metric func() float64) float64 {
 	if !r.counts() || r.tokens < n {
 		return math.NaN()
@@ -149,7 +149,7 @@ func (r *record) ifTokens(n int32, metric func() float64) float64 {
 	return metric()
 }
 
-// requestUUID is the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs write equal
+// requestUUID returns the identifier of a request, in the form of a UUID. It only numbers the requests: equal runs write equal
 // files.
 func requestUUID(turn int32) string {
 	text := []byte("00000000-0000-4000-8000-000000000000")
@@ -177,7 +177,7 @@ func (rows *Rows) ColumnNames() (floats, ints, texts []string) {
 	return floats, ints, texts
 }
 
-// Floats is a column in row order, NaN for none; false if there is no such column.
+// Floats returns a column in row order, NaN for none; false if there is no such column.
 func (rows *Rows) Floats(name string) ([]float64, bool) {
 	c := rows.find(name)
 	if c == nil || c.float == nil {
@@ -190,7 +190,7 @@ func (rows *Rows) Floats(name string) ([]float64, bool) {
 	return values, true
 }
 
-// Ints is a column in row order, -1 for none; false if there is no such column.
+// Ints returns a column in row order, -1 for none; false if there is no such column.
 func (rows *Rows) Ints(name string) ([]int64, bool) {
 	c := rows.find(name)
 	if c == nil || c.int == nil {
@@ -203,7 +203,7 @@ func (rows *Rows) Ints(name string) ([]int64, bool) {
 	return values, true
 }
 
-// Strings is a column in row order, "" for none; false if there is no such column.
+// Strings returns a column in row order, "" for none; false if there is no such column.
 func (rows *Rows) Strings(name string) ([]string, bool) {
 	c := rows.find(name)
 	if c == nil || c.text == nil {
@@ -222,7 +222,7 @@ var rankColumns = []column{
 		int: func(rows *Rows, turn int32, _ *record) int { return int(rows.c.ranks[turn]) }},
 }
 
-// columnsOf are the columns of rows whose latencies were divided, or were not, in a run with faults or without, on workers
+// columnsOf returns the columns of rows whose latencies were divided, or were not, in a run with faults or without, on workers
 // with several ranks or one.
 func columnsOf(attributed, faulty, ranked bool) []column {
 	all := columns
@@ -241,7 +241,7 @@ func columnsOf(attributed, faulty, ranked bool) []column {
 	return all
 }
 
-// columns are those of these rows.
+// columns returns those of these rows.
 func (rows *Rows) columns() []column {
 	return columnsOf(rows.c.Attributes(), rows.c.trials != nil, rows.c.ranks != nil)
 }

@@ -11,7 +11,8 @@ import (
 	"dynosim/gocore/workload"
 )
 
-// threeRows is a run of three requests: one completed, one rejected, and one that waits to run again when the run ends.
+// threeRows returns a run of three requests: one completed, one rejected, and one that waits to run again when the run
+// ends.
 func threeRows(t *testing.T) *Rows {
 	t.Helper()
 	const trace = "\n" + `{"timestamp":0,"session_id":"<a> é","hash_ids":[1],"output_length":2}

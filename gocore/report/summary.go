@@ -26,7 +26,7 @@ func within(value, bound float64) bool { return math.IsNaN(bound) || value <= bo
 // and holds for requests of one token.
 func (s SLA) met(r *record) bool { return s.Met(r.ttftMs(), r.e2eMs(), int(r.outputTokens)) }
 
-// Met is met for latencies of a request of outputTokens tokens.
+// Met does what met does, for latencies of a request of outputTokens tokens.
 func (s SLA) Met(ttftMs, e2eMs float64, outputTokens int) bool {
 	if outputTokens > 1 && !within((e2eMs-ttftMs)/float64(outputTokens-1), s.ITLMs) {
 		return false
@@ -54,7 +54,7 @@ func (u Resources) gpuHours() float64 {
 	return (prefill + decode) / 3600
 }
 
-// busy is the share that so many milliseconds of all workers are of their time, NaN if that is not known.
+// busy returns the share that so many milliseconds of all workers are of their time, NaN if that is not known.
 func (u Resources) busy(ms float64) float64 {
 	if u.DecodeWorkerSeconds <= 0 {
 		return math.NaN()
@@ -124,7 +124,7 @@ func (c *Collector) totals(sla SLA) totals {
 	return t
 }
 
-// DurationMs is the time of the last token of any request that counts, 0 if there is none.
+// DurationMs returns the time of the last token of any request that counts, 0 if there is none.
 func (c *Collector) DurationMs() float64 {
 	last := 0.0
 	if c.passing != nil {
@@ -138,7 +138,7 @@ func (c *Collector) DurationMs() float64 {
 	return last
 }
 
-// Seconds is the length of a run in seconds, at least a nanosecond, so that rates stay finite.
+// Seconds returns the length of a run in seconds, at least a nanosecond, so that rates stay finite.
 func Seconds(durationMs float64) float64 { return max(durationMs/1000, 1e-9) }
 
 func (c *Collector) distributions(s *summary, counted int) {
@@ -189,7 +189,7 @@ func perSecond(tokens int, wallMs float64) float64 {
 	return float64(tokens) / wallMs * 1000
 }
 
-// ratio is NaN where there is no whole.
+// ratio returns NaN where there is no whole.
 func ratio(part, whole int) float64 {
 	if whole == 0 {
 		return math.NaN()
@@ -215,7 +215,7 @@ func (s *summary) distribution(name string, values []float64, counted int) {
 	s.statistics(name, statistics(values), len(values), counted)
 }
 
-// repeatedDistribution is distribution for values that are sorted already.
+// repeatedDistribution does what distribution does, for values that are sorted already.
 func (s *summary) repeatedDistribution(name string, sorted []repeated, counted int) {
 	s.statistics(name, repeatedStatistics(sorted), int(occurrences(sorted)), counted)
 }

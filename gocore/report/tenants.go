@@ -119,7 +119,7 @@ func meanOf(values []float64) *float64 {
 	return &mean
 }
 
-// rank is the smallest of sorted values that a share of them does not exceed.
+// rank returns the smallest of sorted values that a share of them does not exceed.
 func rank(sorted []float64, share float64) *float64 {
 	return &sorted[max(int(math.Ceil(share*float64(len(sorted))))-1, 0)]
 }

@@ -67,7 +67,7 @@ func (t *timeline) appendGaps(all []repeated) []repeated {
 	return all
 }
 
-// appendStretch is appendGaps for one stretch, before which a gap ends.
+// appendStretch does what appendGaps does, for one stretch, before which a gap ends.
 func (t *timeline) appendStretch(all []repeated, i int, at *gapEnd) []repeated {
 	s := t.stretches[i]
 	var last repeated
@@ -101,7 +101,7 @@ func (t *timeline) fold(gaps *gapList) {
 	gaps.settle()
 }
 
-// foldAll is fold when the run has ended.
+// foldAll does what fold does, when the run has ended.
 func (t *timeline) foldAll(gaps *gapList) {
 	gaps.all = t.appendGaps(gaps.all)
 	*t = timeline{}

@@ -155,7 +155,7 @@ func NewAsked(o Options) *Asked {
 	return a
 }
 
-// books is the configuration that books requests of a stage, and keeps none back.
+// books returns the configuration that books requests of a stage, and keeps none back.
 func (c Config) books(stage string) Config {
 	if stage == "decode" {
 		c = c.DecodeStage()

@@ -48,7 +48,7 @@ func warmRouter(workers, cachedBlocks int) *KV {
 	return k
 }
 
-// conversation is the prompt that goes on with conversation n.
+// conversation returns the prompt that goes on with conversation n.
 func conversation(p kvcache.Prompt, n int) kvcache.Prompt {
 	p.PerSegment = benchPerSegment
 	p.Segments = p.Segments[:0]

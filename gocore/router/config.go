@@ -67,8 +67,8 @@ var queuePolicyNames = []string{FCFS: "fcfs", LCFS: "lcfs", WSPT: "wspt", ByPrio
 // String returns the name users write.
 func (p QueuePolicy) String() string { return queuePolicyNames[p] }
 
-// ParseQueuePolicy is the policy of that name, in lower case. Names come from configurations that were checked, so an
-// unknown one just reports false.
+// ParseQueuePolicy returns the policy of that name, in lower case. Names come from configurations that were checked, so
+// an unknown one just reports false.
 func ParseQueuePolicy(name string) (QueuePolicy, bool) {
 	i := slices.Index(queuePolicyNames, name)
 	return QueuePolicy(max(i, 0)), i >= 0
@@ -83,13 +83,13 @@ func DefaultConfig() Config {
 	return c
 }
 
-// PrefillStage is the configuration of the router before a pool of prefill workers, which leaves no blocks active.
+// PrefillStage returns the configuration of the router before a pool of prefill workers, which leaves no blocks active.
 func (c Config) PrefillStage() Config {
 	c.TrackActiveBlocks = false
 	return c
 }
 
-// DecodeStage is the configuration of the router before a pool of decode workers. They compute no prompts, and what they
+// DecodeStage returns the configuration of the router before a pool of decode workers. They compute no prompts, and what they
 // have cached counts for nothing, because prompts are moved to them as a whole.
 func (c Config) DecodeStage() Config {
 	c.OverlapCredit = 0
@@ -275,7 +275,7 @@ func notBuiltErrors(o *strictjson.Object) []error {
 	return errs
 }
 
-// WithQueuePolicy is the configuration for a pool whose engine arguments name a queue policy, which replaces that of the
+// WithQueuePolicy returns the configuration for a pool whose engine arguments name a queue policy, which replaces that of the
 // router. The empty name is none.
 func (c Config) WithQueuePolicy(name string) Config {
 	if policy, ok := ParseQueuePolicy(name); ok {

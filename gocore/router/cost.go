@@ -68,7 +68,7 @@ func (p *pricing) decays() bool {
 	return p.config.TrackPrefillTokens && p.config.OverlapCreditDecay > 0
 }
 
-// cost is the cost of worker w.
+// cost returns the cost of worker w.
 func (p *pricing) cost(c *candidates, w int) float64 {
 	size, raw, credit := float64(p.blockSize), 0.0, p.config.OverlapCredit
 	if p.config.TrackPrefillTokens {

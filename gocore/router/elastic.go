@@ -122,7 +122,7 @@ func (k *KV) own(matches []match, room *[]match) []match {
 	return *room
 }
 
-// workerAt is the id of the worker at a place among the candidates.
+// workerAt returns the id of the worker at a place among the candidates.
 func (k *KV) workerAt(place int) int {
 	if k.members == nil {
 		return place
@@ -130,7 +130,7 @@ func (k *KV) workerAt(place int) int {
 	return k.members.ids[place]
 }
 
-// placeOf is the place of a worker among the candidates, false if workers come and go and it gets no requests now.
+// placeOf returns the place of a worker among the candidates, false if workers come and go and it gets no requests now.
 func (k *KV) placeOf(worker int) (place int, there bool) {
 	switch {
 	case k.members == nil:

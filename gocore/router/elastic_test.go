@@ -36,7 +36,7 @@ func TestRoundRobinOfChangingWorkers(t *testing.T) {
 	}
 }
 
-// elasticKV is a KV router with a queue, in front of workers that change.
+// elasticKV returns a KV router with a queue, in front of workers that change.
 func elasticKV(t *testing.T, workers ...int) *KV {
 	t.Helper()
 	mode, _ := FindMode(KVMode)
@@ -52,7 +52,7 @@ func prompt(id int32, segments ...uint32) Request {
 	return Request{ID: id, Prompt: kvcache.Prompt{PerSegment: 1, Segments: segments}, PromptTokens: 4 * len(segments)}
 }
 
-// route is the worker that gets a request, and how many of its blocks are cached there.
+// route returns the worker that gets a request, and how many of its blocks are cached there.
 func route(t *testing.T, k *KV, r Request) (worker, overlap int) {
 	t.Helper()
 	admitted, err := k.Submit(r, 0)

@@ -133,7 +133,7 @@ func (f field) settable() field {
 	return f
 }
 
-// schema is the table as package strictjson wants it.
+// schema returns the table as package strictjson wants it.
 func schema() strictjson.Schema {
 	fields := make([]strictjson.Field, len(table))
 	for i, f := range table {

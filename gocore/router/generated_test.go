@@ -8,7 +8,7 @@ import (
 
 //go:generate go test . -run ^TestGenerated -rewrite
 
-// tableRows is the table for generators, with the hint that belongs to one message.
+// tableRows returns the table for generators, with the hint that belongs to one message.
 func tableRows() []fieldtable.Row {
 	rows := make([]fieldtable.Row, len(table))
 	for i, f := range table {

@@ -91,7 +91,7 @@ func (b *besides) have(unit uint64, worker int32) uint64 {
 	return all
 }
 
-// blocks is the number of blocks of a stretch.
+// blocks returns the number of blocks of a stretch.
 func (s stretch) blocks() int32 { return int32(bits.OnesCount64(s.mask)) }
 
 // first returns the mask of the first so many blocks of a stretch.

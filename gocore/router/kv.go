@@ -104,7 +104,7 @@ var _ Router = (*KV)(nil)
 // Traits implements [Router].
 func (*KV) Traits() Traits { return Traits{Observes: true} }
 
-// busyAbove is the prefill load, in tokens, above which a worker is busy.
+// busyAbove returns the prefill load, in tokens, above which a worker is busy.
 func (o *Options) busyAbove() float64 {
 	switch {
 	case !o.Config.Queueing:
@@ -173,10 +173,10 @@ func (k *KV) Apply(worker int, events []kvcache.Event) {
 	}
 }
 
-// Waiting is the number of requests in the queue.
+// Waiting returns the number of requests in the queue.
 func (k *KV) Waiting() int { return k.queue.len() }
 
-// Load is the load of a worker now.
+// Load returns the load of a worker now.
 func (k *KV) Load(worker int, nowMs float64) Load {
 	return Load{
 		PrefillTokens: k.tracker.tokensAt(nowMs)[worker],
@@ -184,8 +184,8 @@ func (k *KV) Load(worker int, nowMs float64) Load {
 	}
 }
 
-// UnknownRemovals is how many blocks were removed by a worker that did not have them, as far as the router knew. Above
-// 0, an engine has made a slip; the router ignores it.
+// UnknownRemovals returns how many blocks were removed by a worker that did not have them, as far as the router knew.
+// Above 0, an engine has made a slip; the router ignores it.
 func (k *KV) UnknownRemovals() int64 {
 	all := k.index.unknownRemovals
 	for g := range k.beside.groups {
@@ -271,7 +271,7 @@ func (k *KV) decide(r Request, overlaps, shared []match, waitMs, nowMs float64) 
 	return worker, nil
 }
 
-// bestCached is the most tokens of a prompt that a worker has cached.
+// bestCached returns the most tokens of a prompt that a worker has cached.
 func (k *KV) bestCached(overlaps []match) int {
 	best := int32(0)
 	for _, m := range overlaps {

@@ -22,10 +22,10 @@ type listRef struct {
 	len   uint32
 }
 
-// size is the log2 of the place of n holders, n > 0.
+// size returns the log2 of the place of n holders, n > 0.
 func size(n uint32) int { return bits.Len32(n - 1) }
 
-// view is the list itself, valid until the next insert.
+// view returns the list itself, valid until the next insert.
 func (s *listStore) view(r listRef) []holder {
 	if r.len == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (s *listStore) resize(r *listRef, n uint32) {
 	}
 }
 
-// take is the number of an unused place.
+// take returns the number of an unused place.
 func (s *listStore) take(log int) uint32 {
 	for len(s.sizes) <= log {
 		s.sizes = append(s.sizes, listSize{})

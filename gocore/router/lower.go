@@ -56,7 +56,7 @@ func (k *KV) gatherLower() {
 	}
 }
 
-// lowerTokens are the tokens that a worker is taken not to compute because of what it has below the device.
+// lowerTokens returns the tokens that a worker is taken not to compute because of what it has below the device.
 func (c *candidates) lowerTokens(place, blockSize int) int {
 	if c.lower == nil {
 		return 0

@@ -49,7 +49,7 @@ func Register(m Mode) {
 	modes = append(modes, m)
 }
 
-// FindMode is the mode of that name.
+// FindMode returns the mode of that name.
 func FindMode(name string) (Mode, bool) {
 	i := slices.IndexFunc(modes, func(m Mode) bool { return m.Name == name })
 	if i < 0 {

@@ -86,7 +86,7 @@ func (l *prefillList) remove(requests []tracked, place int32, nowNs int64) {
 	}
 }
 
-// tokensAt is the load at an instant; sum is the tokens of all entries. With a duration for every entry it goes on
+// tokensAt returns the load at an instant; sum is the tokens of all entries. With a duration for every entry it goes on
 // shrinking at the pace of the front one after that is through, down to 0. Otherwise only the front entry shrinks.
 func (l *prefillList) tokensAt(requests []tracked, sum, nowNs int64) int64 {
 	if l.entries == 0 {
@@ -104,7 +104,7 @@ func (l *prefillList) tokensAt(requests []tracked, sum, nowNs int64) int64 {
 	}
 }
 
-// done is how many tokens are computed at the entry's pace, floor(tokens * elapsed / duration), at most limit.
+// done returns how many tokens are computed at the entry's pace, floor(tokens * elapsed / duration), at most limit.
 func (e prefillEntry) done(elapsedNs, limit int64) int64 {
 	if e.durationNs == 0 {
 		return e.tokens
@@ -117,7 +117,7 @@ func (e prefillEntry) done(elapsedNs, limit int64) int64 {
 	return int64(min(done, uint64(limit)))
 }
 
-// remaining is ceil(tokens * (1 - elapsed/duration)), in seconds and doubles, and not below 0.
+// remaining returns ceil(tokens * (1 - elapsed/duration)), in seconds and doubles, and not below 0.
 func (e prefillEntry) remaining(elapsedNs int64) int64 {
 	if e.durationNs == 0 {
 		return 0

@@ -80,7 +80,7 @@ func (q *queue) push(r Request, overlaps []match, bestCached int, nowMs float64)
 	q.up(len(q.heap) - 1)
 }
 
-// len is how many requests wait.
+// len returns how many requests wait.
 func (q *queue) len() int { return q.line.Len() + len(q.heap) }
 
 func (q *queue) unused() *waiting {
@@ -92,7 +92,8 @@ func (q *queue) unused() *waiting {
 	return new(waiting)
 }
 
-// score is what the policy orders by. Times count in seconds, so that a priority of 1 is worth a second of waiting.
+// score returns what the policy orders by. Times count in seconds, so that a priority of 1 is worth a second of
+// waiting.
 func (p QueuePolicy) score(r Request, bestCached int, nowMs float64) float64 {
 	jump := float64(max(r.Priority, 0))
 	arrivalS := max(nowMs, 0) / 1000

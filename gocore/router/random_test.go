@@ -149,7 +149,7 @@ func (d *duel) run() {
 	d.check()
 }
 
-// next is a number below n from the script, 0 when the script is over.
+// next returns a number below n from the script, 0 when the script is over.
 func (d *duel) next(n int) int {
 	if len(d.script) == 0 {
 		return 0

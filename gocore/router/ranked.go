@@ -82,7 +82,7 @@ func (k *KV) pickRanked(promptTokens, newBlocks int, overlaps, shared []match) (
 	return ranking.merged(skip, ranked, special), true
 }
 
-// merged is the worker before which, by id, skip others are among the ranked ones with the least key and the special ones,
+// merged returns the worker before which, by id, skip others are among the ranked ones with the least key and the special ones,
 // which are none of these. ranked is the number of the former, 0 if they do not count.
 func (r *ranking) merged(skip, ranked int, special []int32) int {
 	if ranked == 0 {

@@ -41,7 +41,7 @@ func newRanking(workers int) *ranking {
 	return r
 }
 
-// above is node i as it follows from the nodes below.
+// above returns node i as it follows from the nodes below.
 func (r *ranking) above(i int) rankNode {
 	left, right := r.nodes[2*i], r.nodes[2*i+1]
 	switch {
@@ -53,7 +53,7 @@ func (r *ranking) above(i int) rankNode {
 	return rankNode{least: left.least, count: left.count + right.count}
 }
 
-// key is the key of a worker.
+// key returns the key of a worker.
 func (r *ranking) key(worker int) int64 { return r.nodes[r.leaves+worker].least }
 
 // set changes the key of a worker.
@@ -69,10 +69,10 @@ func (r *ranking) set(worker int, key int64) {
 	}
 }
 
-// least is the least key of all, and how many workers have it.
+// least returns the least key of all, and how many workers have it.
 func (r *ranking) least() (key int64, count int) { return r.nodes[1].least, int(r.nodes[1].count) }
 
-// pick is the worker with the least key before which, by id, skip others have it too.
+// pick returns the worker with the least key before which, by id, skip others have it too.
 func (r *ranking) pick(skip int) int {
 	i := 1
 	for i < r.leaves {
@@ -88,7 +88,7 @@ func (r *ranking) pick(skip int) int {
 	return i - r.leaves
 }
 
-// before is how many workers with a lower id than worker have the least key.
+// before returns how many workers with a lower id than worker have the least key.
 func (r *ranking) before(worker int) (count int) {
 	key := r.nodes[1].least
 	for i := r.leaves + worker; i > 1; i /= 2 {

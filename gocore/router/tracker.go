@@ -170,7 +170,7 @@ func (t *tracker) allBusy(nowMs float64) bool {
 	return true
 }
 
-// tokensAt is the prefill load of every worker. The slice is valid until the next call.
+// tokensAt returns the prefill load of every worker. The slice is valid until the next call.
 func (t *tracker) tokensAt(nowMs float64) []int64 {
 	if t.estimate == nil {
 		return t.prefillTokens
@@ -187,7 +187,7 @@ func (t *tracker) tokensOf(worker int, nowNs int64) int64 {
 	return t.prefill[worker].tokensAt(t.requests, t.prefillTokens[worker], nowNs)
 }
 
-// nanos is the time in whole nanoseconds. Only the decay of prefill load needs it.
+// nanos returns the time in whole nanoseconds. Only the decay of prefill load needs it.
 func (t *tracker) nanos(nowMs float64) int64 {
 	if t.estimate == nil {
 		return 0
@@ -195,7 +195,7 @@ func (t *tracker) nanos(nowMs float64) int64 {
 	return timing.Nanos(max(nowMs, 0) / 1000)
 }
 
-// newBlocks is how many blocks a prompt would add to a worker on which none of them is active.
+// newBlocks returns how many blocks a prompt would add to a worker on which none of them is active.
 func (t *tracker) newBlocks(blocks int) int {
 	if !t.trackBlocks {
 		return 0

@@ -39,7 +39,7 @@ func appendStretches(dst []stretch, p kvcache.Prompt, blocks int) []stretch {
 	return dst
 }
 
-// leading is how many blocks of the stretch come before the first one that is not in have.
+// leading returns how many blocks of the stretch come before the first one that is not in have.
 func (s stretch) leading(have uint64) int32 {
 	if missing := s.mask &^ have; missing != 0 {
 		return int32(bits.OnesCount64(s.mask & (missing&-missing - 1)))
@@ -72,7 +72,7 @@ type unitEntry struct {
 	list listRef
 }
 
-// holders is the list of a unit, empty if there is none. It may be changed in place, and is valid until the next insert.
+// holders returns the list of a unit, empty if there is none. It may be changed in place, and is valid until the next insert.
 func (t *unitTable) holders(unit uint64) []holder {
 	if t.used == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (t *unitTable) holders(unit uint64) []holder {
 	return t.lists.view(t.find(unit).list)
 }
 
-// find is the entry of a unit or the free one where it belongs. The table must not be empty.
+// find returns the entry of a unit or the free one where it belongs. The table must not be empty.
 func (t *unitTable) find(unit uint64) *unitEntry {
 	mask := len(t.entries) - 1
 	for i := t.home(unit); ; i = (i + 1) & mask {
@@ -149,7 +149,7 @@ func (t *unitTable) grow() {
 	}
 }
 
-// lowerBound is the place of the first holder whose worker is not below worker.
+// lowerBound returns the place of the first holder whose worker is not below worker.
 func lowerBound(list []holder, worker int32) int {
 	low, high := 0, len(list)
 	for low < high {

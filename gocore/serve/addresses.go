@@ -76,7 +76,7 @@ func (a addressSpec) find() addresses {
 	return found
 }
 
-// listenHost is the address that all sockets are to be bound to, "" if none is given.
+// listenHost returns the address that all sockets are to be bound to, "" if none is given.
 func listenHost(o *strictjson.Object) (string, error) {
 	if !o.Given("listen_host") {
 		return "", nil
@@ -92,7 +92,7 @@ func listenHost(o *strictjson.Object) (string, error) {
 	return host, nil
 }
 
-// localHost is the loopback address for discovery that serves one host, which no other host has to reach; "" for other kinds.
+// localHost returns the loopback address for discovery that serves one host, which no other host has to reach; "" for other kinds.
 func localHost(discoveryBackend string) string {
 	if slices.Contains([]string{"file", "mem"}, discoveryBackend) {
 		return loopback
@@ -100,7 +100,7 @@ func localHost(discoveryBackend string) string {
 	return ""
 }
 
-// socketHost is what sockets are bound to that others reach at host; "" for all addresses.
+// socketHost returns what sockets are bound to that others reach at host; "" for all addresses.
 func socketHost(listen, host string) string { return cmp.Or(listen, onlyLoopback(host)) }
 
 func onlyLoopback(host string) string {
@@ -115,7 +115,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// firstHost is the first of hosts that others can connect to: not "" and not an address that stands for all.
+// firstHost returns the first of hosts that others can connect to: not "" and not an address that stands for all.
 func firstHost(hosts ...string) string {
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
@@ -125,10 +125,10 @@ func firstHost(hosts ...string) string {
 	return ""
 }
 
-// host is the host that a variable names; IPv6 addresses may have brackets.
+// host returns the host that a variable names; IPv6 addresses may have brackets.
 func (e environment) host(name string) string { return strings.Trim(e[name], "[]") }
 
-// machineAddress is the address that the machine's own name stands for, else the routable one.
+// machineAddress returns the address that the machine's own name stands for, else the routable one.
 func machineAddress() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -143,7 +143,8 @@ func machineAddress() string {
 	return routableAddress()
 }
 
-// routableAddress is the first address of this machine that others may reach: IPv4, else IPv6, else the loopback one.
+// routableAddress returns the first address of this machine that others may reach: IPv4, else IPv6, else the loopback
+// one.
 func routableAddress() string {
 	addresses, _ := net.InterfaceAddrs()
 	six := ""

@@ -10,7 +10,7 @@ import (
 // the first and the third.
 type places struct{ Requests, Host, Events, Bootstrap, BootstrapHost, Status string }
 
-// findPlaces is what a description and an environment amount to. Ports are 0.
+// findPlaces returns what a description and an environment amount to. Ports are 0.
 func findPlaces(t *testing.T, description string, variables ...string) (places, []string, error) {
 	t.Helper()
 	list, err := json.Marshal(variables)

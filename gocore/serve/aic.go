@@ -10,7 +10,7 @@ import (
 	"dynosim/gocore/strictjson"
 )
 
-// aicArguments are the engine arguments that the options about AIC set, nil without aic_perf_model.
+// aicArguments returns the engine arguments that the options about AIC set, nil without aic_perf_model.
 func aicArguments(o *strictjson.Object) map[string]any {
 	if !o.Bool("aic_perf_model") {
 		return nil
@@ -63,7 +63,7 @@ var errStopped = errors.New("stopped before any request was served")
 // Ask gets the answer to a question for the AIC SDK, see package aic. It may be called from any goroutine.
 type Ask func(question string) (answer string, err error)
 
-// before is an Ask that waits no longer than until the process is to stop.
+// before returns an Ask that waits no longer than until the process is to stop.
 func (ask Ask) before(stop *Stop) Ask {
 	type outcome struct {
 		answer string

@@ -89,7 +89,7 @@ func addFile(description map[string]any, path string) error {
 	return nil
 }
 
-// inFile is what the value of an option in a file stands for.
+// inFile returns what the value of an option in a file stands for.
 func inFile(value json.RawMessage) any {
 	var words []string
 	switch text := strings.TrimSpace(string(value)); {

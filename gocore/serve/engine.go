@@ -73,7 +73,7 @@ const besideFile = "kv_bytes_per_token"
 // longest is the option that live workers take as an engine argument. A server looks at it itself, as it refuses what is too long.
 const longest = "max_model_len"
 
-// fileText is the JSON object with engine arguments, given as a file or as text. Options that have an effect beside it are added.
+// fileText returns the JSON object with engine arguments, given as a file or as text. Options that have an effect beside it are added.
 func fileText(o *strictjson.Object, role string) (string, error) {
 	content := []byte(o.Text("extra_engine_args"))
 	if !bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
@@ -118,7 +118,7 @@ func fileText(o *strictjson.Object, role string) (string, error) {
 
 func isGiven(value json.RawMessage) bool { return value != nil && string(value) != "null" }
 
-// givenArgs are the options that set engine arguments, of those given.
+// givenArgs returns the options that set engine arguments, of those given.
 func givenArgs(o *strictjson.Object) (names []string) {
 	for _, opt := range options {
 		if opt.engineArg != "" && opt.Name != besideFile && o.Given(opt.Name) {
@@ -128,7 +128,7 @@ func givenArgs(o *strictjson.Object) (names []string) {
 	return names
 }
 
-// engineText is the JSON object with the engine arguments that the options set.
+// engineText returns the JSON object with the engine arguments that the options set.
 func engineText(o *strictjson.Object, role string) (string, error) {
 	object := map[string]any{"enable_local_indexer": !o.Bool("durable_kv_events")}
 	maps.Copy(object, aicArguments(o))

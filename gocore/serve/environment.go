@@ -33,7 +33,7 @@ func (e environment) truth(name string) bool {
 	return slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(e[name]))
 }
 
-// number is the whole number that a variable holds, standard if it is not set.
+// number returns the whole number that a variable holds, standard if it is not set.
 func (e environment) number(name string, standard, low, high int) (int, error) {
 	text := strings.TrimSpace(e[name])
 	if text == "" {
@@ -80,7 +80,7 @@ func withDefaults(text string) (string, environment, error) {
 	return string(all), env, err
 }
 
-// namespace is where workers are by default.
+// namespace returns where workers are by default.
 func (e environment) namespace() string {
 	name := e["DYN_NAMESPACE"]
 	if name == "" {
@@ -113,7 +113,7 @@ func (e environment) limits() (plane.Limits, error) {
 	return l, err
 }
 
-// device is the kind of hardware in discovery records.
+// device returns the kind of hardware in discovery records.
 func (e environment) device() string {
 	if cuda, set := e["CUDA_VISIBLE_DEVICES"]; set && slices.Contains([]string{"", "-1", "none", "void"}, strings.ToLower(strings.TrimSpace(cuda))) {
 		return "cpu"
@@ -124,13 +124,13 @@ func (e environment) device() string {
 	return "cuda"
 }
 
-// drainTimeout is how long requests may take after the process was asked to end.
+// drainTimeout returns how long requests may take after the process was asked to end.
 func (e environment) drainTimeout() (time.Duration, error) {
 	seconds, err := e.number("DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0, math.MaxInt32)
 	return time.Duration(seconds) * time.Second, err
 }
 
-// logging is what DYN_LOG asks for: the first of its levels that is for no module in particular.
+// logging returns what DYN_LOG asks for: the first of its levels that is for no module in particular.
 func (e environment) logging() logSpec {
 	l := logSpec{level: slog.LevelInfo, json: e.truth("DYN_LOGGING_JSONL")}
 	for word := range strings.SplitSeq(e["DYN_LOG"], ",") {

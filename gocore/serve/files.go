@@ -10,7 +10,7 @@ import (
 	"dynosim/gocore/protocol/card"
 )
 
-// unreadable is the error of an option whose file cannot be read.
+// unreadable returns the error of an option whose file cannot be read.
 func unreadable(option, path string, err error) error {
 	if inner := new(fs.PathError); errors.As(err, &inner) {
 		err = inner.Err

@@ -95,7 +95,7 @@ func (in *inputs) loadModel(m modelSpec) error {
 	return nil
 }
 
-// orStandard is what a card says about a limit: a number even if there is none.
+// orStandard returns what a card says about a limit: a number even if there is none.
 func orStandard(n, standard int) int {
 	if n == math.MaxInt {
 		return standard

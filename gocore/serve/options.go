@@ -46,7 +46,7 @@ func checkLegacyMode(o *strictjson.Object) error {
 // workerTypes are what engine arguments call the modes.
 var workerTypes = map[string]string{"agg": "aggregated", "prefill": "prefill", "decode": "decode"}
 
-// mode is the worker type that the options ask for, "" if they name none.
+// mode returns the worker type that the options ask for, "" if they name none.
 func mode(o *strictjson.Object) (workerType, warning string) {
 	switch {
 	case o.Bool("is_prefill_worker"):

@@ -44,7 +44,7 @@ func routerModes() []string {
 	return names
 }
 
-// findMode is the mode of one of these names.
+// findMode returns the mode of one of these names.
 func findMode(name string) router.Mode {
 	for _, own := range ownModes {
 		if own.name == name {

@@ -151,7 +151,7 @@ func (s *Spec) waitFor(process *live.Process, log *slog.Logger, stop *Stop) erro
 	return nil
 }
 
-// config is what the workers themselves have to know, but for the stores of their records.
+// config returns what the workers themselves have to know, but for the stores of their records.
 func (s *Spec) config(in *inputs, log *slog.Logger, registry *prometheus.Registry) live.Config {
 	w, p, a := s.workers, s.planes, in.addresses
 	c := live.Config{

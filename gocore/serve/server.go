@@ -45,7 +45,7 @@ const (
 	frontendRole      // a server before live workers
 )
 
-// roleOf is what a description asks for.
+// roleOf returns what a description asks for.
 func roleOf(text string) (role, error) {
 	var d struct {
 		Standalone bool `json:"standalone"`
@@ -198,7 +198,7 @@ func parseCORS(o *strictjson.Object) (c openai.CORS, err error) {
 	return c, nil
 }
 
-// words are the items of a list with commas.
+// words returns the items of a list with commas.
 func words(text string) (list []string) {
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word != "" {
@@ -229,7 +229,7 @@ func runServer(text string, stop *Stop, ask Ask) error {
 	return spec.serve(loaded, ask, log, stop)
 }
 
-// url is the URL at which clients find a server.
+// url returns the URL at which clients find a server.
 func (s *serverSpec) url(at net.Addr) string {
 	scheme := "http"
 	if s.address.TLS() {
@@ -238,7 +238,7 @@ func (s *serverSpec) url(at net.Addr) string {
 	return scheme + "://" + at.String()
 }
 
-// names are the models that are served from the beginning.
+// names returns the models that are served from the beginning.
 func (s *serverSpec) names() (names []string) {
 	for i := range s.models {
 		names = append(names, s.models[i].name)
@@ -246,7 +246,7 @@ func (s *serverSpec) names() (names []string) {
 	return names
 }
 
-// try is a line for a shell that asks the first model something; of a server before live workers, which models there are.
+// try returns a line for a shell that asks the first model something; of a server before live workers, which models there are.
 func (s *serverSpec) try(at net.Addr) string {
 	host, port, _ := net.SplitHostPort(at.String())
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() { // an address to listen at, not one to connect to

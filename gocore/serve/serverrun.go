@@ -144,7 +144,7 @@ func (s *serverSpec) serve(l *loadedServer, ask Ask, log *slog.Logger, stop *Sto
 	return s.answer(openai.New(config), starter.failed, log, stop)
 }
 
-// http is what a server is told of HTTP.
+// http returns what a server is told of HTTP.
 func (s *serverSpec) http(log *slog.Logger, registry *prometheus.Registry) openai.Config {
 	return openai.Config{
 		Version: s.version, Keys: s.keys, MaxQueue: s.maxQueue, MaxBody: s.maxBody, Timeout: s.timeout, Faults: s.faults, CORS: &s.cors, Page: s.page,
@@ -239,7 +239,7 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 	return m
 }
 
-// maxLength is the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
+// maxLength returns the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
 // case no more than a KV pool holds.
 func (l *loadedModel) maxLength() int {
 	last := &l.pools[len(l.pools)-1].args
@@ -310,7 +310,7 @@ func shownLoad(c cluster.Load) enginemetrics.Load {
 	return l
 }
 
-// startup is how long the slowest worker takes to start.
+// startup returns how long the slowest worker takes to start.
 func (l *loadedServer) startup() (longest time.Duration) {
 	for i := range l.models {
 		for j := range l.models[i].pools {

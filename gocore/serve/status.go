@@ -115,7 +115,7 @@ func answerHealth(w http.ResponseWriter, startReady bool, s live.Status, up time
 	})
 }
 
-// newRegistry is for the metrics of this process, with those of every process.
+// newRegistry returns a registry for the metrics of this process, with those of every process.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())

@@ -297,7 +297,7 @@ func own(name string, t strictjson.Type, standard any) option {
 	return option{Field: strictjson.Field{Name: name, Type: t, Default: standard}, by: byWorkers | byServer}
 }
 
-// arg is an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command line wants
+// arg returns an option that sets an engine argument, whose type, range and default it has. Unlike JSON, the command line wants
 // words in lower case.
 func arg(name, engineArg string) option {
 	f, instead := engineargs.Described(engineArg)
@@ -367,13 +367,14 @@ func unread(o *strictjson.Object, by readers, where string) (warnings []string) 
 	return warnings
 }
 
-// help is what --help says, and where.
+// help returns what --help says, and where.
 func (o option) help(group, text string) option {
 	o.group, o.text = group, text
 	return o
 }
 
-// listing is help for a choice that needs no more words than the choices, of which the first is the default.
+// listing does what help does, for a choice that needs no more words than the choices, of which the first is the
+// default.
 func (o option) listing(group string) option {
 	return o.help(group, strictjson.Listed(o.Type.(strictjson.Enum).Choices, "%s"))
 }

@@ -42,7 +42,7 @@ func (b *Batch) Undo(d *Drafts) {
 	}
 }
 
-// MostTokens is the number of tokens of the next pass if all drafts are accepted.
+// MostTokens returns the number of tokens of the next pass if all drafts are accepted.
 func (b *Batch) MostTokens(maxBurst int) (tokens int) {
 	for _, left := range b.Left {
 		tokens += min(maxBurst, int(left))

@@ -40,7 +40,7 @@ func New(rates []float64, seed uint64) *Drafts {
 	return d
 }
 
-// MaxBurst is the largest number of tokens a request may emit in one pass.
+// MaxBurst returns the largest number of tokens a request may emit in one pass.
 func (d *Drafts) MaxBurst() int { return 1 + d.drafts }
 
 // Bursts draws the numbers of tokens that requests emit in one pass, each at least 1, in this order. A request that has fewer
@@ -69,7 +69,7 @@ func (d *Drafts) Bursts(bursts []int32) {
 	d.at = at
 }
 
-// Mark is where the draws are.
+// Mark returns where the draws are.
 func (d *Drafts) Mark() Mark { return d.mark() }
 
 // Rewind makes the draws since a mark come again.

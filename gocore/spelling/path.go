@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Path is a path as messages show it: on one line, and visible even if it is empty.
+// Path returns a path as messages show it: on one line, and visible even if it is empty.
 func Path(path string) string {
 	if path == "" || strings.ContainsFunc(path, unicode.IsControl) {
 		return strconv.Quote(path)

@@ -62,7 +62,7 @@ func remoteness(typed, name string) int {
 	return d
 }
 
-// completion is the shortest name that begins with what was typed, if that is more than half of it.
+// completion returns the shortest name that begins with what was typed, if that is more than half of it.
 func completion(typed string, names []string) string {
 	best := ""
 	for _, name := range names {
@@ -88,7 +88,7 @@ func Ending(typed string, names []string) string {
 	return best
 }
 
-// plain is a name without what spellings of it differ in: case and separators.
+// plain returns a name without what spellings of it differ in: case and separators.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
@@ -96,7 +96,7 @@ func plain(name string) string {
 // allowedDistance grants one slip, and one more per six letters up to three.
 func allowedDistance(typed string) int { return min(1+len(typed)/6, 3) }
 
-// distance is the Levenshtein distance in bytes: the fewest insertions, deletions and replacements
+// distance returns the Levenshtein distance in bytes: the fewest insertions, deletions and replacements
 // that turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1) // distances from a[:i] to every prefix of b

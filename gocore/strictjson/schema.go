@@ -167,7 +167,7 @@ func (t Text) broken(v any) string {
 	return ""
 }
 
-// Want is the same for every list.
+// Want returns the same for every list.
 func (List) Want() string { return "a list of strings" }
 
 func (List) broken(any) string { return "" }
@@ -175,7 +175,7 @@ func (List) broken(any) string { return "" }
 // Want lists the choices in their order.
 func (t Enum) Want() string { return "one of " + strings.Join(t.all(), ", ") }
 
-// Listed is some choices as a sentence lists them, each in the given form of package fmt; the first one is the default:
+// Listed returns some choices as a sentence lists them, each in the given form of package fmt; the first one is the default:
 // "lifo (default) or fifo".
 func Listed(choices []string, form string) string {
 	shown := make([]string, len(choices))
@@ -221,13 +221,13 @@ func (t Enum) choice(s string) (string, bool) {
 
 func underscored(s string) string { return strings.ReplaceAll(s, "-", "_") }
 
-// Want is the same for every nested object.
+// Want returns the same for every nested object.
 func (Nested) Want() string { return "an object" }
 
 // broken leaves the judgement to the fields of the nested object.
 func (Nested) broken(any) string { return "" }
 
-// Want is the same for every list.
+// Want returns the same for every list.
 func (Objects) Want() string { return "a list of objects" }
 
 // broken leaves the judgement to the fields of the objects.

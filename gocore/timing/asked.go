@@ -98,7 +98,7 @@ func NewAsked(ranks int, ask func([]Question) ([]Answer, error)) *Asked {
 
 var _ Model = (*Asked)(nil)
 
-// Err is the first error since the model was made, or nil.
+// Err returns the first error since the model was made, or nil.
 func (a *Asked) Err() error { return a.err }
 
 // PrefillMs implements [Model]. Nothing is asked about passes without new tokens.
@@ -128,10 +128,10 @@ func (a *Asked) ExpertsMs(part Kind, tokens int) float64 {
 	return atLeast(0, a.ms(Question{Kind: PrefillExperts, Batch: 1, Tokens: tokens}))
 }
 
-// share is the largest number of requests on one rank.
+// share returns the largest number of requests on one rank.
 func (a *Asked) share(requests int) int { return (requests + a.ranks - 1) / a.ranks }
 
-// ms is the answer to q, 0 if there is none.
+// ms returns the answer to q, 0 if there is none.
 func (a *Asked) ms(q Question) float64 {
 	if a.anew {
 		clear(a.known)

@@ -27,7 +27,7 @@ func (s *sdk) ask(questions []Question) ([]Answer, error) {
 	return answers, nil
 }
 
-// product is an answer from which the question can be told.
+// product returns an answer from which the question can be told.
 func product(q Question) Answer {
 	return Answer{Ms: float64(q.Batch)*1e6 + float64(q.Tokens)*1000 + float64(q.Prefix)}
 }

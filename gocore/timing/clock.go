@@ -11,10 +11,10 @@ type Clock struct {
 	Host Host
 }
 
-// Ms is a duration of the host, scaled and rounded.
+// Ms returns a duration of the host, scaled and rounded.
 func (c *Clock) Ms(ms float64) float64 { return float64(scaled(ms, c.Speedup) * 1000) }
 
-// HostMs is the host time of a pass in which so many requests have a share.
+// HostMs returns the host time of a pass in which so many requests have a share.
 func (c *Clock) HostMs(requests int) float64 {
 	ms := c.Host.passMs(requests)
 	if ms == 0 {
@@ -23,9 +23,9 @@ func (c *Clock) HostMs(requests int) float64 {
 	return c.Ms(ms)
 }
 
-// PrefillSeconds is the prefill part of a pass in which count requests process prompt tokens. islSum adds up the prompt
-// position each of them reaches, prefixSum the position each of them started from; their means are floored separately,
-// which charges a mixed batch more or fewer tokens than it computes.
+// PrefillSeconds returns the prefill part of a pass in which count requests process prompt tokens. islSum adds up the
+// prompt position each of them reaches, prefixSum the position each of them started from; their means are floored
+// separately, which charges a mixed batch more or fewer tokens than it computes.
 func (c *Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
 	if count == 0 {
 		return 0
@@ -37,8 +37,8 @@ func (c *Clock) PrefillSeconds(count, islSum, prefixSum int) float64 {
 	return scaled(c.Model.PrefillMs(shape), c.Speedup)
 }
 
-// DecodeSeconds is the decode part of a pass in which count requests get a token. contextSum adds up the lengths of
-// their sequences before that token; activeTokens of totalTokens KV tokens belong to requests.
+// DecodeSeconds returns the decode part of a pass in which count requests get a token. contextSum adds up the lengths
+// of their sequences before that token; activeTokens of totalTokens KV tokens belong to requests.
 func (c *Clock) DecodeSeconds(count, contextSum, activeTokens, totalTokens int) float64 {
 	if count == 0 {
 		return 0
@@ -57,7 +57,7 @@ func (c *Clock) KnowsExperts() bool {
 	return ok && m.KnowsExperts()
 }
 
-// ExpertsMs is the part of a pass that the expert layers take, scaled and rounded; see [ExpertModel].
+// ExpertsMs returns the part of a pass that the expert layers take, scaled and rounded; see [ExpertModel].
 func (c *Clock) ExpertsMs(part Kind, tokens int) float64 {
 	ratio := c.Speedup
 	if part == Decode {

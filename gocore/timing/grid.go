@@ -117,19 +117,19 @@ func (g *Grid) DecodeMs(s DecodeShape) float64 {
 	return atLeast(leastDecodeMs, line(context[j], first, context[j+1], second, y))
 }
 
-// segment is the index of the axis value at or before x that begins a segment: the first or the last one if x lies
+// segment returns the index of the axis value at or before x that begins a segment: the first or the last one if x lies
 // outside the axis.
 func segment(axis []float64, x float64) int {
 	after := sort.Search(len(axis), func(i int) bool { return axis[i] > x })
 	return min(max(after-1, 0), len(axis)-2)
 }
 
-// line is the straight line through two points at x. The order of the operations shows in the last bit.
+// line returns the straight line through two points at x. The order of the operations shows in the last bit.
 func line(x1, y1, x2, y2, x float64) float64 {
 	return float64((y2-y1)/(x2-x1)*(x-x1)) + y1
 }
 
-// atLeast is the larger of x and low, and low if x is not a number. The built-in max would keep the NaN.
+// atLeast returns the larger of x and low, and low if x is not a number. The built-in max would keep the NaN.
 func atLeast(low, x float64) float64 {
 	if x > low {
 		return x

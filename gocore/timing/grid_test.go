@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fixture is a small profile whose numbers can be checked with a pencil.
+// fixture returns a small profile whose numbers can be checked with a pencil.
 func fixture() Tables {
 	return Tables{
 		PrefillISL:           []float64{100, 1000, 4000},

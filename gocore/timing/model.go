@@ -40,7 +40,7 @@ type PrefillShape struct {
 	MeanISL, MeanPrefix int
 }
 
-// NewTokens is the mean number of prompt tokens that a request computes.
+// NewTokens returns the mean number of prompt tokens that a request computes.
 func (s PrefillShape) NewTokens() int { return max(0, s.MeanISL-s.MeanPrefix) }
 
 // DecodeShape is the decode part of a pass: Requests requests get a token. ActiveTokens of TotalTokens KV tokens belong to

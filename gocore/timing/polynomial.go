@@ -34,7 +34,7 @@ func (Polynomial) DecodeMs(s DecodeShape) float64 {
 	return max(leastDecodeMs, quadratic(-25.74, 54.01, 5.74, u))
 }
 
-// quadratic is ((c2*(x*x)) + (c1*x)) + c0 without fused operations.
+// quadratic returns ((c2*(x*x)) + (c1*x)) + c0 without fused operations.
 func quadratic(c2, c1, c0, x float64) float64 {
 	square := float64(x * x)
 	return float64(float64(c2*square)+float64(c1*x)) + c0

@@ -36,7 +36,7 @@ func Seconds(ns int64) float64 {
 	return float64(ns/nsPerSecond) + float64(ns%nsPerSecond)/1e9
 }
 
-// roundedShift is a*b / 2^shift rounded to nearest, ties to even. a*b must stay below 2^83 and shift in 19..83, so that
+// roundedShift returns a*b / 2^shift rounded to nearest, ties to even. a*b must stay below 2^83 and shift in 19..83, so that
 // the result fits 64 bits.
 func roundedShift(a, b uint64, shift uint) uint64 {
 	hi, lo := bits.Mul64(a, b)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// told is a model whose answers are the given ones, in their order, and the questions that it gets.
+// told returns a model whose answers are the given ones, in their order, and the questions that it gets.
 func told(t *testing.T, answers ...string) (*Asked, *[]string) {
 	t.Helper()
 	questions := &[]string{}

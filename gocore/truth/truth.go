@@ -59,7 +59,7 @@ type Result struct {
 // settingNames are the nested engine arguments that say what settings of SGLang's driver do.
 var settingNames = map[string]string{"overlap": "overlap_schedule", "mixed_chunk": "enable_mixed_chunk", "ignore_eos": "ignore_eos"}
 
-// Args are the engine arguments of a case, with more that take precedence. The drivers do not overlap passes unless a case
+// Args returns the engine arguments of a case, with more that take precedence. The drivers do not overlap passes unless a case
 // asks for it; a stock server does, and so do we by default.
 func (c *Case) Args(more map[string]any) (engineargs.Args, error) {
 	all := map[string]any{}

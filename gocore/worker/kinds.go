@@ -62,7 +62,7 @@ func Register(t engineargs.EngineType, k Kind) {
 
 func kindOf(args engineargs.Args) Kind { return kinds[selector{args.EngineType, args.Scheduler}] }
 
-// Traits are those of the engine that args ask for.
+// Traits returns those of the engine that args ask for.
 func Traits(args engineargs.Args) engine.Traits { return kindOf(args).Traits(args) }
 
 func handsOff(t engine.Traits) bool { return t.HandsOff || t.Pulls }
@@ -90,7 +90,7 @@ func New(args engineargs.Args, setup engine.Setup) Worker {
 	return Worker{Engine: intake.New(made, RequestDelayMs(args), args.BlockSize)}
 }
 
-// RequestDelayMs is how long a request is on its way to the scheduler of a worker that is the first to get it.
+// RequestDelayMs returns how long a request is on its way to the scheduler of a worker that is the first to get it.
 func RequestDelayMs(args engineargs.Args) float64 {
 	if args.Knobs.RequestOverheadUs == 0 {
 		return 0

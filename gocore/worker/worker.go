@@ -34,7 +34,7 @@ func (w *Worker) CoastWithBursts() {
 	}
 }
 
-// Surplus is what requests emitted in the coast that was settled last, beyond one token in each pass.
+// Surplus returns what requests emitted in the coast that was settled last, beyond one token in each pass.
 func (w *Worker) Surplus() []engine.Surplus {
 	if w.bursts == nil {
 		return nil
@@ -42,7 +42,7 @@ func (w *Worker) Surplus() []engine.Surplus {
 	return w.bursts.Surplus()
 }
 
-// CoastHostMs is the host time of each pass of the coast that was settled last, as far as the engine can tell.
+// CoastHostMs returns the host time of each pass of the coast that was settled last, as far as the engine can tell.
 func (w *Worker) CoastHostMs() float64 {
 	if explainer, ok := w.Engine.(engine.CoastExplainer); ok {
 		return explainer.CoastHostMs()

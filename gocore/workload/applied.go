@@ -206,7 +206,7 @@ func (l *appliedLoader) prompt(first, last int) kvcache.Prompt {
 	return l.blocks.prompt(l.hashIDs, last)
 }
 
-// sharedID is block i of the prefix of the session's group. Groups take turns by line. Their prefixes differ in the
+// sharedID returns block i of the prefix of the session's group. Groups take turns by line. Their prefixes differ in the
 // first block and therefore in all; the reference means to keep groups apart too, but reads only the low half of its
 // ids, which is i in every group.
 func (l *appliedLoader) sharedID(i int) uint64 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// conversationTrace is a trace like Mooncake's: each conversation grows by some blocks of 512 tokens from turn to turn.
+// conversationTrace returns a trace like Mooncake's: each conversation grows by some blocks of 512 tokens from turn to
+// turn.
 func conversationTrace(rows int) []byte {
 	rng := rand.New(rand.NewPCG(1, 0))
 	var text bytes.Buffer

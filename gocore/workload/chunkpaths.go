@@ -55,7 +55,7 @@ func (p *chunkPaths) next(at chunkPlace, content uint32) chunkPlace {
 	return chunkPlace{chunk, run}
 }
 
-// last is the last chunk of a run.
+// last returns the last chunk of a run.
 func (p *chunkPaths) last(run uint32) uint32 {
 	if int(run)+1 < p.runs.len() {
 		return p.runs.at(run+1).first - 1
@@ -88,7 +88,7 @@ func (p *chunkPaths) enter(run uint32) {
 	p.index[i] = run + 1
 }
 
-// home is where in the index a run belongs (Fibonacci hashing).
+// home returns where in the index a run belongs (Fibonacci hashing).
 func (p *chunkPaths) home(before, content uint32) int {
 	key := uint64(before)<<32 | uint64(content)
 	key *= 0x9E3779B97F4A7C15
@@ -103,7 +103,7 @@ func (p *chunkPaths) grow() {
 	}
 }
 
-// close is called when no more prompts are added.
+// close gives back what only adding prompts needs.
 func (p *chunkPaths) close() { p.contents, p.index = stretches[uint32]{}, nil }
 
 // path writes the chunks of a prompt, given the last one. The length of chunks must be that of the prompt.

@@ -2,8 +2,8 @@ package workload
 
 import "slices"
 
-// Copy is the same workload with times of its own, which Schedule may change. Everything else is shared with w, so that
-// several goroutines can run copies of one workload.
+// Copy returns the same workload with times of its own, which Schedule may change. Everything else is shared with w, so
+// that several goroutines can run copies of one workload.
 func (w *Workload) Copy() *Workload {
 	c := *w
 	c.Sessions = slices.Clone(w.Sessions)

@@ -70,7 +70,7 @@ func circle(waitFor [][]int32) []int32 {
 	}
 }
 
-// circleFault is the error for a circle.
+// circleFault returns the error for a circle.
 func circleFault(names []string, turns []int32) error {
 	const shown = 6
 	var b strings.Builder

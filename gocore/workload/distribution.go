@@ -216,10 +216,10 @@ func parseLength(name, text string) (int, error) {
 	return int(n), nil
 }
 
-// Min is the shortest length that may be drawn, 0 if a file has to be read for that.
+// Min returns the shortest length that may be drawn, 0 if a file has to be read for that.
 func (d *Lengths) Min() int { return d.min }
 
-// File is the path of the file that an empirical distribution is in. Its content must be given to ReadFile.
+// File returns the path of the file that an empirical distribution is in. Its content must be given to ReadFile.
 func (d *Lengths) File() (path string, needed bool) {
 	return d.file, d.family == empiricalLength
 }

@@ -69,7 +69,7 @@ func NewDriver(w *Workload, maxSessions int) *Driver {
 	return d
 }
 
-// Share is a driver that releases every n-th of the turns of d, a driver in trace mode that has released nothing yet, from
+// Share returns a driver that releases every n-th of the turns of d, a driver in trace mode that has released nothing yet, from
 // number i on, at the same times. The workload must be flat.
 func (d *Driver) Share(i, n int) *Driver {
 	share := &Driver{w: d.w}
@@ -86,7 +86,7 @@ func (d *Driver) Share(i, n int) *Driver {
 	return share
 }
 
-// NextMs is the time at which the next turn becomes ready, as far as is known now.
+// NextMs returns the time at which the next turn becomes ready, as far as is known now.
 func (d *Driver) NextMs() (float64, bool) {
 	start, hasStart := d.nextStart()
 	if top, ok := d.ready.Top(); ok && (!hasStart || top.Before(start)) {
@@ -117,7 +117,7 @@ func (d *Driver) Next(nowMs float64) (turn int32, arrivalMs float64, ok bool) {
 	return turn, at, true
 }
 
-// Turn is a turn as it is now. It differs from the workload's own only if an earlier turn of its session was rejected and
+// Turn returns a turn as it is now. It differs from the workload's own only if an earlier turn of its session was rejected and
 // the prompt would contain the tokens that one was to generate.
 func (d *Driver) Turn(turn int32) *Turn {
 	if t, changed := d.replanned[turn]; changed {
@@ -176,7 +176,7 @@ func (d *Driver) replan(rejected int32) {
 	d.silent[rejected] = true
 }
 
-// Unreleased is the number of turns that have not been released.
+// Unreleased returns the number of turns that have not been released.
 func (d *Driver) Unreleased() int { return d.unreleased }
 
 func (d *Driver) activate(nowMs float64) {
@@ -188,7 +188,7 @@ func (d *Driver) activate(nowMs float64) {
 	d.pending++
 }
 
-// nextStart is the session start that comes next in trace mode.
+// nextStart returns the session start that comes next in trace mode.
 func (d *Driver) nextStart() (eventheap.Event[int32], bool) {
 	if p := d.w.passing; p != nil && !d.concurrency && int(d.next) < p.len() {
 		return eventheap.Event[int32]{AtMs: d.nextMs, Seq: int64(d.next), Value: d.next}, true
@@ -217,7 +217,7 @@ func (d *Driver) skipTo(turn int32) {
 	}
 }
 
-// following is the next turn of a turn's session, 0 if there is none.
+// following returns the next turn of a turn's session, 0 if there is none.
 func (d *Driver) following(turn int32) int32 {
 	if d.w.passing != nil {
 		return 0

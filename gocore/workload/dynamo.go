@@ -67,7 +67,7 @@ func addAgentic(l *agenticLoader, rows []lowered) error {
 	return l.finish()
 }
 
-// plainRow is the row that a Mooncake trace would have for the request.
+// plainRow returns the row that a Mooncake trace would have for the request.
 func (r *lowered) plainRow() *row {
 	return &row{
 		timestamp:    r.timestampMs,

@@ -83,7 +83,7 @@ func ParseFormat(name string) (Format, bool) {
 	return 0, false
 }
 
-// imported is the format of package traffic, nil for the others.
+// imported returns the format of package traffic, nil for the others.
 func (f Format) imported() *traffic.Format {
 	if int(f) < len(ownFormats) {
 		return nil
@@ -112,7 +112,7 @@ func (f Format) UsesBlockSize() bool {
 	return imported == nil || imported.Content
 }
 
-// guess is the format that a file looks like by its beginning.
+// guess returns the format that a file looks like by its beginning.
 func guess(head []byte) (Format, bool) {
 	if f, known := ParseFormat(traffic.Guess(head)); known {
 		return f, true
@@ -156,7 +156,7 @@ func withHint(sources []Source, spec *TraceSpec) ([]Source, func(Format, error) 
 	}
 }
 
-// plainHead is the text at the beginning of a file that may be compressed.
+// plainHead returns the text at the beginning of a file that may be compressed.
 func plainHead(head []byte) []byte {
 	plain, err := tracefile.Plain(bytes.NewReader(head))
 	if err != nil {

@@ -257,7 +257,7 @@ func drawnRequests(trace string) float64 {
 	return rates * (end + 600)
 }
 
-// cell is a number in a table, as a reader might see it.
+// cell returns a number in a table, as a reader might see it.
 func cell(text string) float64 {
 	x, err := strconv.ParseFloat(strings.Trim(text, " \"\t\r\ufeff"), 64)
 	if err != nil {

@@ -125,8 +125,8 @@ func (l *trafficLoader) addPrompts() error {
 	return nil
 }
 
-// blockSize is the number of tokens that an id stands for. Where there are none, a multiple of the engine's block size
-// makes the shortest lists.
+// blockSize returns the number of tokens that an id stands for. Where there are none, a multiple of the engine's block
+// size makes the shortest lists.
 func (l *trafficLoader) blockSize() int {
 	engineBlock := l.spec.EngineBlockSize
 	switch {
@@ -138,7 +138,7 @@ func (l *trafficLoader) blockSize() int {
 	return (DefaultTraceBlockSize + engineBlock - 1) / engineBlock * engineBlock
 }
 
-// named is a prompt that begins with the blocks of these ids. What they do not cover is unlike any other prompt.
+// named returns a prompt that begins with the blocks of these ids. What they do not cover is unlike any other prompt.
 func (l *trafficLoader) named(ids []uint32, inputTokens int) kvcache.Prompt {
 	n := l.blocks
 	covered := min(len(ids), inputTokens/n.traceBlock)
@@ -170,7 +170,7 @@ func (l *trafficLoader) fill(segments []uint32, inputTokens int) []uint32 {
 	return segments
 }
 
-// unnamed is a prompt of which only the length is known. A part of it is the prefix of the session's group, if there are
+// unnamed returns a prompt of which only the length is known. A part of it is the prefix of the session's group, if there are
 // groups; sessions take turns among them.
 func (l *trafficLoader) unnamed(session, inputTokens int) kvcache.Prompt {
 	n := l.blocks

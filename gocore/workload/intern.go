@@ -57,7 +57,7 @@ func onTopOf(base *interner) *interner {
 	return n
 }
 
-// least is the number of tokens that begin a chunk.
+// least returns the number of tokens that begin a chunk.
 func (n *interner) least() int {
 	if n.partial {
 		return 1
@@ -130,7 +130,7 @@ func (n *interner) overflows(listed bool) bool {
 	return n.chunks > math.MaxUint32
 }
 
-// tooMany is the error when overflows is true.
+// tooMany returns the error when overflows is true.
 func (n *interner) tooMany(w *Workload) error {
 	return fmt.Errorf("%s: the prompts have more than %d distinct blocks of %d tokens, the limit", w.File, uint32(math.MaxUint32), n.engineBlock)
 }

@@ -136,5 +136,5 @@ func (l *lanes) over(turn int32) bool {
 	return g.left == 0
 }
 
-// startOf is the start of the session of a turn.
+// startOf returns the start of the session of a turn.
 func (w *Workload) startOf(turn int32) float64 { return w.Sessions[w.Turns[turn].Session].StartMs }

@@ -47,7 +47,7 @@ func (l *lengthsOnly) complete(line int, r *row) error {
 	return nil
 }
 
-// capacity is the number of tokens that the block ids of a row cover.
+// capacity returns the number of tokens that the block ids of a row cover.
 func (r *row) capacity(traceBlockSize int) (int, error) {
 	switch {
 	case r.given&fieldHashIDs == 0:
@@ -60,7 +60,7 @@ func (r *row) capacity(traceBlockSize int) (int, error) {
 	return len(r.hashIDs) * traceBlockSize, nil
 }
 
-// outputTokensWanted is the number of tokens that a row asks for.
+// outputTokensWanted returns the number of tokens that a row asks for.
 func (r *row) outputTokensWanted() (int, error) {
 	switch {
 	case r.given&fieldOutputLength == 0:

@@ -275,7 +275,7 @@ func (l *lowerer) toolsBefore(request *call, since uint64) []*toolCall {
 	return tools
 }
 
-// covered is how long at least one of the tools, which are in order of their start, ran between two times.
+// covered returns how long at least one of the tools, which are in order of their start, ran between two times.
 func covered(tools []*toolCall, fromMs, toMs uint64) float64 {
 	total, reached := uint64(0), fromMs
 	for _, tool := range tools {

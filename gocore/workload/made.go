@@ -17,7 +17,7 @@ type passing interface {
 	accelerate(w *Workload, speedup float64) error
 }
 
-// Len is the number of turns.
+// Len returns the number of turns.
 func (w *Workload) Len() int {
 	if w.passing != nil {
 		return w.passing.len()
@@ -25,7 +25,7 @@ func (w *Workload) Len() int {
 	return len(w.Turns)
 }
 
-// Lengths are the input and output tokens of a turn.
+// Lengths returns the input and output tokens of a turn.
 func (w *Workload) Lengths(turn int32) (input, output int) {
 	if w.passing != nil {
 		return w.passing.lengths(turn)
@@ -33,7 +33,7 @@ func (w *Workload) Lengths(turn int32) (input, output int) {
 	return w.Turns[turn].InputTokens, w.Turns[turn].OutputTokens
 }
 
-// Row is Turn.Row of a turn.
+// Row does what Turn.Row does, for a turn.
 func (w *Workload) Row(turn int32) int32 {
 	if w.passing != nil {
 		return w.passing.row(turn)
@@ -41,7 +41,7 @@ func (w *Workload) Row(turn int32) int32 {
 	return w.Turns[turn].Row
 }
 
-// sessions is the number of sessions.
+// sessions returns the number of sessions.
 func (w *Workload) sessions() int {
 	if w.passing != nil {
 		return w.passing.len()

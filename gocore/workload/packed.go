@@ -71,7 +71,7 @@ func (p *packed) add(t *Turn, r *row) bool {
 	return true
 }
 
-// segments is the number of chunks of a prompt.
+// segments returns the number of chunks of a prompt.
 func (p *packed) segments(inputTokens int) int {
 	if inputTokens < p.least {
 		return 0
@@ -79,7 +79,7 @@ func (p *packed) segments(inputTokens int) int {
 	return (inputTokens-p.least)/p.traceBlock + 1
 }
 
-// skippedBefore is the number of empty lines before a request.
+// skippedBefore returns the number of empty lines before a request.
 func (p *packed) skippedBefore(turn int32) int32 {
 	i := sort.Search(len(p.skipped), func(i int) bool { return p.skipped[i].from > turn })
 	if i == 0 {
@@ -165,7 +165,7 @@ func (n *interner) take(paths *chunkPaths) {
 	})
 }
 
-// lastBlock is the id of the last block of a chunk.
+// lastBlock returns the id of the last block of a chunk.
 func (n *interner) lastBlock(chunk uint32) uint64 {
 	return uint64(chunk)*uint64(n.perSegment) + uint64(n.perSegment) - 1
 }

@@ -72,7 +72,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// packable is a trace whose rows can be packed, unless odd is the number of a row that cannot.
+// packable returns a trace whose rows can be packed, unless odd is the number of a row that cannot.
 func packable(rng *rand.Rand, odd int) string {
 	var b strings.Builder
 	at := rng.IntN(100)

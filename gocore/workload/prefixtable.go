@@ -37,8 +37,8 @@ func newPrefixTable(perSegment int, chunks uint64) prefixTable {
 	return p
 }
 
-// place is where in first the successor of a block stands: the start of all prompts has place 0, and the last block of
-// chunk c has place c+1. Other blocks have none.
+// place returns where in first the successor of a block stands: the start of all prompts has place 0, and the last
+// block of chunk c has place c+1. Other blocks have none.
 func (p *prefixTable) place(parent uint64) (place uint64, ok bool) {
 	behind := parent + 1 // 0 at the start
 	if p.perSegment > 1 {
@@ -50,7 +50,7 @@ func (p *prefixTable) place(parent uint64) (place uint64, ok bool) {
 	return behind - p.from, behind >= p.from
 }
 
-// find is the chunk of a prefix.
+// find returns the chunk of a prefix.
 func (p *prefixTable) find(x prefix) (chunk uint32, known bool) {
 	if place, ok := p.place(x.parent); ok {
 		if place >= uint64(len(p.first)) || !p.first[place].known {

@@ -45,7 +45,7 @@ func (l *promptLoader) look(turn *Turn, r *row) {
 	}
 }
 
-// used is how many block ids the prompt of a turn needs.
+// used returns how many block ids the prompt of a turn needs.
 func (l *promptLoader) used(turn *Turn) int {
 	return (turn.InputTokens + l.blocks.traceBlock - 1) / l.blocks.traceBlock
 }

@@ -25,7 +25,7 @@ type ratePoint struct{ s, rps, due float64 }
 // NewRateCurve returns the curve of a file, which is read later.
 func NewRateCurve(path string) *RateCurve { return &RateCurve{path: path} }
 
-// File is the path of the file.
+// File returns the path of the file.
 func (c *RateCurve) File() string { return c.path }
 
 var curveColumns = []string{"time_s", "rate_rps"}
@@ -98,16 +98,16 @@ func (c *RateCurve) check(name string) error {
 
 func (c *RateCurve) seconds() float64 { return c.points[len(c.points)-1].s }
 
-// due is the number of sessions that are due while the curve is gone through once.
+// due returns the number of sessions that are due while the curve is gone through once.
 func (c *RateCurve) due() float64 { return c.points[len(c.points)-1].due }
 
-// MeanRPS is the mean rate.
+// MeanRPS returns the mean rate.
 func (c *RateCurve) MeanRPS() float64 { return c.due() / c.seconds() }
 
-// Expected is how many sessions start on average while the curve is gone through once.
+// Expected returns how many sessions start on average while the curve is gone through once.
 func (c *RateCurve) Expected() int { return int(math.Ceil(min(c.due(), MaxTurns+1))) }
 
-// atMs is when the integral of the rate exceeds due, in milliseconds. Within a line of rates a + m*x it is where
+// atMs returns when the integral of the rate exceeds due, in milliseconds. Within a line of rates a + m*x it is where
 //
 //	a*x + m/2*x^2 = due    x = 2*due / (a + sqrt(a^2 + 2*m*due))
 func (c *RateCurve) atMs(due float64) float64 {

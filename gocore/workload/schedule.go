@@ -60,7 +60,7 @@ func (w *Workload) checkEnd() error {
 	return nil
 }
 
-// LastStartMs is when the last session starts that waits for no other request, after Schedule in trace mode: the run lasts at
+// LastStartMs returns when the last session starts that waits for no other request, after Schedule in trace mode: the run lasts at
 // least as long.
 func (w *Workload) LastStartMs() (ms float64) {
 	if w.passing != nil {

@@ -30,5 +30,5 @@ func (s *stretches[T]) add(x T) {
 	s.parts[last] = append(s.parts[last], x)
 }
 
-// at is entry i, which must exist.
+// at returns entry i, which must exist.
 func (s *stretches[T]) at(i uint32) *T { return &s.parts[i/stretchLength][i%stretchLength] }

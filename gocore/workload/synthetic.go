@@ -242,12 +242,12 @@ func (g *generator) outputTokens(turn int) int {
 	return g.outputs[turn]
 }
 
-// blocksOf is the number of blocks that a prompt opens.
+// blocksOf returns the number of blocks that a prompt opens.
 func (g *generator) blocksOf(tokens int) int {
 	return (tokens + g.spec.EngineBlockSize - 1) / g.spec.EngineBlockSize
 }
 
-// sharedOf is how many of a prompt's blocks its group shares.
+// sharedOf returns how many of a prompt's blocks its group shares.
 func (g *generator) sharedOf(blocks int) int {
 	if g.spec.NumPrefixGroups == 0 {
 		return 0
@@ -255,7 +255,7 @@ func (g *generator) sharedOf(blocks int) int {
 	return min(blocks, int(math.Round(float64(blocks)*g.spec.SharedPrefixRatio)))
 }
 
-// allBlocks is the number of blocks of all prompts.
+// allBlocks returns the number of blocks of all prompts.
 func (g *generator) allBlocks() float64 {
 	if g.inputs == nil {
 		return float64(g.spec.RequestCount) * float64(g.spec.TurnsPerSession) * float64(g.blocks)
@@ -274,7 +274,7 @@ func (g *generator) nextGroup() int {
 	return g.groups.IntN(g.spec.NumPrefixGroups)
 }
 
-// start is the start of session s; sessions are asked for in order.
+// start returns the start of session s; sessions are asked for in order.
 func (g *generator) start(s int) float64 {
 	switch {
 	case g.starts != nil:
@@ -306,7 +306,7 @@ func (g *generator) prompt(turn, group int) kvcache.Prompt {
 	return kvcache.Prompt{Segments: segments, PerSegment: 1}
 }
 
-// alone is a prompt that shares nothing: it is one segment with a number of its own.
+// alone returns a prompt that shares nothing: it is one segment with a number of its own.
 func (g *generator) alone(segment uint32) kvcache.Prompt {
 	return kvcache.Prompt{Segments: []uint32{segment}, PerSegment: max(1, g.blocks)}
 }

@@ -135,5 +135,5 @@ func lineFault(file string, line int, err error) error {
 	return fmt.Errorf("%s line %d: %w", file, line, err)
 }
 
-// noRequests is the error of a trace without rows.
+// noRequests returns the error of a trace without rows.
 func noRequests(name string) error { return fmt.Errorf("%s: holds no requests", name) }

@@ -128,7 +128,7 @@ func eachElement(value jsontext.Value, want string, take func(element jsontext.V
 	return nil
 }
 
-// mistyped is the error of a value of another type than it must have, shortened if it is long.
+// mistyped returns the error of a value of another type than it must have, shortened if it is long.
 func mistyped(value jsontext.Value, want string) error {
 	const shown = 60
 	got := string(value)

@@ -134,7 +134,7 @@ func (w *Workload) Flat() bool {
 	return w.WaitFor == nil && w.Lanes == 0 && len(w.Sessions) == len(w.Turns)
 }
 
-// SessionName is the name of a turn's session: the trace's own, or one made from the place where it first appears.
+// SessionName returns the name of a turn's session: the trace's own, or one made from the place where it first appears.
 func (w *Workload) SessionName(turn int32) string {
 	session := &w.Sessions[w.Turns[turn].Session]
 	if session.Named {
@@ -143,7 +143,7 @@ func (w *Workload) SessionName(turn int32) string {
 	return unnamedPrefix + strconv.Itoa(int(w.Turns[session.First].Row)+1)
 }
 
-// SessionKey is the name of a turn's session as routers know it, "" in a workload without sessions.
+// SessionKey returns the name of a turn's session as routers know it, "" in a workload without sessions.
 func (w *Workload) SessionKey(turn int32) string {
 	if w.passing != nil || w.Flat() && !w.Sessions[w.Turns[turn].Session].Named {
 		return ""
@@ -156,7 +156,8 @@ func (w *Workload) fault(turn int32, err error) error {
 	return fmt.Errorf("%s: %w", w.TurnName(turn), err)
 }
 
-// TurnName is how messages call a turn: by file and 1-based line or number, or by the 0-based number of its generation.
+// TurnName returns how messages call a turn: by file and 1-based line or number, or by the 0-based number of its
+// generation.
 func (w *Workload) TurnName(turn int32) string {
 	row := w.Row(turn)
 	unit := cmp.Or(w.unit, "line")

@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/kvcache"
 )
 
-// shape is a workload without what a saved trace may change: numbers of blocks go by first appearance.
+// shape returns a workload without what a saved trace may change: numbers of blocks go by first appearance.
 func shape(w *Workload, engineBlock int) []string {
 	numbers := map[kvcache.BlockID]int{}
 	lines := make([]string, len(w.Turns))

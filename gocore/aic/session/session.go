@@ -54,7 +54,7 @@ func (s *Set) Open(option string, config aic.Config) (*Session, error) {
 	return opened, nil
 }
 
-// Warnings are for the user, one line each.
+// Warnings returns what the user should know, one line each.
 func (s *Set) Warnings() []string { return s.warnings }
 
 // WithPool estimates the size of a KV pool that engine arguments leave open: what ranks attention data-parallel ranks have
@@ -82,7 +82,7 @@ func (s *Session) Through(ask func(question string) (answer string, err error)) 
 	return &Session{Session: s.Session, client: aic.Client{Ask: ask}}
 }
 
-// KVBytes is the size of a token's KV of the whole model, in bytes.
+// KVBytes returns the size of a token's KV of the whole model, in bytes.
 func (s *Session) KVBytes() (int, error) { return s.client.KVBytes(s.Session) }
 
 // Predict answers questions from memory where it can, and remembers what the SDK says about the rest.

@@ -30,7 +30,7 @@ type Set[R Request] struct {
 	shares    []Share[R]
 }
 
-// Len is the number of requests in the set.
+// Len returns the number of requests in the set.
 func (s *Set[R]) Len() int { return len(s.emitting) }
 
 // Book returns what each request gets from a pass, which must be the last one of the engine. find finds a request of the engine, states

@@ -33,7 +33,7 @@ func Golden(t *testing.T, examples Examples) {
 	Run(t, func(t *testing.T, d *datadriven.TestData) string { return examples.read(t, d).timeline(t) })
 }
 
-// Run is Golden for an engine that reads its examples and shows their results by itself.
+// Run does what Golden does, for an engine that reads its examples and shows their results by itself.
 func Run(t *testing.T, show func(*testing.T, *datadriven.TestData) string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -158,7 +158,7 @@ func Shortcuts(t *testing.T, seeds int, newEngine New, draw func(seed uint64) Wo
 	}
 }
 
-// outline is what is known of a pass that an engine coasts through.
+// outline returns what is known of a pass that an engine coasts through.
 func outline(p *engine.Pass) engine.Pass {
 	return engine.Pass{StartMs: p.StartMs, EndMs: p.EndMs, Tokens: p.Tokens, Scheduled: p.Scheduled}
 }

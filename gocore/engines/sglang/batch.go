@@ -77,18 +77,18 @@ func (s *Scheduler) takePages(b *batch) {
 	}
 }
 
-// decodeMs is how long a batch takes that gives so many requests a token.
+// decodeMs returns how long a batch takes that gives so many requests a token.
 func (s *Scheduler) decodeMs(count, context int) float64 {
 	return s.tokensMs(count, context) + s.clock.HostMs(count)
 }
 
-// tokensMs is decodeMs without the time of the host.
+// tokensMs returns decodeMs without the time of the host.
 func (s *Scheduler) tokensMs(count, context int) float64 {
 	total := s.pool.Total()
 	return float64(s.clock.DecodeSeconds(count, context, min(context, total), total) * 1000)
 }
 
-// inUse is the number of pages that requests need.
+// inUse returns the number of pages that requests need.
 func (s *Scheduler) inUse() int { return (s.pool.Total() - s.pool.Available()) / s.pageSize }
 
 // deliver gives every request of a batch that is due one its token, but those that were retracted since, and lets those go

@@ -31,7 +31,7 @@ func (s *Scheduler) newBudget() budget {
 // rounding is more than all roundings in a sum of a million terms can change of it.
 const rounding = 1e-9
 
-// expected is the part of their future output that running requests are expected to generate.
+// expected returns the part of their future output that running requests are expected to generate.
 func (s *Scheduler) expected() float64 {
 	if s.rules.IgnoreEOS {
 		return 1
@@ -39,7 +39,7 @@ func (s *Scheduler) expected() float64 {
 	return s.ratio.value
 }
 
-// left is the part of the pool that is neither in use nor set aside.
+// left returns the part of the pool that is neither in use nor set aside.
 func (s *Scheduler) left(b *budget) float64 {
 	if !b.worked {
 		s.workOut(b)
@@ -91,7 +91,7 @@ func (s *Scheduler) charge(b *budget, tokens, output int) {
 	b.chunk -= s.ceil(tokens)
 }
 
-// windowNeed is what a request needs in the pool of the layers with a window that computes tokens tokens and gets output more:
+// windowNeed returns what a request needs in the pool of the layers with a window that computes tokens tokens and gets output more:
 // what of the batch's share of the prompt leaves the window at its end, and what is in sight after it.
 func (s *Scheduler) windowNeed(b *budget, tokens, output int) int {
 	if !s.pool.Windowed() {

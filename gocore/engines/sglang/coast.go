@@ -54,7 +54,7 @@ func (s *Scheduler) Coast(nowMs, untilMs float64) []float64 {
 	return c.endsMs
 }
 
-// mereDecodes is how many of the next passes compose a batch that gives the same requests one token each, and deliver one
+// mereDecodes returns how many of the next passes compose a batch that gives the same requests one token each, and deliver one
 // that did and ends none of them, as far as pages last.
 func (s *Scheduler) mereDecodes() int {
 	switch {

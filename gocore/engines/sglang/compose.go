@@ -118,7 +118,7 @@ func (s *Scheduler) composePrefill(b *batch) {
 	}
 }
 
-// seats is the number of requests that the next prefill batch may have.
+// seats returns the number of requests that the next prefill batch may have.
 func (s *Scheduler) seats() int {
 	free := s.args.MaxNumSeqs - s.rows
 	if s.chunked != nil {

@@ -22,7 +22,7 @@ func (r *receiver) looks(idle bool) bool {
 	return false
 }
 
-// skips is how many of the next batches are composed without a look if the one before and they are decode batches.
+// skips returns how many of the next batches are composed without a look if the one before and they are decode batches.
 func (r *receiver) skips() int {
 	if r.prefill {
 		return 0

@@ -62,7 +62,7 @@ func (s *Scheduler) enter(r *sequence) {
 	s.roll.nextEnd = min(s.roll.nextEnd, p.end)
 }
 
-// leaveRoll is the opposite of enter. The tokens that r still gets go on to count.
+// leaveRoll undoes enter. The tokens that r still gets go on to count.
 func (s *Scheduler) leaveRoll(r *sequence) {
 	s.catchUp(r)
 	r.place.on = false
@@ -100,7 +100,7 @@ func (s *Scheduler) countOwed(r *sequence, sign int) {
 	}
 }
 
-// opening is the number of slots of the pages that the next decode opens.
+// opening returns the number of slots of the pages that the next decode opens.
 func (s *Scheduler) opening() int { return s.roll.phases[s.composed%s.pageSize] * s.pageSize }
 
 // decodeOnce makes b give all running requests one token. Pages have been taken.
@@ -148,12 +148,12 @@ func without(list []*sequence, r *sequence) []*sequence {
 	return slices.DeleteFunc(list, func(q *sequence) bool { return q == r })
 }
 
-// computed is r.computed, brought up to date.
+// computed returns r.computed, brought up to date.
 func (s *Scheduler) computed(r *sequence) int {
 	return r.computed + min(s.composed, r.place.end) - r.place.composed
 }
 
-// generated is r.generated, brought up to date.
+// generated returns r.generated, brought up to date.
 func (s *Scheduler) generated(r *sequence) int {
 	return r.generated + max(0, min(s.delivered, r.place.end)-r.place.given)
 }

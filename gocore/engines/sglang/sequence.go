@@ -53,10 +53,10 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	return r
 }
 
-// tokens is the length of the sequence as delivered.
+// tokens returns the length of the sequence as delivered.
 func (r *sequence) tokens() int { return r.promptTokens + r.generated }
 
-// owed is the number of tokens that the request is still going to get, clipped.
+// owed returns the number of tokens that the request is still going to get, clipped.
 func (s *Scheduler) owed(r *sequence) int { return s.clipped(r.maxOutput - s.generated(r)) }
 
 func (s *Scheduler) clipped(tokens int) int { return min(tokens, s.rules.ClipMaxNewTokens) }

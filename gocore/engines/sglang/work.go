@@ -68,7 +68,7 @@ func (s *Scheduler) States() []engine.RequestState {
 
 func byOrder(a, b *sequence) int { return a.order - b.order }
 
-// state is where a request stands.
+// state returns where a request stands.
 func (s *Scheduler) state(r *sequence) engine.RequestState {
 	return engine.RequestState{
 		ID:           r.id,

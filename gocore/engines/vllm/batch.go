@@ -42,7 +42,7 @@ type durations struct {
 
 func (b *batch) empty() bool { return b.scheduled == 0 }
 
-// tokens is the number of requests that get a token.
+// tokens returns the number of requests that get a token.
 func (b *batch) tokens() int { return b.steady + len(b.ends) + len(b.emitting) }
 
 // compose decides what the next pass does: running requests first, then the waiting queue. Blocks are taken, registered
@@ -102,7 +102,7 @@ func (s *Scheduler) measure(b *batch) {
 	}
 }
 
-// decodePartMs is what the tokens of a batch take. Of a fused pass that computes prompts these are only the tokens of requests that
+// decodePartMs returns what the tokens of a batch take. Of a fused pass that computes prompts these are only the tokens of requests that
 // decode, and less what any forward takes, which the prompts pay: a step of one of these requests alone.
 func (s *Scheduler) decodePartMs(b *batch) float64 {
 	d := &b.durations
@@ -146,7 +146,7 @@ func (s *Scheduler) deliver(b *batch) {
 	s.tell(b)
 }
 
-// startOf is when a batch starts that is being delivered.
+// startOf returns when a batch starts that is being delivered.
 func (s *Scheduler) startOf(b *batch) float64 {
 	if s.offload != nil {
 		return b.startMs

@@ -43,7 +43,7 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 	return budget
 }
 
-// bounded is how many of the remaining tokens of a request the pass may compute.
+// bounded returns how many of the remaining tokens of a request the pass may compute.
 func (b *batch) bounded(remaining int) int {
 	if b.threshold > 0 {
 		return min(remaining, b.threshold)
@@ -203,7 +203,7 @@ func (s *Scheduler) hasRoom(r *sequence, now int, hit prefix) bool {
 	return part-hit.held <= free
 }
 
-// freeAbove is the number of free blocks above the watermark, which is kept free while any request runs.
+// freeAbove returns the number of free blocks above the watermark, which is kept free while any request runs.
 func (s *Scheduler) freeAbove() int {
 	free := s.pool.Free()
 	if len(s.running) > 0 {

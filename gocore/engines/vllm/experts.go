@@ -35,7 +35,7 @@ func (g *Group) shareExperts() {
 	}
 }
 
-// promptTokens is the number of prompt tokens that a batch computes, as the timing model is asked for them: the means of its
+// promptTokens returns the number of prompt tokens that a batch computes, as the timing model is asked for them: the means of its
 // requests are rounded down.
 func (b *batch) promptTokens() int {
 	d := &b.durations

@@ -54,7 +54,7 @@ func (s *Scheduler) dispensable(computed int) int {
 	return s.wholeBlocks(max(0, computed-s.groups.Window+1))
 }
 
-// landed is the number of tokens of r that are computed by passes that have ended.
+// landed returns the number of tokens of r that are computed by passes that have ended.
 func (s *Scheduler) landed(r *sequence) int {
 	if b := s.flying; b != nil && r.servedIn == b.number {
 		return r.computed - r.share.tokens
@@ -220,7 +220,7 @@ func (s *Scheduler) lastState(r *sequence, blocks int) int {
 	return blocks
 }
 
-// lastWindow is the length of the longest prefix, of at most so many blocks, whose last blocks all groups have: those of a
+// lastWindow returns the length of the longest prefix, of at most so many blocks, whose last blocks all groups have: those of a
 // window, or all if there are fewer.
 func (s *Scheduler) lastWindow(r *sequence, blocks int) int {
 	run := 0
@@ -264,7 +264,8 @@ func (s *Scheduler) holdBeside(r *sequence, p prefix) {
 	s.use.others += s.pool.InUse() - before
 }
 
-// neededBeside is how many free blocks the groups beside the first take if a request is admitted with so many blocks.
+// neededBeside returns how many free blocks the groups beside the first take if a request is admitted with so many
+// blocks.
 func (s *Scheduler) neededBeside(p prefix, blocks int) int {
 	if s.groups.Linear {
 		return p.unused + s.groups.Beside*min(1, max(0, blocks-p.blocks))
@@ -298,7 +299,7 @@ func (s *Scheduler) mostWindow(blocks int) int {
 	return min(blocks, ceilDiv(s.groups.Window-1+s.args.MaxNumBatchedTokens*flights, s.blockSize)+1)
 }
 
-// chunk is how many of the next tokens of r, which begin at start, a pass computes: prompts of a model with linear attention
+// chunk returns how many of the next tokens of r, which begin at start, a pass computes: prompts of a model with linear attention
 // stop where a state can be found again.
 func (s *Scheduler) chunk(r *sequence, start, tokens int) int {
 	total := r.tokens()
@@ -336,7 +337,7 @@ func (s *Scheduler) chunk(r *sequence, start, tokens int) int {
 	return max(0, stop-start)
 }
 
-// untilTrim is the number of batches until one gives back a block of r, which merely decodes: none does before.
+// untilTrim returns the number of batches until one gives back a block of r, which merely decodes: none does before.
 func (s *Scheduler) untilTrim(r *sequence) int {
 	ahead, landed := 1, r.computed // batches composed before the tokens of one have landed; what has in the next one
 	if s.rules.Async {

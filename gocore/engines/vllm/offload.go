@@ -135,7 +135,7 @@ func (o *offload) catchUpOthers(nowMs float64) {
 	}
 }
 
-// catchUpUntold is catchUp out of a pass. The next pass reports its copies.
+// catchUpUntold does what catchUp does, outside of a pass. The next pass reports its copies.
 func (o *offload) catchUpUntold(nowMs float64) {
 	parts := o.s.parts
 	if parts == nil {
@@ -217,7 +217,7 @@ func (o *offload) loadsAny(span chunks.Span) bool {
 	return slices.ContainsFunc(o.loads, overlaps)
 }
 
-// chunkTokens is the length of a chunk.
+// chunkTokens returns the length of a chunk.
 func (o *offload) chunkTokens() int { return o.chunkBlocks * o.s.blockSize }
 
 // chunksOf lists chunks from..to-1. It is valid until the next call.
@@ -625,7 +625,7 @@ func (o *offload) cancel(id engine.RequestID) {
 // outstanding reports whether another pass at the same instant, though it serves nothing, has something to do.
 func (o *offload) outstanding() bool { return len(o.leaving) > 0 || len(o.pending) > 0 }
 
-// nextEnd is when the next copy ends.
+// nextEnd returns when the next copy ends.
 func (o *offload) nextEnd() (atMs float64, any bool) {
 	for _, queue := range []*deque.Deque[*transferring]{&o.storing, &o.loading} {
 		if queue.Len() > 0 && (!any || queue.Front().endMs < atMs) {

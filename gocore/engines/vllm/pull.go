@@ -132,7 +132,8 @@ func (s *Scheduler) load(r *sequence, hit prefix) bool {
 	return true
 }
 
-// owed is the number of blocks that running requests lack which have prompts, or tokens that they lost, to compute.
+// owed returns the number of blocks that running requests lack which have prompts, or tokens that they lost, to
+// compute.
 func (s *Scheduler) owed() (blocks int) {
 	for _, r := range s.running[s.steady.prefix:] {
 		if r.midPrompt {

@@ -17,7 +17,7 @@ var releases = map[engineargs.Release]release{
 	engineargs.VLLM033: {sparesLone: true, passesNulls: true, stopsShort: true},
 }
 
-// threshold is the most tokens that a request computes in the pass that is composed, 0 for no limit.
+// threshold returns the most tokens that a request computes in the pass that is composed, 0 for no limit.
 func (s *Scheduler) threshold() int {
 	limit, requests := s.rules.LongPrefillTokenThreshold, s.Requests()
 	switch {

@@ -177,7 +177,7 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
 }
 
-// next is the pass that starts now. One in which the only running request had to preempt itself, or that notices the end of a
+// next returns the pass that starts now. One in which the only running request had to preempt itself, or that notices the end of a
 // transfer while nothing can run, is empty and takes no time; the next one follows at the same instant.
 func (s *Scheduler) next() *batch {
 	if b := s.flying; b != nil {

@@ -95,16 +95,16 @@ func (s *Scheduler) newSequence(req engine.Request) *sequence {
 	return r
 }
 
-// tokens is the length of the sequence as delivered.
+// tokens returns the length of the sequence as delivered.
 func (r *sequence) tokens() int { return r.promptTokens + r.generated }
 
-// inFlight is the number of tokens that passes in flight are going to deliver.
+// inFlight returns the number of tokens that passes in flight are going to deliver.
 func (r *sequence) inFlight() int { return r.scheduled - r.generated }
 
 // ending reports whether the last token is in flight: there is nothing left to schedule.
 func (r *sequence) ending() bool { return r.scheduled == r.maxOutput }
 
-// blocks is the number of blocks that the request holds.
+// blocks returns the number of blocks that the request holds.
 func (r *sequence) blocks() int { return len(r.registered) + r.unregistered }
 
 // register registers the blocks that the first tokens tokens fill.
@@ -158,7 +158,7 @@ func (s *Scheduler) release(r *sequence) {
 	s.headWaits = false
 }
 
-// wholeBlocks is tokens / block size, rounded down.
+// wholeBlocks returns tokens / block size, rounded down.
 func (s *Scheduler) wholeBlocks(tokens int) int {
 	if s.oddBlocks {
 		return tokens / s.blockSize
@@ -166,7 +166,7 @@ func (s *Scheduler) wholeBlocks(tokens int) int {
 	return tokens >> s.blockShift
 }
 
-// ceilBlocks is tokens / block size, rounded up.
+// ceilBlocks returns tokens / block size, rounded up.
 func (s *Scheduler) ceilBlocks(tokens int) int {
 	return s.wholeBlocks(tokens + s.blockSize - 1)
 }

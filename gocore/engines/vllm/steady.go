@@ -152,7 +152,7 @@ func (t *steady) leave(place int) {
 	}
 }
 
-// computed is the number of computed tokens of a request after a batch was composed, and whether it is steady.
+// computed returns the number of computed tokens of a request after a batch was composed, and whether it is steady.
 func (t *steady) computed(place int, batch int) (tokens int, ok bool) {
 	r := t.s.running[place]
 	return r.computed + batch - r.servedIn, place < t.prefix && !r.ending()
@@ -204,7 +204,7 @@ func (b *batch) list(steady []*sequence) {
 	b.steady = 0
 }
 
-// opensBlock is the number of blocks that the next token of r needs: one in each group, or none.
+// opensBlock returns the number of blocks that the next token of r needs: one in each group, or none.
 func (s *Scheduler) opensBlock(r *sequence) int {
 	if s.wholeBlocks(r.computed)*s.blockSize == r.computed {
 		return 1 + s.groups.Beside

@@ -5,7 +5,7 @@ import (
 	"dynosim/gocore/engineargs"
 )
 
-// Traits are what shells have to know of an engine with these arguments.
+// Traits returns what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
 		Pulls: true, Independent: true, CachesPrefixes: args.PrefixCaching, BoundsBatches: true, TracesCache: true,

@@ -119,7 +119,7 @@ func (p *Pool) Apply(worker uint64, rank int, e Event) {
 	}
 }
 
-// slot is the place of a rank of a worker, -1 if there is none.
+// slot returns the place of a rank of a worker, -1 if there is none.
 func (p *Pool) slot(worker uint64, rank int) int {
 	i := p.place(worker)
 	if i < 0 || p.kv == nil {

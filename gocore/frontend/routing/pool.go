@@ -93,7 +93,7 @@ func New(c Config) *Pool {
 	return p
 }
 
-// Len is the number of workers.
+// Len returns the number of workers.
 func (p *Pool) Len() int { return len(p.workers) }
 
 // Add adds a worker whose ranks are firstRank to firstRank+ranks-1. Requests that waited may be sent to it.
@@ -153,7 +153,7 @@ func (p *Pool) Succeeded(id uint64) {
 	}
 }
 
-// usable are the workers that get requests now.
+// usable returns the workers that get requests now.
 func (p *Pool) usable(nowMs float64) []*worker {
 	if p.choosesUnlisted() {
 		return p.workers

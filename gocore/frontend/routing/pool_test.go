@@ -39,7 +39,7 @@ func prompt(first uint32, tokens int) []uint32 {
 	return list
 }
 
-// stored is the event of a worker that has cached a prompt, which names blocks by hashes of its own.
+// stored returns the event of a worker that has cached a prompt, which names blocks by hashes of its own.
 func stored(tokens []uint32, named uint64) Event {
 	var e Event
 	for i := range len(tokens) / 4 {

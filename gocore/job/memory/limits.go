@@ -46,7 +46,7 @@ func AddressSpaceShort() bool {
 	return int64(r.Cur)-statm()[0] < 2*arena+Used()/2
 }
 
-// statm is the sizes of this process in bytes: all of its address space first, its data sixth.
+// statm returns the sizes of this process in bytes: all of its address space first, its data sixth.
 func statm() (sizes [7]int64) {
 	text, _ := os.ReadFile("/proc/self/statm")
 	for i, word := range strings.Fields(string(text)) {

@@ -30,7 +30,7 @@ const (
 	usableMemory       = 0.75
 )
 
-// Free is the least room that any of the limits leaves. It is Unbounded if no limit is known.
+// Free returns the least room that any of the limits leaves. It is Unbounded if no limit is known.
 func Free() Room { return free(os.DirFS("/"), limits()) }
 
 // Unbounded is the room without a known limit.
@@ -63,8 +63,8 @@ func free(root fs.FS, limits []limit) Room {
 	return least
 }
 
-// groups are the limits of the control groups that hold this process, of version 1 or 2. In a container the path of its
-// group may be that of the host; its own files are then at the top.
+// groups returns the limits of the control groups that hold this process, of version 1 or 2. In a container the path of
+// its group may be that of the host; its own files are then at the top.
 func groups(root fs.FS) []limit {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -127,14 +127,14 @@ func table(root fs.FS, name string) map[string]int64 {
 	return values
 }
 
-// Used is what the Go code of this process has taken from the system and not given back.
+// Used returns what the Go code of this process has taken from the system and not given back.
 func Used() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
-// Text is a number of bytes as messages show it.
+// Text returns a number of bytes as messages show it.
 func Text(bytes int64) string {
 	if bytes < 1<<30 {
 		return fmt.Sprintf("%d MB", bytes>>20)

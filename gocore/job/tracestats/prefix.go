@@ -39,7 +39,7 @@ func prefix(w *workload.Workload, session []int32, blockSize int) Prefix {
 	return p
 }
 
-// segments is how many segments there may be. A workload numbers its own from 0 on, without gaps.
+// segments returns how many segments there may be. A workload numbers its own from 0 on, without gaps.
 func segments(w *workload.Workload) int {
 	count := 0
 	for i := range w.Turns {

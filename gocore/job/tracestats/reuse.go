@@ -80,23 +80,23 @@ func corners(runs []run) []corner {
 	return all
 }
 
-// Found is the number of prompt tokens that a cache of so many blocks finds.
+// Found returns the number of prompt tokens that a cache of so many blocks finds.
 func (r *Reuse) Found(blocks int) int64 {
 	size := int64(blocks)
 	i := sort.Search(len(r.corners), func(i int) bool { return r.corners[i].size > size }) - 1
 	return (r.corners[i].found + r.corners[i].slope*(size-r.corners[i].size)) * r.blockSize
 }
 
-// Enough is the least size in blocks that finds all that any finds.
+// Enough returns the least size in blocks that finds all that any finds.
 func (r *Reuse) Enough() int { return int(r.corners[len(r.corners)-1].size) }
 
-// Most is the least size in blocks that finds nine tenths of what any finds.
+// Most returns the least size in blocks that finds nine tenths of what any finds.
 func (r *Reuse) Most() int {
 	all := r.Found(r.Enough())
 	return sort.Search(r.Enough(), func(blocks int) bool { return r.Found(blocks)*10 >= all*9 })
 }
 
-// Knee is the size in blocks behind which more is worth least: where the curve is highest above the line from nothing to Enough
+// Knee returns the size in blocks behind which more is worth least: where the curve is highest above the line from nothing to Enough
 // (V. Satopaa et al., Finding a kneedle in a haystack, 2011). It is Enough if the curve is never above the line.
 func (r *Reuse) Knee() int {
 	last := r.corners[len(r.corners)-1]

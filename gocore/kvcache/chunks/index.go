@@ -25,7 +25,7 @@ type page struct {
 
 func newIndex() index { return index{pages: map[kvcache.BlockID]*page{}, number: math.MaxUint64} }
 
-// page is the page of a key, nil if no key of it is there.
+// page returns the page of a key, nil if no key of it is there.
 func (x *index) page(key kvcache.BlockID) *page {
 	if number := key / pageSize; x.number != number {
 		x.last, x.number = x.pages[number], number
@@ -33,7 +33,7 @@ func (x *index) page(key kvcache.BlockID) *page {
 	return x.last
 }
 
-// at is the number of the run of a key, and whether there is one.
+// at returns the number of the run of a key, and whether there is one.
 func (x *index) at(key kvcache.BlockID) (run int32, any bool) {
 	p := x.page(key)
 	if p == nil || p.taken>>(key%pageSize)&1 == 0 {

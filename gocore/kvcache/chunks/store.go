@@ -136,7 +136,7 @@ func (s *Store) Find(span Span) (present int, storing, loading bool) {
 	return present, storing, loading
 }
 
-// FindFor is Find for one of those that share the store, at an instant: what others are storing is there once its copy has ended.
+// FindFor does what Find does, for one of those that share the store, at an instant: what others are storing is there once its copy has ended.
 // Whose loads run is not told.
 func (s *Store) FindFor(owner int, span Span, nowMs float64) (present int, storing bool) {
 	for present < span.Count {
@@ -157,15 +157,15 @@ func (s *Store) Submitted(spans []Span, endMs float64) {
 	}
 }
 
-// key is the key of chunk i of a span.
+// key returns the key of chunk i of a span.
 func (s *Store) key(span Span, i int) kvcache.BlockID { return span.Key + kvcache.BlockID(i)*s.stride }
 
-// part is count chunks of a span from its chunk i on.
+// part returns count chunks of a span from its chunk i on.
 func (s *Store) part(span Span, i, count int) Span {
 	return Span{Key: s.key(span, i), Index: span.Index + i, Count: count}
 }
 
-// at is the run of a key, and which of its chunks that is.
+// at returns the run of a key, and which of its chunks that is.
 func (s *Store) at(key kvcache.BlockID) (e *run, offset int) {
 	number, any := s.index.at(key)
 	if !any {
@@ -383,7 +383,7 @@ func (s *Store) each(span Span, do func(e *run, index int)) {
 	}
 }
 
-// place is where in seen the first access is that ends behind chunk index; it begins there, or behind it.
+// place returns where in seen the first access is that ends behind chunk index; it begins there, or behind it.
 func (r *Request) place(index int, stride kvcache.BlockID) int {
 	at := len(r.seen)
 	for at > 0 && r.seen[at-1].end() > index {

@@ -20,10 +20,10 @@ func New[K comparable]() *Table[K] {
 	return &Table[K]{byKey: map[K]uint32{}, blocks: map[uint32]*block[K]{}}
 }
 
-// Len is the number of blocks that have a number.
+// Len returns the number of blocks that have a number.
 func (t *Table[K]) Len() int { return len(t.blocks) }
 
-// Holders is how often all blocks together are held.
+// Holders returns how often all blocks together are held.
 func (t *Table[K]) Holders() (n int) {
 	for _, b := range t.blocks {
 		n += int(b.holders)
@@ -41,7 +41,7 @@ func (t *Table[K]) Hold(keys []K) []uint32 {
 	return ids
 }
 
-// name is the number of a block, which gets one if it has none.
+// name returns the number of a block, which gets one if it has none.
 func (t *Table[K]) name(key K) uint32 {
 	id, known := t.byKey[key]
 	if !known {
@@ -52,7 +52,7 @@ func (t *Table[K]) name(key K) uint32 {
 	return id
 }
 
-// fresh is the next number that no block has.
+// fresh returns the next number that no block has.
 func (t *Table[K]) fresh() uint32 {
 	for {
 		id := t.next

@@ -19,7 +19,7 @@ func consecutive(blocks []kvcache.BlockID, from kvcache.BlockID) {
 	}
 }
 
-// fullPool is a pool in which every slot is inactive; the youngest blocks are 0..benchBlocks-1.
+// fullPool returns a pool in which every slot is inactive; the youngest blocks are 0..benchBlocks-1.
 func fullPool() *Pool {
 	p := New(benchCapacity, Lineage, true)
 	blocks := make([]kvcache.BlockID, benchBlocks)

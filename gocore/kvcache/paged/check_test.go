@@ -94,7 +94,7 @@ func (p *Pool) checkQueues() (map[Slot]bool, error) {
 	return inactive, nil
 }
 
-// places is how many places home can tell apart: all of them.
+// places returns how many places home can tell apart: all of them.
 func (t *table) places() int {
 	if t.index == nil {
 		return 0
@@ -102,7 +102,7 @@ func (t *table) places() int {
 	return 1 << (64 - t.shift)
 }
 
-// idAt is what a request holds with slot.
+// idAt returns what a request holds with slot.
 func (p *Pool) idAt(slot Slot) kvcache.BlockID {
 	if slot == PartialSlot {
 		return Partial

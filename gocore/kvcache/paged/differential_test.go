@@ -124,7 +124,7 @@ func (d *duel) run() {
 	}
 }
 
-// next is a number below n from the script, 0 when the script is over.
+// next returns a number below n from the script, 0 when the script is over.
 func (d *duel) next(n int) int {
 	if len(d.script) == 0 {
 		return 0
@@ -134,7 +134,8 @@ func (d *duel) next(n int) int {
 	return int(b) % n
 }
 
-// child is a block behind parent. There are few, so that requests share prefixes; without prefix caching they never do.
+// child returns a block behind parent. There are few, so that requests share prefixes; without prefix caching they
+// never do.
 func (d *duel) child(parent kvcache.BlockID) kvcache.BlockID {
 	if d.prefixCaching {
 		return parent<<5 | kvcache.BlockID(1+d.next(2))

@@ -44,7 +44,7 @@ func (q evictionQueues) touch(id kvcache.BlockID) {
 	}
 }
 
-// queueOf is the queue for a block.
+// queueOf returns the queue for a block.
 func (q evictionQueues) queueOf(id kvcache.BlockID) int {
 	if q.uses == nil {
 		return 0
@@ -58,7 +58,7 @@ func (q evictionQueues) queueOf(id kvcache.BlockID) int {
 	return level
 }
 
-// oldest is the next victim. There must be an inactive block.
+// oldest returns the next victim. There must be an inactive block.
 func (p *Pool) oldest() Slot {
 	for q := range numQueues {
 		if first, ok := p.full.front(q); ok {

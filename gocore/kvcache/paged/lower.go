@@ -17,7 +17,7 @@ type Lower interface {
 // Below puts a tier below an empty pool.
 func (p *Pool) Below(lower Lower) { p.lower = lower }
 
-// lookupBelow is Lookup of a block that the pool does not have.
+// lookupBelow does what Lookup does, for a block that the pool does not have.
 func (p *Pool) lookupBelow(id kvcache.BlockID) Found {
 	if p.lower == nil || !p.lower.Has(id) {
 		return Found{}

@@ -54,15 +54,15 @@ const firstAlias = Partial - 1
 // groupBits begin above all ids of prompts, and below the bit that marks private ones.
 const groupBits, groupMask = 56, 63
 
-// InGroup is the id of a content in a group of layers; group 0 has the ids as they are.
+// InGroup returns the id of a content in a group of layers; group 0 has the ids as they are.
 func InGroup(id kvcache.BlockID, group int) kvcache.BlockID {
 	return id | kvcache.BlockID(group)<<groupBits
 }
 
-// groupOf is the group of a content.
+// groupOf returns the group of a content.
 func groupOf(id kvcache.BlockID) int { return int(id>>groupBits) & groupMask }
 
-// inAnyGroup is the id of a content whatever its group.
+// inAnyGroup returns the id of a content whatever its group.
 func inAnyGroup(id kvcache.BlockID) kvcache.BlockID {
 	return id &^ (groupMask << groupBits)
 }
@@ -99,13 +99,13 @@ func (p *LRUPool) TakeEvents() []Event {
 	return events
 }
 
-// Capacity is the number of blocks.
+// Capacity returns the number of blocks.
 func (p *LRUPool) Capacity() int { return p.capacity }
 
-// InUse is the number of blocks that requests hold; a shared block counts once.
+// InUse returns the number of blocks that requests hold; a shared block counts once.
 func (p *LRUPool) InUse() int { return p.inUse }
 
-// Free is the number of blocks that no request holds, registered or not.
+// Free returns the number of blocks that no request holds, registered or not.
 func (p *LRUPool) Free() int { return p.capacity - p.inUse }
 
 // Find returns the copy of a content that was registered first, and whether a request holds it. It changes nothing.
@@ -283,7 +283,7 @@ func (p *LRUPool) forget(victim Slot) (id kvcache.BlockID, last bool) {
 	return id, last
 }
 
-// content is what a registered block holds.
+// content returns what a registered block holds.
 func (p *LRUPool) content(slot Slot) kvcache.BlockID {
 	if id, isCopy := p.copies.content[slot]; isCopy {
 		return id

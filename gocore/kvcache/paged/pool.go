@@ -66,16 +66,16 @@ func (p *Pool) TakeEvents() []Event {
 	return events
 }
 
-// Capacity is the number of slots.
+// Capacity returns the number of slots.
 func (p *Pool) Capacity() int { return p.capacity }
 
-// Active is the number of slots held by requests or reserved; a shared block counts once.
+// Active returns the number of slots held by requests or reserved; a shared block counts once.
 func (p *Pool) Active() int { return p.active }
 
-// Available is the number of slots that are free or evictable.
+// Available returns the number of slots that are free or evictable.
 func (p *Pool) Available() int { return p.capacity - p.active }
 
-// Free is the number of slots without content.
+// Free returns the number of slots without content.
 func (p *Pool) Free() int { return p.capacity - p.active - p.inactive }
 
 // Found is what a pool knows of a full block.

@@ -2,7 +2,7 @@ package paged
 
 // Evictable blocks stand in queues, each a ring of slots through its anchor. The links are in the blocks themselves.
 
-// anchor is the slot through which the ring of a queue goes; no block lives there.
+// anchor returns the slot through which the ring of a queue goes; no block lives there.
 func anchor(queue int) Slot { return Slot(1 + queue) }
 
 // clearQueues makes all queues empty.
@@ -12,7 +12,7 @@ func (t *table) clearQueues() {
 	}
 }
 
-// front is the oldest block of a queue, and whether there is one.
+// front returns the oldest block of a queue, and whether there is one.
 func (t *table) front(queue int) (slot Slot, ok bool) {
 	slot = t.at(anchor(queue)).next
 	return slot, slot != anchor(queue)

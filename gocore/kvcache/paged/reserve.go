@@ -16,10 +16,10 @@ type Reservation struct {
 	pinned int // leading slots
 }
 
-// Missing is the number of blocks that have no content yet.
+// Missing returns the number of blocks that have no content yet.
 func (r Reservation) Missing() int { return len(r.slots) - r.pinned }
 
-// Blocks is the number of blocks that have a place.
+// Blocks returns the number of blocks that have a place.
 func (r Reservation) Blocks() int { return len(r.slots) }
 
 // Reserve takes room for blocks, a whole prompt, and must leave spare blocks available. It is all or nothing: when room

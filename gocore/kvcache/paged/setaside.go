@@ -16,7 +16,7 @@ func (p *Pool) SetAside(n int) bool {
 	return true
 }
 
-// Aside is the number of slots that are set aside and not used yet.
+// Aside returns the number of slots that are set aside and not used yet.
 func (p *Pool) Aside() int { return p.aside }
 
 // GiveBack makes the slots free that are still set aside.

@@ -34,7 +34,7 @@ func (s *sketch) increment(key uint64) {
 	}
 }
 
-// estimate is the number of uses counted for key, at most 15. Halving aside, it errs upward only.
+// estimate returns the number of uses counted for key, at most 15. Halving aside, it errs upward only.
 func (s *sketch) estimate(key uint64) int {
 	least := counterMax
 	for row := range rowSecrets {
@@ -73,7 +73,7 @@ var rowSecrets = func() (rows [4]secret) {
 	return rows
 }()
 
-// hash is XXH3-64 with this secret of the 16 bytes that hold key as a little-endian 128-bit integer. The pool's keys are
+// hash returns XXH3-64 with this secret of the 16 bytes that hold key as a little-endian 128-bit integer. The pool's keys are
 // BlockIDs, the reference's are lineage hashes: which of them collide is not the same.
 func (s secret) hash(key uint64) uint64 {
 	const length, high = 16, 0

@@ -52,7 +52,7 @@ func (t *table) at(slot Slot) *block {
 	return &t.groups[uint32(slot)/groupSize].blocks[uint32(slot)%groupSize]
 }
 
-// id is the id of the block that lives at slot.
+// id returns the id of the block that lives at slot.
 func (t *table) id(slot Slot) kvcache.BlockID {
 	number := t.groups[uint32(slot)/groupSize].number
 	return kvcache.BlockID((number-1)*groupSize + uint64(slot)%groupSize)
@@ -69,7 +69,7 @@ func (t *table) home(number uint64) int {
 	return int(number * 0x9E3779B97F4A7C15 >> t.shift)
 }
 
-// find is the slot of a block, noSlot if it is not there.
+// find returns the slot of a block, noSlot if it is not there.
 func (t *table) find(id kvcache.BlockID) Slot {
 	g := t.lookup(numberOf(id))
 	if g == 0 || !t.groups[g].blocks[id%groupSize].exists() {
@@ -78,7 +78,7 @@ func (t *table) find(id kvcache.BlockID) Slot {
 	return slotOf(g, id)
 }
 
-// lookup is the place of a group, 0 if there is none.
+// lookup returns the place of a group, 0 if there is none.
 func (t *table) lookup(number uint64) int32 {
 	if t.used == 0 {
 		return 0

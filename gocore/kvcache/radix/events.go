@@ -82,8 +82,8 @@ func (p *Pool) announce(h *Holding, firstNew int) {
 	}
 }
 
-// announceEach is announce page by page, from page at to page complete-1, when some that h shares were withdrawn: those
-// are announced again.
+// announceEach does what announce does, page by page, from page at to page complete-1, when some that h shares were
+// withdrawn: those are announced again.
 func (p *Pool) announceEach(h *Holding, at, complete int) {
 	rec := p.recorder
 	shared := h.hit / p.pageSize
@@ -159,7 +159,7 @@ func (rec *recorder) withdrawEvicted(pages []stretch) {
 	rec.tellGone(begin)
 }
 
-// noteQuirks is the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
+// noteQuirks does the part of Retract that concerns the record: the leaked copies stay on it, the slots returned too many
 // are taken off it.
 func (rec *recorder) noteQuirks(h *Holding, pageSize int) {
 	rec.leaked = append(rec.leaked, h.duplicatePages...)

@@ -104,10 +104,10 @@ func (p *LeasePool) Tiered() bool { return p.host != nil }
 // Tell moves the clock of the copies on.
 func (p *LeasePool) Tell(nowMs float64) { p.host.clock = max(p.host.clock, nowMs) }
 
-// Clock is the time until which copies have held the scheduler, or that of the last Tell.
+// Clock returns the time until which copies have held the scheduler, or that of the last Tell.
 func (p *LeasePool) Clock() float64 { return p.host.clock }
 
-// HostUse is what the host tier has done so far.
+// HostUse returns what the host tier has done so far.
 func (p *LeasePool) HostUse() HostUse {
 	use := p.host.use
 	use.Resident = p.host.Pages - p.host.free
@@ -120,7 +120,7 @@ func (p *LeasePool) Copying() bool {
 	return len(h.stores)+len(h.loads)+len(h.storing)+len(h.loading) > 0
 }
 
-// NextEnd is when the next copy ends, if one runs.
+// NextEnd returns when the next copy ends, if one runs.
 func (p *LeasePool) NextEnd() (ms float64, ok bool) {
 	h := p.host
 	for _, list := range [][]moving{h.stores, h.loads} {
@@ -159,7 +159,7 @@ func (t *tree) splitHosted(upper, lower ref) {
 	t.halved = append(t.halved, upper)
 }
 
-// Waiting is the number of tokens that the host has of a lease behind its shared pages.
+// Waiting returns the number of tokens that the host has of a lease behind its shared pages.
 func (p *LeasePool) Waiting(l *Lease) int {
 	if l.below == root {
 		return 0
@@ -444,7 +444,8 @@ func (t *tree) offerHost(at ref) {
 	t.hostLeaves.push(leaf{n.used, at})
 }
 
-// oldestHost is oldest for the host. An entry may be of a node that is gone, or of another one in its place.
+// oldestHost does what oldest does, for the host. An entry may be of a node that is gone, or of another one in its
+// place.
 func (p *LeasePool) oldestHost() (ref, bool) {
 	leaves := &p.host.leaf
 	for len(*leaves) > 0 {
@@ -465,7 +466,7 @@ func (p *LeasePool) oldestHost() (ref, bool) {
 	return 0, false
 }
 
-// shareTiered is Share with a host tier: it goes from node to node, as each may be backed up, for which others leave the
+// shareTiered does what Share does, with a host tier: it goes from node to node, as each may be backed up, for which others leave the
 // host. The own pages of the request take the place of those that only the host has.
 func (p *LeasePool) shareTiered(l *Lease, pages, known, prompt int32) {
 	at, now, fresh := root, p.now(), int32(-1)

@@ -42,13 +42,13 @@ func NewLeases(total, pageSize int) *LeasePool {
 	return &LeasePool{tree: newTree(pageSize), total: total, free: total}
 }
 
-// Total is the number of slots.
+// Total returns the number of slots.
 func (p *LeasePool) Total() int { return p.total }
 
-// Free is the number of slots that neither a request nor the tree has.
+// Free returns the number of slots that neither a request nor the tree has.
 func (p *LeasePool) Free() int { return p.free }
 
-// Available is the number of slots that are free or can be made so.
+// Available returns the number of slots that are free or can be made so.
 func (p *LeasePool) Available() int { return p.free + p.evictable }
 
 // Record makes the pool keep its events until TakeEvents fetches them. It must be called while the pool is unused.
@@ -117,7 +117,7 @@ func (p *LeasePool) Open(l *Lease, tokens int) (cached int) {
 	return l.cached
 }
 
-// Cached is the number of tokens that l shares.
+// Cached returns the number of tokens that l shares.
 func (p *LeasePool) Cached(l *Lease) int { return l.cached }
 
 // Grow gives l pages for its first tokens tokens.

@@ -94,7 +94,7 @@ func (s *leaseScript) open() string {
 	return "opening"
 }
 
-// newKey is a prompt of one of few families, some with names for pages of the output. It has two tokens at least.
+// newKey returns a prompt of one of few families, some with names for pages of the output. It has two tokens at least.
 func (s *leaseScript) newKey() (key kvcache.Key, prompt int) {
 	family, pages := uint32(100_000*s.rng.IntN(3)), 1+s.rng.IntN(12)
 	segments := make([]uint32, pages+4)
@@ -310,7 +310,7 @@ func (m *leaseModel) tell(pages []kvcache.BlockID, sign int) {
 	}
 }
 
-// evictable is the tokens of nodes that no request needs.
+// evictable returns the tokens of nodes that no request needs.
 func (m *leaseModel) evictable() (tokens int) {
 	needed := map[*modelNode]bool{}
 	for _, n := range m.nodes {

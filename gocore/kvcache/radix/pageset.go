@@ -3,7 +3,7 @@ package radix
 // unitPages is the number of consecutive pages that are looked up together.
 const unitPages = 64
 
-// unitOf is the unit of 64 pages in which first lies, and which of its pages, and how many, are among the n from first on.
+// unitOf returns the unit of 64 pages in which first lies, and which of its pages, and how many, are among the n from first on.
 func unitOf(first page, n int) (unit, mask uint64, pages int) {
 	unit, bit := uint64(first)/unitPages, uint64(first)%unitPages
 	pages = min(n, int(unitPages-bit))
@@ -26,7 +26,7 @@ type pageUnit struct {
 	pages uint64
 }
 
-// get is the members of a unit.
+// get returns the members of a unit.
 func (s *pageSet) get(unit uint64) uint64 {
 	if s.used == 0 {
 		return 0
@@ -53,7 +53,7 @@ func (s *pageSet) flip(unit, pages uint64) {
 	}
 }
 
-// find is the entry of a unit, or the free one where it belongs. The table must have been grown once.
+// find returns the entry of a unit, or the free one where it belongs. The table must have been grown once.
 func (s *pageSet) find(unit uint64) *pageUnit {
 	mask := len(s.entries) - 1
 	for i := s.home(unit); ; i = (i + 1) & mask {

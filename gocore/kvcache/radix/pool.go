@@ -42,43 +42,43 @@ func New(total, pageSize int, quirks bool) *Pool {
 	return &Pool{tree: newTree(pageSize), total: total, free: total, quirks: quirks}
 }
 
-// Total is the number of slots.
+// Total returns the number of slots.
 func (p *Pool) Total() int { return p.total }
 
-// Free is the number of unused slots.
+// Free returns the number of unused slots.
 func (p *Pool) Free() int { return p.free }
 
-// Evictable is the number of tokens that only the tree has.
+// Evictable returns the number of tokens that only the tree has.
 func (p *Pool) Evictable() int { return p.evictable }
 
-// Protected is the number of tokens of the tree that requests hold.
+// Protected returns the number of tokens of the tree that requests hold.
 func (p *Pool) Protected() int { return p.protected }
 
-// Leaked is the number of slots that are lost.
+// Leaked returns the number of slots that are lost.
 func (p *Pool) Leaked() int { return p.leaked }
 
-// OverReturned is the number of slots that were returned although the tree keeps them.
+// OverReturned returns the number of slots that were returned although the tree keeps them.
 func (p *Pool) OverReturned() int { return p.overReturned }
 
-// Available is the number of slots that are free or can be made so.
+// Available returns the number of slots that are free or can be made so.
 func (p *Pool) Available() int { return p.free + p.evictable }
 
-// Attainable is the largest number of slots that can ever be available.
+// Attainable returns the largest number of slots that can ever be available.
 func (p *Pool) Attainable() int { return p.total + max(0, p.overReturned-p.leaked) }
 
-// Version is a number that changes when CachedTokens of a request that holds nothing may.
+// Version returns a number that changes when CachedTokens of a request that holds nothing may.
 func (p *Pool) Version() int { return p.version }
 
-// Tokens is the number of tokens that have a slot.
+// Tokens returns the number of tokens that have a slot.
 func (h *Holding) Tokens() int { return h.tokens }
 
-// Cached is the number of tokens that are in the tree, whole pages, since h was cached last; 0 if it never was.
+// Cached returns the number of tokens that are in the tree, whole pages, since h was cached last; 0 if it never was.
 func (h *Holding) Cached() int { return h.cached }
 
-// Own is the number of slots that only h has, its duplicates included.
+// Own returns the number of slots that only h has, its duplicates included.
 func (h *Holding) Own() int { return h.tokens - max(h.cached, h.hit) + h.duplicates }
 
-// CachedTokens is how much of the first tokens tokens of key is in the tree. It changes nothing.
+// CachedTokens returns how much of the first tokens tokens of key is in the tree. It changes nothing.
 func (p *Pool) CachedTokens(key *kvcache.Key, tokens int) int {
 	return p.matchLength(key, tokens/p.pageSize) * p.pageSize
 }
@@ -186,7 +186,7 @@ func (p *Pool) DecodeOne(h *Holding, now Time) {
 	p.Cache(h, now)
 }
 
-// Decode is DecodeOne for count tokens, one after the other, of pages that no other request has. DecodeOne must have come
+// Decode does what DecodeOne does, for count tokens, one after the other, of pages that no other request has. DecodeOne must have come
 // before, so that the pages they fill are new to the tree. now is when the last of these pages was full.
 func (p *Pool) Decode(h *Holding, count int, now Time) {
 	h.tokens += count
@@ -232,9 +232,9 @@ func (p *Pool) Release(h *Holding) {
 	h.clear()
 }
 
-// Retract is Release as decode pressure makes it happen. With quirks it returns all slots from cached on and nothing
-// else: duplicates, which lie below, are lost; and if h has never cached, the slots it shares are returned too,
-// although the tree keeps them.
+// Retract does what Release does, as decode pressure makes it happen. With quirks it returns all slots from cached on
+// and nothing else: duplicates, which lie below, are lost; and if h has never cached, the slots it shares are returned
+// too, although the tree keeps them.
 func (p *Pool) Retract(h *Holding) {
 	if p.quirks {
 		p.leaked += h.duplicates

@@ -141,7 +141,8 @@ func (s *randomScript) retire(i int, release func(*Holding)) string {
 	return "retraction"
 }
 
-// newRequest is one that has been retracted before, or a new one: it leaves the prompts of its family at some segment.
+// newRequest returns one that has been retracted before, or a new one: it leaves the prompts of its family at some
+// segment.
 func (s *randomScript) newRequest() *randomRequest {
 	if n := len(s.retired); n > 0 && s.rng.IntN(2) == 0 {
 		r := s.retired[n-1]

@@ -78,7 +78,7 @@ func (t *tree) match(key *kvcache.Key, limit int, now Time) ref {
 	return upper
 }
 
-// matchLength is the number of the first limit pages of key that are in the tree. It changes nothing.
+// matchLength returns the number of the first limit pages of key that are in the tree. It changes nothing.
 func (t *tree) matchLength(key *kvcache.Key, limit int) int {
 	last, _, common := t.walk(root, key, int32(limit))
 	return int(t.nodes[last].end() + common)
@@ -156,8 +156,8 @@ func (t *tree) child(parent ref, id kvcache.BlockID) (child ref, found bool) {
 	return child, found
 }
 
-// common is the number of pages that n and the first limit pages of key share, when the first page of n is one of them.
-// Pages that are equal have equal ones before them, so the first difference can be found by bisection.
+// common returns the number of pages that n and the first limit pages of key share, when the first page of n is one of
+// them. Pages that are equal have equal ones before them, so the first difference can be found by bisection.
 func (t *tree) common(n *node, key *kvcache.Key, limit int32) int32 {
 	same, different := int32(0), min(n.pages, limit-n.first)
 	if different == 1 {

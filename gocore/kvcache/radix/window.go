@@ -46,10 +46,10 @@ func (p *LeasePool) AddWindow(w Window) {
 // Windowed tells that there is a second pool.
 func (p *LeasePool) Windowed() bool { return p.window != nil }
 
-// WindowAvailable is the number of window slots that are free or can be made so.
+// WindowAvailable returns the number of window slots that are free or can be made so.
 func (p *LeasePool) WindowAvailable() int { return p.window.free + p.window.evictable }
 
-// side is the window part of a node.
+// side returns the window part of a node.
 func (p *LeasePool) side(at ref) *windowSide {
 	w := p.window
 	for int(at) >= len(w.sides) {
@@ -58,7 +58,7 @@ func (p *LeasePool) side(at ref) *windowSide {
 	return &w.sides[at]
 }
 
-// slotsOf is the number of slots that a node takes in each pool that it has a part in.
+// slotsOf returns the number of slots that a node takes in each pool that it has a part in.
 func (p *LeasePool) slotsOf(at ref) int { return int(p.nodes[at].pages) * p.pageSize }
 
 // splitWindow cuts a node like split. Both parts keep the window part and its locks.
@@ -79,7 +79,7 @@ func (p *LeasePool) touchWindow(at ref, now Time, tokens int) {
 	}
 }
 
-// useWindow is use with a second pool: it ends where the window of the next token is there as a whole.
+// useWindow does what use does, with a second pool: it ends where the window of the next token is there as a whole.
 func (p *LeasePool) useWindow(key *kvcache.Key, limit int32) ref {
 	end, child, common := p.walk(root, key, limit)
 	now := p.now()
@@ -94,7 +94,8 @@ func (p *LeasePool) useWindow(key *kvcache.Key, limit int32) ref {
 	return end
 }
 
-// seen is the deepest node, from end upwards, from which on the window parts are there up to the root or for a window.
+// seen returns the deepest node, from end upwards, from which on the window parts are there up to the root or for a
+// window.
 func (p *LeasePool) seen(end ref) ref {
 	run := 0
 	for at := end; at != root; at = p.nodes[at].parent {
@@ -214,7 +215,7 @@ func (p *LeasePool) dropLeaf(at ref) {
 	*p.side(at) = windowSide{}
 }
 
-// makeRoomWindow is MakeRoom with a second pool, which needs as many slots.
+// makeRoomWindow does what MakeRoom does, with a second pool, which needs as many slots.
 func (p *LeasePool) makeRoomWindow(slots int) bool {
 	p.evicted = p.evicted[:0]
 	p.evictFull(slots)
@@ -240,7 +241,7 @@ func (p *LeasePool) Pass(l *Lease, tokens int) {
 	}
 }
 
-// shareWindow is Share with a second pool.
+// shareWindow does what Share does, with a second pool.
 func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known int32) {
 	own, reach := int32(max(l.unseen, l.cached)/p.pageSize), tokens // own window slots begin here
 	if l.deep > known && int(l.deep)*p.pageSize < tokens {

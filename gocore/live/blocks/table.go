@@ -45,7 +45,7 @@ func New(blockSize int) *Table {
 // KeepTokens makes the table keep the tokens of blocks held from now on, for subscribers that want to see them.
 func (t *Table) KeepTokens() { t.keepTokens = true }
 
-// Len is the number of blocks in the table.
+// Len returns the number of blocks in the table.
 func (t *Table) Len() int { return len(t.blocks) }
 
 // Hold names the full blocks of a sequence for a request, until Release. The result's Segments are these blocks, one each:
@@ -94,7 +94,7 @@ func (t *Table) hold(k key, tokensHash uint64, content []uint32) uint32 {
 	return uint32(id)
 }
 
-// freshID is the next id that no block has.
+// freshID returns the next id that no block has.
 func (t *Table) freshID() kvcache.BlockID {
 	for {
 		id := kvcache.BlockID(t.next)
@@ -105,7 +105,7 @@ func (t *Table) freshID() kvcache.BlockID {
 	}
 }
 
-// check is the second chained hash of a block.
+// check returns the second chained hash of a block.
 func (t *Table) check(previous uint64, content []uint32) uint64 {
 	buf := binary.LittleEndian.AppendUint64(t.scratch[:0], previous)
 	for _, token := range content {

@@ -185,7 +185,7 @@ func (c *Conn) sendOne(m message) {
 	}
 }
 
-// Lost is how many messages could not be published.
+// Lost returns how many messages could not be published.
 func (c *Conn) Lost() uint64 { return c.lost.Load() }
 
 // Close sends what is left, as far as that is possible within a second, and ends the connection.

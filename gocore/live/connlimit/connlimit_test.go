@@ -62,7 +62,7 @@ func get(t *testing.T, client *http.Client, address string) error {
 	return err
 }
 
-// newClient is a client that opens a connection for each request, or keeps one.
+// newClient returns a client that opens a connection for each request, or keeps one.
 func newClient(t *testing.T, keep bool) *http.Client {
 	transport := &http.Transport{DisableKeepAlives: !keep}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -106,7 +106,7 @@ func PostHTTP(ctx context.Context, client *http.Client, url string, o Outgoing) 
 	return &Answer{source: &lines{response.Body, bufio.NewReader(response.Body), cancel}, codec: wire.JSON}, nil
 }
 
-// refusedHTTP is the error of a response that is no answer.
+// refusedHTTP returns the error of a response that is no answer.
 func refusedHTTP(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, signalLimit))

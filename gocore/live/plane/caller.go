@@ -132,7 +132,7 @@ func (c *Caller) Call(ctx context.Context, address, path string, codec wire.Code
 	return c.Send(ctx, address, path, Outgoing{uuid.NewString(), codec, body})
 }
 
-// Send is Call with an id of the request.
+// Send does what Call does, with an id of the request.
 func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*Answer, error) {
 	var l *link
 	return c.over(ctx, o, func(payload []byte) (gone <-chan struct{}, err error) {
@@ -148,12 +148,12 @@ func (c *Caller) Send(ctx context.Context, address, path string, o Outgoing) (*A
 	})
 }
 
-// CallOver is Call with another way to the worker: send carries a request there.
+// CallOver does what Call does, with another way to the worker: send carries a request there.
 func (c *Caller) CallOver(ctx context.Context, codec wire.Codec, body []byte, send func(payload []byte) error) (*Answer, error) {
 	return c.SendOver(ctx, Outgoing{uuid.NewString(), codec, body}, send)
 }
 
-// SendOver is CallOver with an id of the request.
+// SendOver does what CallOver does, with an id of the request.
 func (c *Caller) SendOver(ctx context.Context, o Outgoing, send func(payload []byte) error) (*Answer, error) {
 	return c.over(ctx, o, func(payload []byte) (<-chan struct{}, error) { return nil, send(payload) })
 }
@@ -222,7 +222,7 @@ func readPrologue(ctx context.Context, conn net.Conn, codec wire.Codec) (*Answer
 	return &Answer{source: &dialled{conn, in}, codec: codec}, nil
 }
 
-// refusal is the error of a text with which a worker accepts a request, if it is "", or refuses it.
+// refusal returns the error of a text with which a worker accepts a request, if it is "", or refuses it.
 func refusal(text string) error {
 	switch {
 	case text == wire.Accepted:

@@ -16,7 +16,7 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// startImpatient is start of a plane that gives peers little time.
+// startImpatient does what start does, for a plane that gives peers little time.
 func startImpatient(t *testing.T, limits Limits, h handlerFunc, change func(*bounds)) (*TCP, *Caller) {
 	t.Helper()
 	p := newPlane(limits)

@@ -42,7 +42,7 @@ func (p *Plane) ListenHTTP(address string) (*HTTP, error) {
 	return h, nil
 }
 
-// Addr is where it listens.
+// Addr returns where it listens.
 func (h *HTTP) Addr() *net.TCPAddr { return h.listener.Addr().(*net.TCPAddr) }
 
 // Close ends listening and all connections.
@@ -106,7 +106,7 @@ func (h *HTTP) read(w http.ResponseWriter, r *http.Request, deadline time.Time) 
 	return body, release, err
 }
 
-// statusOf is the HTTP status for a body that could not be read.
+// statusOf returns the HTTP status for a body that could not be read.
 func statusOf(err error) int {
 	var tooLarge *http.MaxBytesError
 	switch {

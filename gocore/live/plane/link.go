@@ -50,7 +50,7 @@ func (c *Caller) deposit(ctx context.Context, address string, data []byte) (ack 
 	}
 }
 
-// worker is the connection to the workers at an address.
+// worker returns the connection to the workers at an address.
 func (c *Caller) worker(ctx context.Context, address string) (*link, error) {
 	c.mu.Lock()
 	l, known := c.workers[address]

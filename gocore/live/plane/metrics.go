@@ -89,7 +89,7 @@ func NewMetrics(r prometheus.Registerer, d Detail) *Metrics {
 	return m
 }
 
-// Detail is what NewMetrics was given.
+// Detail returns what NewMetrics was given.
 func (m *Metrics) Detail() Detail { return m.detail }
 
 // ofHistogram selects from the labels of an endpoint, or their values, those that its histogram has.

@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/protocol/wire"
 )
 
-// counted is the value of a counter, or how often a histogram was fed. label is a value of one of its labels, if it has any.
+// counted returns the value of a counter, or how often a histogram was fed. label is a value of one of its labels, if it has any.
 func counted(t *testing.T, p *Plane, name, label string) int {
 	t.Helper()
 	families, err := p.config.Metrics.registry.(*prometheus.Registry).Gather()

@@ -165,7 +165,7 @@ func (p *Plane) Wait(ctx context.Context) error {
 // Close closes the connections to all frontends, also those on which the answer is complete.
 func (p *Plane) Close() { p.streams.close() }
 
-// InFlight is the number of requests that are being served or wait for their turn.
+// InFlight returns the number of requests that are being served or wait for their turn.
 func (p *Plane) InFlight() int {
 	active, queued := p.limiter.load()
 	return active + queued

@@ -71,7 +71,7 @@ func (p *Plane) refuse(payload []byte, reason string) {
 	}
 }
 
-// kindOf is the kind of error of a payload without a control header that can be read.
+// kindOf returns the kind of error of a payload without a control header that can be read.
 func kindOf(m wire.Message) string {
 	if m.Header == nil {
 		return invalidMessage

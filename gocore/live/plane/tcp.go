@@ -42,7 +42,7 @@ func (p *Plane) ListenTCP(address string) (*TCP, error) {
 	return t, nil
 }
 
-// Addr is where it listens.
+// Addr returns where it listens.
 func (t *TCP) Addr() *net.TCPAddr { return t.listener.Addr().(*net.TCPAddr) }
 
 // Close ends listening and all connections on which requests come. Answers have connections of their own, and go on.

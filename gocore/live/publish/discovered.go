@@ -36,15 +36,15 @@ func socketAt(host string, port int) discovery.Transport {
 	return discovery.ZMQ("tcp://" + net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// RecoveryEndpoint is the name of the endpoint where routers of 1.3 ask for events of a rank that they missed.
+// RecoveryEndpoint returns the name of the endpoint where routers of 1.3 ask for events of a rank that they missed.
 func RecoveryEndpoint(dpRank int) string { return fmt.Sprintf("worker_kv_indexer_query_dp%d", dpRank) }
 
-// SourceEndpoint is the same for routers of 1.6, to which the record of an event source tells the rank.
+// SourceEndpoint returns the same for routers of 1.6, to which the record of an event source tells the rank.
 func SourceEndpoint(publisher uint64) string {
 	return "worker_kv_query_source_" + discovery.Hex(publisher)
 }
 
-// Publisher is the id of the publisher of the KV events of a rank. There is none if it has no KV events, or a stream keeps them.
+// Publisher returns the id of the publisher of the KV events of a rank. There is none if it has no KV events, or a stream keeps them.
 func (w *Worker) Publisher(dpRank int) (id uint64, ok bool) {
 	c := w.ranks[dpRank].channel
 	if c == nil {

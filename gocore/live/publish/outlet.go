@@ -57,12 +57,12 @@ func (c *Config) subjectPrefix(namespaceScoped bool) string {
 	return prefix
 }
 
-// scopedPrefix is what 1.6 has in its place.
+// scopedPrefix returns what 1.6 has in its place.
 func (c *Config) scopedPrefix() string {
 	return c.subjectPrefix(false) + ".endpoint." + c.Endpoint.Name
 }
 
-// publisherID is a random number that JSON readers without integers can represent.
+// publisherID returns a random number that JSON readers without integers can represent.
 func publisherID() uint64 { return rand.Uint64N(1 << 53) }
 
 // OpenStream opens the stream where the KV events of a component are kept, for [Config.Stream].

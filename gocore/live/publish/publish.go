@@ -270,7 +270,7 @@ func (w *Worker) Answer(dpRank int, q events.Query) events.Answer {
 	return r.feed.Answer(q)
 }
 
-// Dropped is how many messages subscribers of sockets lost because they read too slowly.
+// Dropped returns how many messages subscribers of sockets lost because they read too slowly.
 func (w *Worker) Dropped() uint64 {
 	n := w.loads.dropped() + w.passes.dropped()
 	for _, r := range w.ranks {
@@ -300,7 +300,7 @@ func (w *Worker) closeSockets() {
 	wait.Wait()
 }
 
-// nowMs is the time since Start.
+// nowMs returns the time since Start.
 func (w *Worker) nowMs() float64 { return float64(time.Since(w.start)) / float64(time.Millisecond) }
 
 // channel is a publisher of the event plane. 1.6 sends a list of KV events in a message and 1.3 one event, so these go out in both ways.
@@ -366,7 +366,7 @@ func (c *channel) publish(encode func(b []byte) []byte) {
 	}
 }
 
-// dropped is how many messages subscribers have lost.
+// dropped returns how many messages subscribers have lost.
 func (c *channel) dropped() uint64 {
 	n := c.out.Dropped()
 	if c.lists != nil {

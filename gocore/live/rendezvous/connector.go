@@ -57,7 +57,7 @@ func dial(ctx context.Context, address string, identity bootstrap.Identity) (*pe
 	return newPeer(conn, identity), nil
 }
 
-// Address is HOST:PORT. The host may be an IPv6 address, in brackets or not.
+// Address returns HOST:PORT. The host may be an IPv6 address, in brackets or not.
 func Address(host string, port uint16) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(int(port)))
 }

@@ -64,7 +64,7 @@ func Listen(address string, c Config) (*Listener, error) {
 	return l, nil
 }
 
-// Addr is where the listener listens.
+// Addr returns where the listener listens.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
 // Close ends all hand-offs, and waits for that.

@@ -300,7 +300,7 @@ func connect(t *testing.T, l *Listener) net.Conn {
 	return conn
 }
 
-// reply is what a peer is told before its connection is closed, "" for nothing.
+// reply returns what a peer is told before its connection is closed, "" for nothing.
 func reply(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	var replies []string

@@ -59,7 +59,7 @@ func openFile(root string, ttl time.Duration) (*File, error) {
 	return f, nil
 }
 
-// FileRoot is where the processes of a host meet by default. getenv looks up environment variables.
+// FileRoot returns where the processes of a host meet by default. getenv looks up environment variables.
 func FileRoot(getenv func(string) string) string {
 	if root := getenv("DYN_FILE_KV"); root != "" {
 		return root

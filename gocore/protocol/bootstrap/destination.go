@@ -58,10 +58,10 @@ func (d *Destination) Begin(nowMs float64) Step {
 	return Step{Send: []Message{d.register}}
 }
 
-// WakeMs is when Tick has to be called.
+// WakeMs returns when Tick has to be called.
 func (d *Destination) WakeMs() float64 { return d.deadlineMs }
 
-// Err is the error with which the session has ended, nil if the engine has the request.
+// Err returns the error with which the session has ended, nil if the engine has the request.
 func (d *Destination) Err() error { return d.err }
 
 // Tick checks deadlines.

@@ -48,10 +48,10 @@ func (s *Source) Begin(nowMs float64) Step {
 	return step
 }
 
-// WakeMs is when Tick has to be called.
+// WakeMs returns when Tick has to be called.
 func (s *Source) WakeMs() float64 { return min(s.deadlineMs, s.transferEndMs) }
 
-// Err is the error with which the session has ended, nil if the destination has the request.
+// Err returns the error with which the session has ended, nil if the destination has the request.
 func (s *Source) Err() error { return s.err }
 
 // Tick checks deadlines and the end of the transfer.

@@ -138,7 +138,7 @@ func (t *Table[H]) Retire(id uuid.UUID, nowMs float64) {
 	t.forget(nowMs)
 }
 
-// Len is the number of hand-offs that are not retired.
+// Len returns the number of hand-offs that are not retired.
 func (t *Table[H]) Len() int { return len(t.entries) - t.retired.Len() }
 
 func (t *Table[H]) wait(h Half[H]) error {

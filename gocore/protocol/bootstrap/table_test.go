@@ -9,7 +9,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// half is one side of hand-off n.
+// half returns one side of hand-off n.
 func half(side Side, n byte, handle string) Half[string] {
 	return Half[string]{Identity: Identity{HandoffID: uuid.UUID{n}, Room: uint64(n)}, Side: side, EngineType: "vllm", Handle: handle}
 }

@@ -214,7 +214,7 @@ func describe(path string) (File, error) {
 	return File{Path: path, Checksum: "blake3:" + hex.EncodeToString(hash.Sum(nil)), Size: size}, nil
 }
 
-// Slug is a name in which frontends see only letters, digits, hyphens and underscores.
+// Slug returns a name in which frontends see only letters, digits, hyphens and underscores.
 func Slug(name string) string {
 	slug := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -225,7 +225,7 @@ func Slug(name string) string {
 	return strings.TrimLeft(slug, "_")
 }
 
-// JSON is the card as it is published.
+// JSON returns the card as it is published.
 func (c *Card) JSON() json.RawMessage {
 	text, err := json.Marshal(c)
 	if err != nil {

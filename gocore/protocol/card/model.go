@@ -37,7 +37,7 @@ func IsFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// HubCache is the folder of the Hugging Face cache. getenv looks up environment variables.
+// HubCache returns the folder of the Hugging Face cache. getenv looks up environment variables.
 func HubCache(getenv func(string) string) string {
 	if dir := getenv("HF_HUB_CACHE"); dir != "" {
 		return dir
@@ -78,7 +78,7 @@ func readConfig(folder string) (modelConfig, error) {
 	return c, nil
 }
 
-// MaxContextLength is 0 if no file has it.
+// MaxContextLength returns 0 if no file has it.
 func MaxContextLength(folder string) (int, error) {
 	c, err := readConfig(folder)
 	if err != nil {
@@ -108,7 +108,7 @@ var dtypeBytes = map[string]int{
 	"fp8_inc": 1, "int8": 1,
 }
 
-// KVBytesPerToken is the size of the KV of one token of the whole model:
+// KVBytesPerToken returns the size of the KV of one token of the whole model:
 //
 //	layers * 2 * kv heads * head size * bytes of the data type
 //

@@ -42,7 +42,7 @@ func Parse(text json.RawMessage) (Card, error) {
 	return c, nil
 }
 
-// LongestSequence is the number of tokens that a prompt and its answer may have, 0 if the card names no limit.
+// LongestSequence returns the number of tokens that a prompt and its answer may have, 0 if the card names no limit.
 func (c *Card) LongestSequence() int {
 	longest := 0
 	for _, limit := range []int{c.RuntimeConfig.ContextLength, c.MaxContextLength, c.RuntimeConfig.TotalKVBlocks * c.KVCacheBlockSize} {
@@ -53,7 +53,7 @@ func (c *Card) LongestSequence() int {
 	return longest
 }
 
-// files are all files that the card names.
+// files returns all files that the card names.
 func (c *Card) files() []File {
 	var all []File
 	for _, named := range []map[string]File{c.Tokenizer, c.ModelInfo, c.PromptFormatter, c.GenConfig} {
@@ -67,7 +67,7 @@ func (c *Card) files() []File {
 	return all
 }
 
-// Folder is where this host has the files of the model: where the card says, or in the folder instead, which may be "", or in
+// Folder returns where this host has the files of the model: where the card says, or in the folder instead, which may be "", or in
 // the Hugging Face cache. Files with another content than the card says are an error.
 func (c *Card) Folder(instead, cache string) (string, error) {
 	if len(c.Tokenizer) == 0 {
@@ -99,7 +99,7 @@ func (c *Card) Folder(instead, cache string) (string, error) {
 // hub begins the place of a file on the Hugging Face hub.
 const hub = "hf://"
 
-// find is where this host has a file.
+// find returns where this host has a file.
 func (f *File) find(instead, cache string) (string, error) {
 	path := strings.TrimPrefix(f.Path, "file://")
 	candidates := []string{path}
@@ -119,7 +119,7 @@ func (f *File) find(instead, cache string) (string, error) {
 	return "", fmt.Errorf("%s: %w on this host; give the folder of the model by model_path", f.Path, fs.ErrNotExist)
 }
 
-// EndTokens are those with which the model in a folder ends its texts, as generation_config.json or config.json has them.
+// EndTokens returns those with which the model in a folder ends its texts, as generation_config.json or config.json has them.
 func EndTokens(folder string) []uint32 {
 	for _, name := range []string{"generation_config.json", "config.json"} {
 		var d struct {

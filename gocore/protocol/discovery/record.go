@@ -77,17 +77,17 @@ func (e Endpoint) String() string {
 	return "dyn://" + e.Namespace + "." + e.Component + "." + e.Name
 }
 
-// RandomID is a random number that identifies a worker.
+// RandomID returns a random number that identifies a worker.
 func RandomID() uint64 { return rand.Uint64() }
 
-// Hex is how keys and paths write an id.
+// Hex returns how keys and paths write an id.
 func Hex(id uint64) string { return strconv.FormatUint(id, 16) }
 
 func (e Endpoint) key(id uint64) string {
 	return e.Namespace + "/" + e.Component + "/" + e.Name + "/" + Hex(id)
 }
 
-// Path is what follows the address in the transport of an endpoint. Frontends send it with each request.
+// Path returns what follows the address in the transport of an endpoint. Frontends send it with each request.
 func (e Endpoint) Path(id uint64) string {
 	return Hex(id) + "/" + e.Namespace + "/" + e.Component + "/" + e.Name
 }
@@ -132,12 +132,12 @@ type Transport struct {
 	Config map[string]string `json:"config"`
 }
 
-// ZMQ is the transport of a publisher's own socket.
+// ZMQ returns the transport of a publisher's own socket.
 func ZMQ(address string) Transport {
 	return Transport{Kind: "Zmq", Config: map[string]string{"endpoint": address}}
 }
 
-// NATS is the transport over a NATS server; the subject is the prefix, a dot and the topic.
+// NATS returns the transport over a NATS server; the subject is the prefix, a dot and the topic.
 func NATS(subjectPrefix string) Transport {
 	return Transport{Kind: "Nats", Config: map[string]string{"subject_prefix": subjectPrefix}}
 }
@@ -169,12 +169,12 @@ type scopeEndpoint struct {
 
 func (e Endpoint) scope() scope { return scope{"endpoint", scopeEndpoint(e)} }
 
-// scopedKey is the key of what a publisher says about a topic of an endpoint.
+// scopedKey returns the key of what a publisher says about a topic of an endpoint.
 func (e Endpoint) scopedKey(topic string, publisher uint64) string {
 	return "namespace/" + e.Namespace + "/component/" + e.Component + "/endpoint/" + e.Name + "/topic/" + topic + "/" + Hex(publisher)
 }
 
-// ScopedChannelRecord is [EventChannelRecord] for frontends of 1.6. On Kubernetes, frontends of 1.3 drop all records of a pod if one
+// ScopedChannelRecord does what [EventChannelRecord] does, for frontends of 1.6. On Kubernetes, frontends of 1.3 drop all records of a pod if one
 // event channel has no namespace and component, so it has them; the component is one that nobody looks for.
 func ScopedChannelRecord(e Endpoint, topic string, publisher uint64, t Transport) Record {
 	return record(EventChannels, e.scopedKey(topic, publisher), struct {

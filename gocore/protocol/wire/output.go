@@ -110,7 +110,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(dst, quoted...)
 }
 
-// PackItem is AppendItem in MessagePack.
+// PackItem does what AppendItem does, in MessagePack.
 func PackItem(dst []byte, o Output) []byte {
 	dst = msgp.AppendMapHeader(dst, 1)
 	dst = msgp.AppendString(dst, "data")
@@ -257,7 +257,7 @@ type chunkUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// usage is nil if nothing is said about the cache.
+// usage returns nil if nothing is said about the cache.
 func (u *chunkUsage) usage() *Usage {
 	if u == nil || u.Details.Cached == nil {
 		return nil

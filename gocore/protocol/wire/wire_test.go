@@ -24,7 +24,7 @@ func unhex(t *testing.T, text string) []byte {
 	return b
 }
 
-// message is a captured message: lengths in hexadecimal and what follows them.
+// message returns a captured message: lengths in hexadecimal and what follows them.
 func message(t *testing.T, header, body string, content string) []byte {
 	return append(unhex(t, header+body+"0000000000000000"), content...)
 }

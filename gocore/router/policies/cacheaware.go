@@ -23,14 +23,14 @@ var (
 	smgTreeFields    = smgFields()
 )
 
-// vllmFields are the settings of the tree of vLLM's router.
+// vllmFields returns the settings of the tree of vLLM's router.
 func vllmFields() []strictjson.Field {
 	fields := treeFields(120)
 	fields[4].Doc = "What the tree may hold of each worker, where a token counts 8; the least recently used ends of prompts go first."
 	return fields
 }
 
-// smgFields are the settings of Shepherd's tree, whose thresholds mean something else.
+// smgFields returns the settings of Shepherd's tree, whose thresholds mean something else.
 func smgFields() []strictjson.Field {
 	fields := treeFields(60)
 	fields[1].Doc = "A worker is skipped only if it has more requests in flight than the mean by more than this, or by more than max(4, 2 sqrt(mean)) where that is less."

@@ -68,7 +68,7 @@ func decisionCases(t *testing.T, path string) (cases []decisionCase) {
 	return cases
 }
 
-// pieces is the text of a prompt: each piece is the beginning of the digests of "seed:0", "seed:1" and so on.
+// pieces returns the text of a prompt: each piece is the beginning of the digests of "seed:0", "seed:1" and so on.
 func pieces(parts [][2]any) string {
 	var b strings.Builder
 	for _, part := range parts {
@@ -82,7 +82,7 @@ func pieces(parts [][2]any) string {
 	return b.String()
 }
 
-// text is what the router sees of a request.
+// text returns what the router sees of a request.
 func (r decisionRequest) text(of string) string {
 	if r.Messages == nil {
 		return pieces(r.Parts)
@@ -157,7 +157,7 @@ func (s *scripted) IntN(n int) int {
 	return s.made[s.at-1]
 }
 
-// modeOf is the mode and its settings that stand for a policy of a real router; in "a/b" it is that of the prefill workers.
+// modeOf returns the mode and its settings that stand for a policy of a real router; in "a/b" it is that of the prefill workers.
 func (c *decisionCase) modeOf(policy string) (name, settings string) {
 	switch policy {
 	case "cache_aware":

@@ -22,7 +22,8 @@ func newPicker(t testing.TB, settings string, workers int) *router.Asked {
 	return m.New(router.Options{Workers: workers, BlockSize: 16, Blocks: 100, Settings: o, Rand: rand.New(rand.NewPCG(3, 4))}).(*router.Asked)
 }
 
-// blocksFrom is a prompt of n blocks, of which the first ones are a prefix that other prompts with the same name have.
+// blocksFrom returns a prompt of n blocks, of which the first ones are a prefix that other prompts with the same name
+// have.
 func blocksFrom(first uint32, n int) router.Request {
 	r := router.Request{PromptTokens: 16 * n, Prompt: kvcache.Prompt{PerSegment: 1}}
 	for i := range uint32(n) {

@@ -249,7 +249,7 @@ func drawLeast[N int | int64](workers []int, load []N, draw chance) int {
 	panic("policies: no worker has the smallest load")
 }
 
-// mean is the mean number of requests in flight of the workers.
+// mean returns the mean number of requests in flight of the workers.
 func (v *view) mean() float64 {
 	total := 0
 	for _, w := range v.workers {

@@ -28,10 +28,10 @@ type point struct {
 	worker int
 }
 
-// workerURL is the name of a worker on rings, as that of the only engine of a host would be.
+// workerURL returns the name of a worker on rings, as that of the only engine of a host would be.
 func workerURL(worker int) string { return "http://worker-" + strconv.Itoa(worker) + ":8000" }
 
-// hashKey is the first 8 bytes, little end first, of the BLAKE3 hash of a key.
+// hashKey returns the first 8 bytes, little end first, of the BLAKE3 hash of a key.
 func hashKey(key string) uint64 {
 	sum := blake3.Sum256([]byte(key))
 	return binary.LittleEndian.Uint64(sum[:])
@@ -116,7 +116,7 @@ func (c *consistentHash) choose(v *view, r *router.Request, _ chance) int {
 	return least(v.workers, v.requests) // all have the same load, and rounding hides that there is room
 }
 
-// keyHash is the place on a ring of a request's session, or of its prompt.
+// keyHash returns the place on a ring of a request's session, or of its prompt.
 func keyHash(r *router.Request) uint64 {
 	if r.Session != "" {
 		return hashKey(r.Session)
@@ -135,7 +135,7 @@ func hashPrefix(r *router.Request, tokens, blockSize int) uint64 {
 	return hashNumber(1<<63 | uint64(r.Prompt.Block(blocks-1)))
 }
 
-// hashNumber is the place on a ring of a number, which is written as Shepherd writes the hash of a prefix.
+// hashNumber returns the place on a ring of a number, which is written as Shepherd writes the hash of a prefix.
 func hashNumber(n uint64) uint64 {
 	var bytes [8]byte
 	binary.LittleEndian.PutUint64(bytes[:], n)

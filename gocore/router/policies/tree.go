@@ -55,7 +55,7 @@ func (t *tree) match(p kvcache.Prompt, blocks int) (matched int, holders []holde
 	return matched, holders
 }
 
-// agreement is how many blocks of the edge a prompt has from a place on, at least 1.
+// agreement returns how many blocks of the edge a prompt has from a place on, at least 1.
 func (e *edge) agreement(p kvcache.Prompt, from, blocks int) int {
 	n := min(len(e.blocks), blocks-from)
 	if p.Block(from+n-1) == e.blocks[n-1] {

@@ -108,7 +108,7 @@ func (s *Source) Decide(ctx context.Context, q *Question) (Answer, error) {
 	return a, nil
 }
 
-// AtMost is the largest number of tokens that the answer to a question can have.
+// AtMost returns the largest number of tokens that the answer to a question can have.
 func (s *Source) AtMost(q *Question) int {
 	if q.Limited {
 		return q.Most
@@ -153,7 +153,7 @@ func (s *Source) speak(ctx context.Context, q *Question) (spoken tokens.Spoken, 
 	return spoken.Cut(q.Most), len(spoken.Tokens) <= q.Most, nil
 }
 
-// length is the number of tokens of an answer that is made up.
+// length returns the number of tokens of an answer that is made up.
 func (s *Source) length(q *Question) int {
 	if q.Limited {
 		return q.Most
@@ -161,7 +161,7 @@ func (s *Source) length(q *Question) int {
 	return min(q.Most, max(s.Standard, q.Fewest))
 }
 
-// draw is the seed of an answer that is made up: equal questions get equal answers.
+// draw returns the seed of an answer that is made up: equal questions get equal answers.
 func (s *Source) draw(q *Question) uint64 {
 	h := xxh3.New()
 	var word [4]byte
@@ -229,7 +229,7 @@ func (a *Answer) findStop(sequence string, fewest int) (tokenCount, at int) {
 	return len(a.Tokens) + 1, len(a.Text)
 }
 
-// tokensFor is the number of tokens with which so much of the text is known.
+// tokensFor returns the number of tokens with which so much of the text is known.
 func (a *Answer) tokensFor(length int) int {
 	return 1 + sort.Search(len(a.Ends), func(i int) bool { return int(a.Ends[i]) >= length })
 }
@@ -246,7 +246,7 @@ func (a *Answer) Reasoning() (begins, ends, speech int) {
 	return a.End(1), a.End(a.Thought - 1), speech
 }
 
-// End is the length of the text that is known with so many tokens.
+// End returns the length of the text that is known with so many tokens.
 func (a *Answer) End(count int) int {
 	if count == 0 {
 		return 0

@@ -95,7 +95,7 @@ func (c *calls) Text(seed uint64, size int) (text string, whole bool, err error)
 	return b.String(), whole, nil
 }
 
-// before is what is in front of the arguments of a call.
+// before returns what is in front of the arguments of a call.
 func (w *wording) before(a ask) string {
 	if w.name == "" {
 		return ""

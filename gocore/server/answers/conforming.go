@@ -101,7 +101,7 @@ func closer(got, other, n int) bool {
 	return got > other
 }
 
-// join is one text after another.
+// join returns one text after another.
 func join(a, b tokens.Spoken) tokens.Spoken {
 	joined := tokens.Spoken{Tokens: slices.Concat(a.Tokens, b.Tokens), Text: a.Text + b.Text, Ends: slices.Concat(a.Ends, b.Ends)}
 	for i := len(a.Ends); i < len(joined.Ends); i++ {

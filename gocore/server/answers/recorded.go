@@ -100,7 +100,7 @@ func (r *Recording) find(said string) (answer recordedAnswer, found bool) {
 	}
 }
 
-// common is the length of the common beginning of two texts.
+// common returns the length of the common beginning of two texts.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -78,7 +78,7 @@ func NewCall(r Request, wake chan<- struct{}) *Call {
 	return &Call{Request: r, wake: wake, ctx: ctx, cancel: cancel}
 }
 
-// Context is done when the answer is not wanted any more.
+// Context returns a context that is done when the answer is not wanted any more.
 func (c *Call) Context() context.Context { return c.ctx }
 
 // Admitted records that a worker computes the prompt, of which it has found so many tokens in its cache.
@@ -101,7 +101,7 @@ func (c *Call) Routed(worker string, overlapTokens int) {
 	c.workers = append(c.workers, worker)
 }
 
-// Route is what Routed has recorded.
+// Route returns what Routed has recorded.
 func (c *Call) Route() (workers []string, overlapTokens int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,28 +143,28 @@ func (c *Call) Take(to []uint32) (tokens []uint32, finish string) {
 	return to, c.finish
 }
 
-// Failure is why the call has ended without the rest of its answer, nil if it has not. No tokens arrive after it.
+// Failure returns why the call has ended without the rest of its answer, nil if it has not. No tokens arrive after it.
 func (c *Call) Failure() *deployment.Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure
 }
 
-// DueAt is when the last tokens arrived.
+// DueAt returns when the last tokens arrived.
 func (c *Call) DueAt() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.arrived
 }
 
-// AdmittedAt is when a worker began with the prompt, the zero time if that is not known.
+// AdmittedAt returns when a worker began with the prompt, the zero time if that is not known.
 func (c *Call) AdmittedAt() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.admitted
 }
 
-// Reused is the number of tokens of the prompt that were found in the cache, as far as that is known.
+// Reused returns the number of tokens of the prompt that were found in the cache, as far as that is known.
 func (c *Call) Reused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

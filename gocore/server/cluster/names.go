@@ -15,8 +15,8 @@ import (
 // Key identifies a full block of tokens and everything before it, by 128 bits of hash.
 type Key [16]byte
 
-// Keys are those of the full blocks of a sequence. Sequences with different salts have no block in common: each adapter
-// of a model has a salt of its own, as what it computes can be used by no other.
+// Keys returns those of the full blocks of a sequence. Sequences with different salts have no block in common: each
+// adapter of a model has a salt of its own, as what it computes can be used by no other.
 func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	keys := make([]Key, len(tokens)/blockSize)
 	previous := xxh3.HashString128(salt).Bytes()
@@ -32,7 +32,7 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 	return keys
 }
 
-// cachesOf are the empty caches of a worker: one for each group of layers.
+// cachesOf returns the empty caches of a worker: one for each group of layers.
 func cachesOf(args engineargs.Args) []naming.Cache {
 	caches := make([]naming.Cache, 1+args.VLLM.Groups.Beside)
 	for group := range caches {

@@ -180,7 +180,7 @@ func (c recorder) Failed(_ *fleet.Pool, id engine.RequestID, reason string) {
 	c.end(c.requests[id], rejection(reason))
 }
 
-// rejection is why a request cannot be served. Clients may try again what a router has refused.
+// rejection returns why a request cannot be served. Clients may try again what a router has refused.
 func rejection(reason string) string {
 	if reason == fleet.Refused {
 		return Refused

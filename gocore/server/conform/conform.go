@@ -40,7 +40,7 @@ const sizeTries = 3
 // choice is one of several texts.
 type choice []string
 
-// Choice is the form of texts that are one of a list.
+// Choice returns the form of texts that are one of a list.
 func Choice(list []string) (Form, error) {
 	switch {
 	case len(list) == 0 || len(list) > maxChoices:
@@ -62,7 +62,7 @@ type expression struct {
 	whole  *regexp.Regexp
 }
 
-// Regex is the form of texts that a regular expression matches from beginning to end.
+// Regex returns the form of texts that a regular expression matches from beginning to end.
 func Regex(pattern string) (Form, error) {
 	if pattern == "" || len(pattern) > maxRegex {
 		return nil, fmt.Errorf("got a regular expression of %d bytes, want 1 to %d", len(pattern), maxRegex)
@@ -139,7 +139,7 @@ func best(seed uint64, size int, begin func(*maker) *piece, check func(string) e
 	return "", false, err
 }
 
-// distance is how far a text is from its size.
+// distance returns how far a text is from its size.
 func distance(text string, size int) int {
 	if len(text) > size {
 		return len(text) - size

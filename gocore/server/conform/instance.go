@@ -185,7 +185,7 @@ func (m *instances) listed(all []*jsonschema.Schema) (p *piece, fixed bool) {
 	return m.leaf(values[m.rng.IntN(len(values))]), true
 }
 
-// kindsAllowed are the types of listed values, nil for all.
+// kindsAllowed returns the types of listed values, nil for all.
 func kindsAllowed(all []*jsonschema.Schema) []string {
 	if !slices.ContainsFunc(all, func(s *jsonschema.Schema) bool { return s.Types != nil && !s.Types.IsEmpty() }) {
 		return nil
@@ -214,7 +214,7 @@ func isOneOf(text string, allowed []string) bool {
 	}
 }
 
-// plain is the JSON text of a value of a schema.
+// plain returns the JSON text of a value of a schema.
 func plain(value any) string {
 	var b bytes.Buffer
 	to := json.NewEncoder(&b)
@@ -303,7 +303,7 @@ func closed(s *jsonschema.Schema) bool {
 	return said && !allowed || s.UnevaluatedProperties != nil
 }
 
-// property is what the property with a name conforms to.
+// property returns what the property with a name conforms to.
 func property(all []*jsonschema.Schema, name string) (goal []*jsonschema.Schema, allowed bool) {
 	for _, s := range all {
 		known := false
@@ -550,7 +550,7 @@ func (m *instances) patterned(pattern string, shortest, longest int) *piece {
 	return p
 }
 
-// matching is a text with a match of a regular expression and a number of characters in a range, if there is one.
+// matching returns a text with a match of a regular expression and a number of characters in a range, if there is one.
 func (m *instances) matching(pattern string, size, shortest, longest int) string {
 	form, err := Regex(pattern)
 	if err != nil {

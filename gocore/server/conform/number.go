@@ -78,7 +78,7 @@ func (m *instances) number(all []*jsonschema.Schema, integer bool) *piece {
 	return m.leaf(value.FloatString(digits))
 }
 
-// bounds are those of a schema, or what is near to them or to zero.
+// bounds returns those of a schema, or what is near to them or to zero.
 func (m *instances) bounds(low, high *big.Rat) (from, to *big.Rat) {
 	span := big.NewRat([]int64{10, 100, 1000}[m.rng.IntN(3)], 1)
 	switch {
@@ -95,7 +95,7 @@ func (m *instances) bounds(low, high *big.Rat) (from, to *big.Rat) {
 	return low, high
 }
 
-// fineStep is a power of ten of which there are at least a hundred between two bounds, at most a hundredth.
+// fineStep returns a power of ten of which there are at least a hundred between two bounds, at most a hundredth.
 func fineStep(low, high *big.Rat) *big.Rat {
 	span, step, ten := new(big.Rat).Sub(high, low), big.NewRat(1, 100), big.NewRat(10, 1)
 	for range 300 {
@@ -110,7 +110,7 @@ func fineStep(low, high *big.Rat) *big.Rat {
 	return step
 }
 
-// common is the smallest number that is a multiple of two.
+// common returns the smallest number that is a multiple of two.
 func common(a, b *big.Rat) *big.Rat {
 	q := new(big.Rat).Quo(a, b) // a = n/d * b, and n*b is d*a
 	return new(big.Rat).Mul(b, new(big.Rat).SetInt(q.Num()))

@@ -32,7 +32,7 @@ func (p *piece) enter(slot, made *piece) {
 	p.present++
 }
 
-// String is the text of a piece.
+// String returns the text of a piece.
 func (p *piece) String() string {
 	var b strings.Builder
 	p.write(&b)
@@ -56,7 +56,7 @@ func (p *piece) write(b *strings.Builder) {
 	b.WriteString(p.close)
 }
 
-// size is the length of the text of a piece.
+// size returns the length of the text of a piece.
 func (p *piece) size() int {
 	n := len(p.open) + len(p.text) + len(p.close) + max(p.present-1, 0)*len(p.between)
 	for _, item := range p.items {
@@ -77,7 +77,7 @@ type maker struct {
 	failed  error
 }
 
-// leaf is a piece that is a text.
+// leaf returns a piece that is a text.
 func (m *maker) leaf(text string) *piece {
 	m.left -= len(text)
 	return &piece{text: text}
@@ -127,7 +127,7 @@ func (m *maker) fill(room int) {
 	}
 }
 
-// words are so many bytes of words.
+// words returns so many bytes of words.
 func words(n int, seed uint64) string {
 	text := tokens.Bytes{}.Draw(n, seed).Text
 	if strings.HasSuffix(text, " ") {
@@ -136,7 +136,7 @@ func words(n int, seed uint64) string {
 	return text
 }
 
-// wordy is a piece of words between quotes. It has shortest to longest bytes; longest is negative for no limit.
+// wordy returns a piece of words between quotes. It has shortest to longest bytes; longest is negative for no limit.
 func (m *maker) wordy(quote string, shortest, longest int) *piece {
 	n, seed := shortest, m.rng.Uint64()
 	if !m.short {

@@ -47,7 +47,7 @@ func (m *maker) regex(re *syntax.Regexp, depth int) *piece {
 	}
 }
 
-// repeat is fewest to most times the same; most is negative for no limit.
+// repeat returns fewest to most times the same; most is negative for no limit.
 func (m *maker) repeat(sub *syntax.Regexp, fewest, most, depth int) *piece {
 	if sub.Op == syntax.OpCharClass || sub.Op == syntax.OpAnyChar || sub.Op == syntax.OpAnyCharNotNL {
 		return m.characters(sub, fewest, most)
@@ -70,7 +70,7 @@ func (m *maker) repeat(sub *syntax.Regexp, fewest, most, depth int) *piece {
 	return p
 }
 
-// characters is a run of fewest to most characters of a class.
+// characters returns a run of fewest to most characters of a class.
 func (m *maker) characters(class *syntax.Regexp, fewest, most int) *piece {
 	var b strings.Builder
 	for range fewest {

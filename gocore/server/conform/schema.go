@@ -34,7 +34,7 @@ const place = "schema:///"
 const anyObject = `{"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": [
 	{"type": "string"}, {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}}`
 
-// Object is the form of texts that are any JSON object.
+// Object returns the form of texts that are any JSON object.
 func Object() Form {
 	form, err := Schema([]byte(anyObject))
 	if err != nil {
@@ -43,7 +43,8 @@ func Object() Form {
 	return form
 }
 
-// Schema is the form of texts that are valid instances of a JSON Schema. References to other documents are refused.
+// Schema returns the form of texts that are valid instances of a JSON Schema. References to other documents are
+// refused.
 func Schema(text []byte) (Form, error) {
 	if len(text) > maxSchema {
 		return nil, fmt.Errorf("got a schema of %d bytes, want at most %d", len(text), maxSchema)
@@ -105,7 +106,7 @@ func broken(err error) error {
 	return errors.New(deepest(err))
 }
 
-// deepest is the first line of the cause of an error that has no cause itself.
+// deepest returns the first line of the cause of an error that has no cause itself.
 func deepest(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	indent := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
@@ -136,7 +137,7 @@ func orders(text []byte) map[string][]string {
 	}
 }
 
-// properties are the names of the properties of a schema in their order.
+// properties returns the names of the properties of a schema in their order.
 func (s *schema) properties(of *jsonschema.Schema) []string {
 	_, at, _ := strings.Cut(of.Location, "#")
 	if plain, err := url.PathUnescape(at); err == nil {
@@ -182,7 +183,7 @@ func (s *schema) measure() {
 	}
 }
 
-// parts are the schemas of which instances of a schema may be made.
+// parts returns the schemas of which instances of a schema may be made.
 func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Items2020, s.Contains, s.If, s.Then, s.Else, s.PropertyNames})
 	if s.DynamicRef != nil {
@@ -214,7 +215,7 @@ func sorted(properties map[string]*jsonschema.Schema) []string {
 	return names
 }
 
-// patterns are those of patternProperties, in an order.
+// patterns returns those of patternProperties, in an order.
 func patterns(s *jsonschema.Schema) []jsonschema.Regexp {
 	list := make([]jsonschema.Regexp, 0, len(s.PatternProperties))
 	for pattern := range s.PatternProperties {
@@ -224,7 +225,7 @@ func patterns(s *jsonschema.Schema) []jsonschema.Regexp {
 	return list
 }
 
-// height is how deep instances of a schema are nested at least, as far as the heights of its parts are known.
+// height returns how deep instances of a schema are nested at least, as far as the heights of its parts are known.
 func (s *schema) height(of *jsonschema.Schema) int {
 	if of.Bool != nil {
 		if *of.Bool {
@@ -256,7 +257,7 @@ func (s *schema) height(of *jsonschema.Schema) int {
 	return max(h, own)
 }
 
-// kindHeight is the height of the instances of one type.
+// kindHeight returns the height of the instances of one type.
 func (s *schema) kindHeight(of *jsonschema.Schema, kind string) int {
 	h := 0
 	switch kind {
@@ -276,7 +277,7 @@ func (s *schema) kindHeight(of *jsonschema.Schema, kind string) int {
 	return min(h, never)
 }
 
-// lowest is the smallest height of several schemas.
+// lowest returns the smallest height of several schemas.
 func (s *schema) lowest(list []*jsonschema.Schema) int {
 	h := never
 	for _, one := range list {
@@ -288,7 +289,7 @@ func (s *schema) lowest(list []*jsonschema.Schema) int {
 // kinds are the types of JSON.
 var kinds = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
-// kindsOf are the types that instances of all schemas of a list may have. If they do not say it, it is what their other words are about.
+// kindsOf returns the types that instances of all schemas of a list may have. If they do not say it, it is what their other words are about.
 func kindsOf(all []*jsonschema.Schema) []string {
 	allowed, said := slices.Clone(kinds), false
 	for _, s := range all {
@@ -320,7 +321,7 @@ func kindsOf(all []*jsonschema.Schema) []string {
 	return []string{"string"}
 }
 
-// fewestItems is the number of items that an array has at least.
+// fewestItems returns the number of items that an array has at least.
 func fewestItems(s *jsonschema.Schema) int {
 	n := 0
 	if s.MinItems != nil {
@@ -332,7 +333,7 @@ func fewestItems(s *jsonschema.Schema) int {
 	return n
 }
 
-// fewestContained is the number of items that conform to "contains" at least.
+// fewestContained returns the number of items that conform to "contains" at least.
 func fewestContained(s *jsonschema.Schema) int {
 	if s.MinContains != nil {
 		return *s.MinContains
@@ -340,7 +341,7 @@ func fewestContained(s *jsonschema.Schema) int {
 	return 1
 }
 
-// itemSchemas are what the item at a place conforms to.
+// itemSchemas returns what the item at a place conforms to.
 func itemSchemas(s *jsonschema.Schema, at int) (list []*jsonschema.Schema) {
 	first, rest := s.PrefixItems, any(s.Items2020)
 	switch items := s.Items.(type) { // before 2020

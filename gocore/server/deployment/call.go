@@ -40,16 +40,16 @@ func NewCall(r cluster.Request, wake chan<- struct{}) *Call {
 	return &Call{request: r, wake: wake}
 }
 
-// Released is the number of tokens that may be sent.
+// Released returns the number of tokens that may be sent.
 func (c *Call) Released() int { return int(c.released.Load()) }
 
-// Reused is the number of tokens of the prompt that were found in the cache.
+// Reused returns the number of tokens of the prompt that were found in the cache.
 func (c *Call) Reused() int { return int(c.reused.Load()) }
 
-// Failure is why the call has ended without all its tokens, nil if it has not. No tokens are released after it.
+// Failure returns why the call has ended without all its tokens, nil if it has not. No tokens are released after it.
 func (c *Call) Failure() *Failure { return c.failure.Load() }
 
-// AdmittedAt is when the prompt began to be computed; the zero time if it has not.
+// AdmittedAt returns when the prompt began to be computed; the zero time if it has not.
 func (c *Call) AdmittedAt() time.Time {
 	at := c.admitted.Load()
 	if at == 0 {
@@ -61,13 +61,13 @@ func (c *Call) AdmittedAt() time.Time {
 // Begun reports whether the prompt has begun to be computed.
 func (c *Call) Begun() bool { return c.admitted.Load() != 0 }
 
-// DueAt is when the last of the released tokens was due.
+// DueAt returns when the last of the released tokens was due.
 func (c *Call) DueAt() time.Time { return c.deployment.started.Add(time.Duration(c.due.Load())) }
 
 // Cancel gives the call up, which frees its blocks. Nothing happens if it is over.
 func (c *Call) Cancel() { c.deployment.send(command{call: c, cancel: true}) }
 
-// Workers are the workers of both pools that have been chosen; below 0 if there is none.
+// Workers returns the workers of both pools that have been chosen; below 0 if there is none.
 func (c *Call) Workers() (of [2]int) {
 	for pool := range of {
 		of[pool] = int(c.routed[pool].Load()) - 1
@@ -75,7 +75,7 @@ func (c *Call) Workers() (of [2]int) {
 	return of
 }
 
-// Overlap is how many tokens of the prompt the router took to be cached at the worker that computes it.
+// Overlap returns how many tokens of the prompt the router took to be cached at the worker that computes it.
 func (c *Call) Overlap() int { return int(c.overlap.Load()) }
 
 // Routed implements [cluster.Sink].

@@ -62,7 +62,7 @@ func Start(c *cluster.Cluster, log *slog.Logger, failed func(error)) *Deployment
 	return StartRecorded(c, nil, log, failed)
 }
 
-// StartRecorded is Start with a recording of what comes in, which Close ends.
+// StartRecorded does what Start does, with a recording of what comes in, which Close ends.
 func StartRecorded(c *cluster.Cluster, record *Recorder, log *slog.Logger, failed func(error)) *Deployment {
 	d := &Deployment{
 		cluster: c, record: record, log: log, failed: failed, started: time.Now(), wake: make(chan struct{}, 1),
@@ -79,10 +79,10 @@ func (d *Deployment) Close() {
 	d.record.Close()
 }
 
-// Waiting is the number of calls whose prompts have not begun to be computed.
+// Waiting returns the number of calls whose prompts have not begun to be computed.
 func (d *Deployment) Waiting() int { return int(d.waiting.Load()) }
 
-// Open is the number of calls that are not over.
+// Open returns the number of calls that are not over.
 func (d *Deployment) Open() int { return int(d.open.Load()) }
 
 // Submit begins a call, which must be new. It reports false if the deployment has ended.
@@ -178,7 +178,7 @@ func (d *Deployment) run() {
 	}
 }
 
-// untilNext is how long nothing happens.
+// untilNext returns how long nothing happens.
 func (d *Deployment) untilNext() time.Duration {
 	next, ok := d.cluster.NextMs()
 	if !ok {
@@ -225,10 +225,10 @@ func (d *Deployment) pause(nowMs float64) {
 
 func (d *Deployment) simulated(at time.Duration) float64 { return ms(at) - d.pausedMs }
 
-// ms is a duration in milliseconds.
+// ms returns a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// onTheClock is a simulated time as a duration since the start. It is rounded, so that ms and back gives the same nanosecond.
+// onTheClock returns a simulated time as a duration since the start. It is rounded, so that ms and back gives the same nanosecond.
 func (d *Deployment) onTheClock(atMs float64) time.Duration {
 	return time.Duration(math.Round((atMs + d.pausedMs) * 1e6))
 }

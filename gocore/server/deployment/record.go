@@ -96,7 +96,7 @@ func (r *Recorder) Close() {
 	<-r.done
 }
 
-// number is the number of a block, which is the same wherever the block comes.
+// number returns the number of a block, which is the same wherever the block comes.
 func (r *Recorder) number(key cluster.Key) uint32 {
 	n, known := r.numbers[key]
 	if !known {
@@ -158,7 +158,7 @@ func (r *Recorder) flush() {
 	r.pending = r.pending[n:]
 }
 
-// text is the row as JSON. A call that was given up has as many tokens as it had got.
+// text returns the row as JSON. A call that was given up has as many tokens as it had got.
 func (p *row) text(blockSize int) []byte {
 	b := append([]byte(`{"timestamp":`), strconv.FormatFloat(p.arrivedMs, 'f', -1, 64)...)
 	member := func(name, value string) {

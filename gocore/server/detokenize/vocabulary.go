@@ -176,10 +176,10 @@ func (v *Vocabulary) add(all []added, numbers map[string]uint32, size int) error
 	return nil
 }
 
-// Size is one more than the greatest token.
+// Size returns one more than the greatest token.
 func (v *Vocabulary) Size() int { return len(v.tokens) }
 
-// Text is the text of tokens. special says whether special tokens are part of it.
+// Text returns the text of tokens. special says whether special tokens are part of it.
 func (v *Vocabulary) Text(tokens []uint32, special bool) string {
 	d := v.Decoder(special)
 	return d.Push(tokens) + d.Close()

@@ -74,7 +74,7 @@ func (g *generation) begin(c *choice) error {
 	return nil
 }
 
-// waiting is the number of calls whose prompts have not begun to be computed.
+// waiting returns the number of calls whose prompts have not begun to be computed.
 func (m *Model) waiting() int {
 	if m.Backend != nil {
 		return m.Backend.Waiting()
@@ -82,7 +82,7 @@ func (m *Model) waiting() int {
 	return m.Deployment.Waiting()
 }
 
-// known is the number of tokens of a choice that may be sent now.
+// known returns the number of tokens of a choice that may be sent now.
 func (g *generation) known(c *choice) (int, error) {
 	a := c.arriving
 	if a == nil {

@@ -19,7 +19,7 @@ func newBodies(largest int64) *room { return &room{free: max(maxBodies, largest)
 
 type holdKey struct{}
 
-// holdOf is what a request has of the room for bodies.
+// holdOf returns what a request has of the room for bodies.
 func holdOf(ctx context.Context) *hold {
 	h, _ := ctx.Value(holdKey{}).(*hold)
 	return h
@@ -98,7 +98,7 @@ func (s *Server) readAll(ctx context.Context, from io.Reader, size int64) ([]byt
 	}
 }
 
-// width is how much room a body gets that has filled so much.
+// width returns how much room a body gets that has filled so much.
 func (s *Server) width(filled, size int64) int64 {
 	if size >= 0 {
 		return min(2*filled, size+1)

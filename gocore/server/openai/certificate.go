@@ -17,7 +17,7 @@ import (
 // TLS reports whether the server speaks HTTPS.
 func (a *Address) TLS() bool { return a.Certificate != "" || a.SelfSigned }
 
-// pair is the certificate of the server, with its key.
+// pair returns the certificate of the server, with its key.
 func (a *Address) pair() (tls.Certificate, error) {
 	if a.SelfSigned {
 		return selfSigned(a.Listen, time.Now())

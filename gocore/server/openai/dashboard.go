@@ -73,7 +73,7 @@ func (b *board) over(g *generation) {
 	b.last++
 }
 
-// shown is the request as the page shows it. Several answers are shown as one, by the times of the first.
+// shown returns the request as the page shows it. Several answers are shown as one, by the times of the first.
 func (g *generation) shown(now time.Time) shownRequest {
 	c := g.choices[0]
 	usage := g.usageOf()
@@ -113,7 +113,7 @@ func (b *board) after(last int) (list []shownRequest, now int) {
 	return list, b.last
 }
 
-// perSecond is the number of tokens per second, over a second or more.
+// perSecond returns the number of tokens per second, over a second or more.
 func (b *board) perSecond(now time.Time) float64 {
 	if past := now.Sub(b.since); past >= rateOver {
 		b.rate, b.since, b.then = float64(b.tokens-b.then)/past.Seconds(), now, b.tokens
@@ -121,7 +121,7 @@ func (b *board) perSecond(now time.Time) float64 {
 	return b.rate
 }
 
-// states are those of the workers of a model. Of workers elsewhere, the KV pool and the rate are not known.
+// states returns those of the workers of a model. Of workers elsewhere, the KV pool and the rate are not known.
 func (m *Model) states() (list []WorkerState) {
 	watched, elsewhere := m.Backend.(backend.Watched)
 	if !elsewhere {
@@ -136,7 +136,7 @@ func (m *Model) states() (list []WorkerState) {
 	return list
 }
 
-// Name is how the page calls a worker.
+// Name returns how the page calls a worker.
 func (s *WorkerState) Name() string {
 	if s.called != "" {
 		return s.called
@@ -144,7 +144,7 @@ func (s *WorkerState) Name() string {
 	return strings.TrimSpace(s.Pool + " " + strconv.Itoa(s.Number))
 }
 
-// names are the names of workers, by their pools; those that are not known are left out.
+// names returns the names of workers, by their pools; those that are not known are left out.
 func (w *Workers) names(of [2]int) (list []string) {
 	if w == nil {
 		return nil

@@ -76,7 +76,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	return g.answer(r.Context(), w)
 }
 
-// seedOf is equal for equal prompts.
+// seedOf returns a seed that is equal for equal prompts.
 func seedOf(seed uint64, prompt []uint32) uint64 {
 	h := fnv.New64a()
 	b := binary.LittleEndian.AppendUint64(nil, seed)

@@ -28,7 +28,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.message }
 
-// body is the JSON text of the problem.
+// body returns the JSON text of the problem.
 func (p *problem) body() []byte {
 	if p.messages {
 		return p.messagesBody()
@@ -50,7 +50,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// badRequest is an error of the client. A message about one member of the request begins with its name.
+// badRequest returns an error of the client. A message about one member of the request begins with its name.
 func badRequest(param, format string, args ...any) *problem {
 	p := &problem{status: http.StatusBadRequest, kind: "invalid_request_error", param: param, message: fmt.Sprintf(format, args...)}
 	if param != "" {
@@ -157,7 +157,7 @@ func decode(body []byte, into any) error {
 	}
 }
 
-// memberOf is how messages call the place that a JSON pointer names.
+// memberOf returns how messages call the place that a JSON pointer names.
 func memberOf(at jsontext.Pointer) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(at), "/"), "/", ".")
 }

@@ -45,7 +45,7 @@ type responsesFormat struct {
 	describedFormat `json:",inline"`
 }
 
-// same is what /v1/chat/completions has as response_format.
+// same returns what /v1/chat/completions has as response_format.
 func (f *responsesFormat) same() *responseFormat {
 	r := &responseFormat{Type: f.Type}
 	if f.Type == "json_schema" {

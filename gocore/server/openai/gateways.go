@@ -9,7 +9,7 @@ import (
 
 // What follows is what routers and gateways ask a worker: SGLang's names and members, and vLLM's where it has them.
 
-// only is the model that a question without a name is about: the first one.
+// only returns the model that a question without a name is about: the first one.
 func (s *Server) only(r *http.Request) (*Model, error) {
 	if name := r.URL.Query().Get("model"); name != "" {
 		t, err := s.resolve(name)
@@ -201,7 +201,7 @@ func (s *Server) renderChat(w http.ResponseWriter, r *http.Request) error {
 	return respond(w, rendered{newID("chatcmpl-", body.RequestID), t.name(), prompt})
 }
 
-// name is how answers call the target.
+// name returns how answers call the target.
 func (t target) name() string {
 	if t.adapter.name != "" {
 		return t.adapter.name
@@ -230,7 +230,7 @@ func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) error {
 
 var _ shape = (*nativeShape)(nil)
 
-// reason is why an answer has ended, as SGLang says it.
+// reason returns why an answer has ended, as SGLang says it.
 func reason(a *answers.Answer) map[string]any {
 	switch {
 	case a.Finish == "length":

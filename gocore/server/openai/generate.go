@@ -176,10 +176,10 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 	return nil
 }
 
-// blockTokens is the number of tokens of an answer that take as much memory as the blocks of a prompt.
+// blockTokens returns the number of tokens of an answer that take as much memory as the blocks of a prompt.
 func blockTokens(prompt, blockSize int) int64 { return int64(prompt / blockSize * 4) }
 
-// room is the largest number of tokens that an answer may have. most is what the client asks for, nil for nothing.
+// room returns the largest number of tokens that an answer may have. most is what the client asks for, nil for nothing.
 func (m *Model) room(prompt int, most *int, fewest int) (int, error) {
 	room := m.MaxLength - prompt
 	switch {
@@ -338,7 +338,7 @@ func asFailure(f *deployment.Failure) error {
 	return badRequest("", "%s", f.Reason)
 }
 
-// spans are the reasoning and the text that a choice has with its first to tokens, beyond what the client has seen.
+// spans returns the reasoning and the text that a choice has with its first to tokens, beyond what the client has seen.
 func (c *choice) spans(to int) (reasoning, text string) {
 	a := &c.answer
 	from, end := c.seen, min(a.End(to), a.Visible)
@@ -389,7 +389,7 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// newID is the id of an answer: that of the request if the client has given one.
+// newID returns the id of an answer: that of the request if the client has given one.
 func newID(prefix, given string) string {
 	if given != "" {
 		return prefix + given

@@ -105,7 +105,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any, common *
 	return s.meet(r, common.Model)
 }
 
-// questions are the prompts of a request for completions.
+// questions returns the prompts of a request for completions.
 func (m *Model) questions(ctx context.Context, body *completionRequest) ([]question, error) {
 	var all []question
 	special := body.AddSpecialTokens == nil || *body.AddSpecialTokens

@@ -102,7 +102,7 @@ func ParseFaults(text string, seed uint64) (*Faults, error) {
 	return newFaults(list, seed), nil
 }
 
-// Models are the names of the models that faults are limited to.
+// Models returns the names of the models that faults are limited to.
 func (f *Faults) Models() (names []string) {
 	if f == nil {
 		return nil

@@ -99,11 +99,11 @@ func listenError(address string, err error) error {
 // otherFiles is how many files the process needs beside connections: its own, pipes of tokenizers, and connections that are on their way out.
 const otherFiles = 48
 
-// connectionLimit is how many connections there may be if the process may open so many files. With more, new connections would wait
+// connectionLimit returns how many connections there may be if the process may open so many files. With more, new connections would wait
 // until others end.
 func connectionLimit(wanted, files int) int { return min(wanted, max(files-otherFiles, files/4, 1)) }
 
-// openFiles is how many files the process may open.
+// openFiles returns how many files the process may open.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
@@ -112,7 +112,7 @@ func openFiles() int {
 	return int(limit.Cur)
 }
 
-// Addr is where the server listens.
+// Addr returns where the server listens.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
 
 // Failed receives the error of a server that has ended by itself.
@@ -143,7 +143,7 @@ type connections struct {
 	of      map[net.Conn]*list.Element
 }
 
-// changed is called by [http.Server] when a connection begins, brings a request, waits for the next one, or ends.
+// changed keeps account of connections; [http.Server] calls it when one begins, brings a request, waits for the next one, or ends.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

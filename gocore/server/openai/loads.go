@@ -31,7 +31,7 @@ type WorkerState struct {
 	then   int       // tokens that had been generated
 }
 
-// NewWorkers is a list without workers.
+// NewWorkers returns a list without workers.
 func NewWorkers() *Workers { return &Workers{now: time.Now} }
 
 // AddPool adds workers that have no load yet.
@@ -48,7 +48,7 @@ func (w *Workers) AddPool(name string, args *engineargs.Args, workers int) {
 	w.at = append(w.at, at)
 }
 
-// limitOf is how many requests run at once at most on a worker, 0 for any number.
+// limitOf returns how many requests run at once at most on a worker, 0 for any number.
 func limitOf(args *engineargs.Args) int {
 	if args.MaxNumSeqs >= 1<<31 {
 		return 0
@@ -56,7 +56,7 @@ func limitOf(args *engineargs.Args) int {
 	return args.MaxNumSeqs
 }
 
-// Changed is told the load of a worker.
+// Changed records the load of a worker.
 func (w *Workers) Changed(pool, worker int, l cluster.Load) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *Workers) Changed(pool, worker int, l cluster.Load) {
 // rateOver is the shortest time over which rates are measured.
 const rateOver = time.Second
 
-// All is the state of every worker.
+// All returns the state of every worker.
 func (w *Workers) All() []WorkerState {
 	if w == nil {
 		return nil
@@ -84,10 +84,10 @@ func (w *Workers) All() []WorkerState {
 	return all
 }
 
-// Usage is the share of the KV pool that requests hold.
+// Usage returns the share of the KV pool that requests hold.
 func (s *WorkerState) Usage() float64 { return share(s.UsedBlocks, s.Blocks) }
 
-// HitRate is the share of the tokens of prompts that were found in the cache.
+// HitRate returns the share of the tokens of prompts that were found in the cache.
 func (s *WorkerState) HitRate() float64 { return share(s.Reused, s.LookedUp) }
 
 func share(part, whole int) float64 {

@@ -116,7 +116,7 @@ func (c *choice) appendDetails(b []byte, g *generation, to int) []byte {
 	return b
 }
 
-// allLogprobs is JSON for how likely the tokens of a whole answer were.
+// allLogprobs returns JSON for how likely the tokens of a whole answer were.
 func (c *choice) allLogprobs(g *generation) jsontext.Value {
 	if !g.details.logprobs {
 		return jsontext.Value("null")
@@ -124,7 +124,7 @@ func (c *choice) allLogprobs(g *generation) jsontext.Value {
 	return g.shape.logprobs(g, c, 0, len(c.answer.Tokens))
 }
 
-// ids are the tokens of a whole answer, if the client wants them.
+// ids returns the tokens of a whole answer, if the client wants them.
 func (c *choice) ids(g *generation) []uint32 {
 	if !g.details.ids || c.silent {
 		return nil
@@ -132,7 +132,7 @@ func (c *choice) ids(g *generation) []uint32 {
 	return c.answer.Tokens
 }
 
-// prompts are the tokens of the prompt of a choice, if the client wants them.
+// prompts returns the tokens of the prompt of a choice, if the client wants them.
 func (g *generation) prompts(c *choice) []uint32 {
 	if !g.details.ids {
 		return nil

@@ -66,7 +66,7 @@ func (b *blocks) UnmarshalJSON(text []byte) error {
 	}
 }
 
-// text is the text of blocks of which none is anything else.
+// text returns the text of blocks of which none is anything else.
 func (b blocks) text(param string) (string, error) {
 	var text strings.Builder
 	for _, part := range b {
@@ -78,7 +78,7 @@ func (b blocks) text(param string) (string, error) {
 	return text.String(), nil
 }
 
-// chat is the same as a request of /v1/chat/completions.
+// chat returns the same as a request of /v1/chat/completions.
 func (r *messagesRequest) chat() (*chatRequest, error) {
 	c := &chatRequest{MaxTokens: r.MaxTokens}
 	c.Model, c.Stop, c.Stream, c.Temperature, c.TopP = r.Model, r.Stop, r.Stream, r.Temperature, r.TopP
@@ -240,7 +240,7 @@ var messageKinds = map[int]string{
 	http.StatusServiceUnavailable: "overloaded_error", statusClientGone: "invalid_request_error",
 }
 
-// messagesBody is the JSON text of a problem in the schema of Anthropic.
+// messagesBody returns the JSON text of a problem in the schema of Anthropic.
 func (p *problem) messagesBody() []byte {
 	kind := messageKinds[p.status]
 	if kind == "" {
@@ -332,7 +332,7 @@ func (s *messageShape) appendFailure(b []byte, p *problem) []byte {
 
 func (*messageShape) logprobs(*generation, *choice, int, int) []byte { return []byte("null") }
 
-// stopped is why an answer has ended, in the words of Anthropic, and JSON for the stop sequence.
+// stopped returns why an answer has ended, in the words of Anthropic, and JSON for the stop sequence.
 func (c *choice) stopped() (reason string, sequence []byte) {
 	text, is := c.answer.StopReason.(string)
 	switch {
@@ -376,7 +376,7 @@ func (s *messageShape) whole(g *generation) []byte {
 	return s.message(g, strings.Join(parts, ","), false)
 }
 
-// message is the message as a whole, or as it begins.
+// message returns the message as a whole, or as it begins.
 func (*messageShape) message(g *generation, content string, begins bool) []byte {
 	reason, sequence := "null", []byte("null")
 	if !begins {

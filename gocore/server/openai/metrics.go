@@ -38,7 +38,7 @@ var (
 	gapBuckets      = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 )
 
-// lengthBuckets are 1, 2, 5, 10 and so on up to the longest length.
+// lengthBuckets returns 1, 2, 5, 10 and so on up to the longest length.
 func lengthBuckets(longest int) (buckets []float64) {
 	for ten := 1; ; ten *= 10 {
 		for _, digit := range []int{1, 2, 5} {
@@ -109,10 +109,10 @@ func newRequestMetrics(r *prometheus.Registry, model *Model, lengths []float64) 
 	return m
 }
 
-// of are the values of the labels of a model's histograms.
+// of returns the values of the labels of a model's histograms.
 func (m *requestMetrics) of(model *Model) []string { return append([]string{model.Name}, m.more...) }
 
-// longest is the number of tokens of the longest answer, and whether all answers are complete.
+// longest returns the number of tokens of the longest answer, and whether all answers are complete.
 func (g *generation) longest() (tokens int, all bool) {
 	for _, c := range g.choices {
 		if !c.over {

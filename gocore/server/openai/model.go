@@ -66,7 +66,7 @@ func (a *adapter) leave(c call) {
 	delete(a.calls, c)
 }
 
-// load is the number of its calls that wait and that run.
+// load returns the number of its calls that wait and that run.
 func (a *adapter) load() (waiting, running int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *adapter) load() (waiting, running int) {
 // loads counts adapters that were ever loaded, so that each has a prefix cache of its own, even if it has the name of an earlier one.
 var loads atomic.Int64
 
-// place is where the adapter with a name is in the list, which the caller has locked; -1 if there is none.
+// place returns where the adapter with a name is in the list, which the caller has locked; -1 if there is none.
 func (m *Model) place(name string) int {
 	return slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.name == name })
 }
@@ -98,7 +98,7 @@ func (m *Model) find(name string) *adapter {
 	return nil
 }
 
-// loaded are all adapters, without the model itself.
+// loaded returns all adapters, without the model itself.
 func (m *Model) loaded() []*adapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ type target struct {
 	adapter *adapter
 }
 
-// itself is the model without an adapter.
+// itself returns the model without an adapter.
 func (m *Model) itself() target { return target{m, m.find("")} }
 
 // resolve finds the model or adapter with a name. Without a name it is the only model there is.

@@ -51,7 +51,7 @@ type nativeSampling struct {
 	Seed       *int64         `json:"sampling_seed"`
 }
 
-// completion is the same request to /v1/completions.
+// completion returns the same request to /v1/completions.
 func (r *nativeRequest) completion() (*completionRequest, error) {
 	if err := refused([]refusal{
 		{"return_logprob", r.Logprob, "not supported here: /v1/completions has logprobs"},

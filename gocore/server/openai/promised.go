@@ -70,7 +70,7 @@ func isObjectSchema(value jsontext.Value) bool {
 	return schema.Type == "object"
 }
 
-// promisedObject is the form of any JSON object, or of the one that messages describe if there is such a form.
+// promisedObject returns the form of any JSON object, or of the one that messages describe if there is such a form.
 func (f *form) promisedObject() (conform.Form, error) {
 	if f.promised != nil {
 		if made, err := conform.Schema(f.promised); err == nil {

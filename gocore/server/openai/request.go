@@ -179,10 +179,10 @@ func (p *prompts) UnmarshalJSON(text []byte) error {
 	return badRequest("", "got %s, want a string, a list of tokens, or a list of either", shortened(text))
 }
 
-// count is the number of prompts.
+// count returns the number of prompts.
 func (p *prompts) count() int { return len(p.texts) + len(p.tokens) }
 
-// shortened is a text as messages show it: its beginning, up to a whole character.
+// shortened returns a text as messages show it: its beginning, up to a whole character.
 func shortened(text []byte) string {
 	const shown = 40
 	if len(text) <= shown {
@@ -235,7 +235,7 @@ func (s *sampling) check() error {
 	return nil
 }
 
-// choices is the number of answers to each prompt.
+// choices returns the number of answers to each prompt.
 func (s *sampling) choices() int {
 	if s.N == nil {
 		return 1
@@ -341,7 +341,7 @@ func checkNames(list []jsontext.Value) error {
 	return nil
 }
 
-// most is the number of tokens that the client asks for, nil if it names none.
+// most returns the number of tokens that the client asks for, nil if it names none.
 func (r *chatRequest) most() *int {
 	if r.MaxCompletionTokens != nil {
 		return r.MaxCompletionTokens
@@ -349,7 +349,7 @@ func (r *chatRequest) most() *int {
 	return r.MaxTokens
 }
 
-// conversation is what the tokenizer makes a prompt of.
+// conversation returns what the tokenizer makes a prompt of.
 func (r *chatRequest) conversation() tokens.Chat {
 	c := tokens.Chat{Tools: r.Tools, Generate: r.Generate == nil || *r.Generate, Extra: r.TemplateArguments}
 	if string(r.ToolChoice) == `"none"` {
@@ -364,13 +364,13 @@ func (r *chatRequest) conversation() tokens.Chat {
 	return c
 }
 
-// result is the last message if it has the result of a call.
+// result returns the last message if it has the result of a call.
 func (r *chatRequest) result() (content string, found bool) {
 	last := &r.Messages[len(r.Messages)-1]
 	return string(last.Content), last.Role == "tool" || last.Role == "function"
 }
 
-// said is the last message of the client.
+// said returns the last message of the client.
 func (r *chatRequest) said() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == "user" {
@@ -404,7 +404,7 @@ func (r *completionRequest) check() error {
 // silent tells that the client wants the prompt back, and no answer.
 func (r *completionRequest) silent() bool { return r.Echo && r.MaxTokens != nil && *r.MaxTokens == 0 }
 
-// details are what the client wants to hear of tokens.
+// details returns what the client wants to hear of tokens.
 func (r *completionRequest) details() details {
 	d := details{ids: r.TokenIDs, logprobs: r.Logprobs != nil}
 	if d.logprobs {
@@ -413,7 +413,7 @@ func (r *completionRequest) details() details {
 	return d
 }
 
-// details are what the client wants to hear of tokens.
+// details returns what the client wants to hear of tokens.
 func (r *chatRequest) details() details {
 	d := details{ids: r.TokenIDs, logprobs: r.Logprobs}
 	if r.TopLogprobs != nil {

@@ -63,7 +63,7 @@ type inputItem struct {
 	Output    content `json:"output"`
 }
 
-// said is the item as a message of a chat, nil for reasoning, which models are not shown again.
+// said returns the item as a message of a chat, nil for reasoning, which models are not shown again.
 func (i *inputItem) said(place int) (*message, error) {
 	switch i.Type {
 	case "", "message":
@@ -82,7 +82,7 @@ func (i *inputItem) said(place int) (*message, error) {
 	}
 }
 
-// chat is the same as a request for a chat.
+// chat returns the same as a request for a chat.
 func (r *responsesRequest) chat() (*chatRequest, error) {
 	switch {
 	case r.Previous != "":
@@ -130,7 +130,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	return g.answer(r.Context(), w)
 }
 
-// tooling is what the response repeats about tools.
+// tooling returns what the response repeats about tools.
 func (r *responsesRequest) tooling() string {
 	choice, list, parallel := []byte(`"auto"`), []byte("[]"), r.Parallel == nil || *r.Parallel
 	if given(r.ToolChoice) {
@@ -161,7 +161,7 @@ func (s *responseShape) event(b []byte, kind, members string) []byte {
 	return append(append(append(b, ','), members...), "}\n\n"...)
 }
 
-// place is the members that say where in the response a text is.
+// place returns the members that say where in the response a text is.
 func (s *responseShape) place() string {
 	return fmt.Sprintf(`"item_id":%s,"output_index":0,"content_index":0`, quote(s.item))
 }
@@ -218,12 +218,12 @@ func (s *responseShape) appendCalls(b []byte, g *generation, c *choice, to int) 
 	return b
 }
 
-// callPlace is the members that say where in the response a call is.
+// callPlace returns the members that say where in the response a call is.
 func (s *responseShape) callPlace(i int) string {
 	return fmt.Sprintf(`"item_id":%s,"output_index":%d`, quote(s.items[i]), i)
 }
 
-// call is a call as an item of the response.
+// call returns a call as an item of the response.
 func (s *responseShape) call(c *choice, i int, status string) string {
 	arguments := ""
 	if status != "in_progress" {
@@ -233,7 +233,7 @@ func (s *responseShape) call(c *choice, i int, status string) string {
 		quote(s.items[i]), status, quote(c.calls[i].id), quote(c.answer.Calls[i].Name), quote(arguments))
 }
 
-// output is all items of a response that is over.
+// output returns all items of a response that is over.
 func (s *responseShape) output(c *choice, status string) string {
 	if len(c.answer.Calls) == 0 {
 		return string(s.message(status, s.part(c.shown())))
@@ -254,7 +254,7 @@ func (s *responseShape) message(status string, parts ...string) []byte {
 	return fmt.Appendf(nil, `{"id":%s,"type":"message","status":%q,"role":"assistant","content":[%s]}`, quote(s.item), status, strings.Join(parts, ","))
 }
 
-// ended is the status of a response that is over.
+// ended returns the status of a response that is over.
 func (s *responseShape) ended(g *generation) string {
 	if g.choices[0].answer.Finish == "length" {
 		return "incomplete"
@@ -277,7 +277,7 @@ func (s *responseShape) whole(g *generation) []byte {
 	return s.response(g, s.ended(g))
 }
 
-// response is the response as a whole.
+// response returns the response as a whole.
 func (s *responseShape) response(g *generation, status string) []byte {
 	output, counts, incomplete := "[]", "null", "null"
 	if status != "in_progress" {

@@ -12,7 +12,7 @@ type served struct {
 	mu   sync.Mutex               // held while it is replaced
 }
 
-// all are the models that there are now.
+// all returns the models that there are now.
 func (s *served) all() []*Model {
 	if list := s.list.Load(); list != nil {
 		return *list

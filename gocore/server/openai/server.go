@@ -101,7 +101,7 @@ const (
 	embeddingsPath  = "/v1/embeddings"
 )
 
-// routes are all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
+// routes registers all endpoints. Those that do work for clients want a key and may meet faults; probes and metrics do not.
 func (s *Server) routes() {
 	generating := map[string]handler{chatPath: s.chat, completionsPath: s.completions, responsesPath: s.responses, embeddingsPath: s.embeddings, nativePath: s.native}
 	for path, h := range generating {
@@ -146,7 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.open(func(w http.ResponseWriter, r *http.Request) error { return s.noSuchPath(w, r, h) })(w, r)
 }
 
-// noSuchPath is the error for a path that does not exist, or not with this method.
+// noSuchPath returns the error for a path that does not exist, or not with this method.
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request, instead http.Handler) error {
 	probe := &statusProbe{header: http.Header{}}
 	instead.ServeHTTP(probe, r)
@@ -225,7 +225,7 @@ const mostDeadlineMs = 1e12
 // requestID is the header that names a request in logs of clients and servers.
 const requestID = "X-Request-Id"
 
-// open is the outermost layer: it names the request, and makes an answer of an error or a panic.
+// open returns the outermost layer: it names the request, and makes an answer of an error or a panic.
 func (s *Server) open(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.Add(1)
@@ -337,7 +337,7 @@ var errTooLate error = &problem{
 	status: http.StatusGatewayTimeout, kind: "server_error", code: "timeout", message: "the answer took longer than --request-timeout",
 }
 
-// overloaded is the error of a request that finds the queue full.
+// overloaded returns the error of a request that finds the queue full.
 func (s *Server) overloaded(waiting int) error {
 	return &problem{
 		status: http.StatusTooManyRequests, kind: "rate_limit_error", code: "rate_limit_exceeded", retryAfter: 1,
@@ -371,7 +371,7 @@ func (s *Server) status() status {
 // Drain makes the server turn away requests for answers, and report that it is not ready. Requests that it has go on.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// InFlight is the number of requests that are being answered.
+// InFlight returns the number of requests that are being answered.
 func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
 
 // modelNames lists all names that requests may ask for.

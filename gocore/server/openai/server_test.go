@@ -126,7 +126,7 @@ func post(t *testing.T, url, body string, headers ...string) answer {
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
-// events are the data of a stream, without the mark at its end.
+// events returns the data of a stream, without the mark at its end.
 func events(t *testing.T, a answer) (list []map[string]any) {
 	t.Helper()
 	if a.status != http.StatusOK {

@@ -88,7 +88,7 @@ func appendQuoted(b []byte, text string) []byte {
 	return b
 }
 
-// modelName is how answers call the model: by the name that the client has used.
+// modelName returns how answers call the model: by the name that the client has used.
 func (g *generation) modelName() string {
 	if g.target.adapter.name != "" {
 		return g.target.adapter.name
@@ -150,7 +150,7 @@ func (c *choice) appendFinish(b []byte) []byte {
 	return append(append(b, c.stopReason()...), '}')
 }
 
-// stopReason is JSON for the stop sequence or token that has ended the answer.
+// stopReason returns JSON for the stop sequence or token that has ended the answer.
 func (c *choice) stopReason() []byte {
 	text, _ := json.Marshal(c.answer.StopReason)
 	return text
@@ -188,7 +188,7 @@ func (s *chatShape) whole(g *generation) []byte {
 	return g.envelope("chat.completion", items)
 }
 
-// envelope is the answer around the choices.
+// envelope returns the answer around the choices.
 func (g *generation) envelope(object string, choices any) []byte {
 	text, _ := json.Marshal(struct {
 		ID      string `json:"id"`
@@ -237,7 +237,7 @@ func (s *completionShape) appendPart(b []byte, g *generation, c *choice, to int)
 
 func (s *completionShape) appendEnd(b []byte, g *generation) []byte { return s.appendDone(b, g) }
 
-// text is the text that a choice has with its first to tokens, beyond what the client has seen, with the text in front of it.
+// text returns the text that a choice has with its first to tokens, beyond what the client has seen, with the text in front of it.
 func (c *choice) text(to int) string {
 	end := min(c.answer.End(to), c.answer.Visible)
 	text := c.answer.Text[c.seen:max(end, c.seen)]
@@ -248,7 +248,7 @@ func (c *choice) text(to int) string {
 	return text
 }
 
-// shown is the text that the client has seen, without the text in front of it.
+// shown returns the text that the client has seen, without the text in front of it.
 func (c *choice) shown() string { return c.answer.Text[:c.seen] }
 
 func (s *completionShape) whole(g *generation) []byte {

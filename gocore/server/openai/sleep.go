@@ -78,7 +78,7 @@ func (s *Server) sleep(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// own are the models whose engines belong to this server.
+// own returns the models whose engines belong to this server.
 func (s *Server) own() (list []*Model, err error) {
 	for _, m := range s.served.all() {
 		if m.elsewhere() {

@@ -27,7 +27,7 @@ type namedTool struct {
 	} `json:"function"`
 }
 
-// called is the name of the function.
+// called returns the name of the function.
 func (t *namedTool) called() string {
 	if t.Function.Name != "" {
 		return t.Function.Name
@@ -198,7 +198,7 @@ func (c *choice) eachCall(from, end int, begin func(i int, id string), more func
 	}
 }
 
-// arguments is the text of the arguments of a call, as far as it is known.
+// arguments returns the text of the arguments of a call, as far as it is known.
 func (c *choice) arguments(i int) string {
 	call := &c.answer.Calls[i]
 	return between(c.answer.Text, call.Begin, min(call.End, c.seen))
@@ -230,7 +230,7 @@ type toolCall struct {
 	} `json:"function"`
 }
 
-// toolCalls are the calls of an answer that is complete.
+// toolCalls returns the calls of an answer that is complete.
 func (c *choice) toolCalls() (list []toolCall) {
 	c.eachCall(0, c.seen, func(i int, id string) {
 		call := toolCall{ID: id, Type: "function"}

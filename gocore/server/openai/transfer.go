@@ -10,7 +10,7 @@ type kvTransfer struct {
 	Size          int    `json:"tp_size"`
 }
 
-// offer is what the answer says of the KV of its prompts, if the request says that another worker decodes; else nil. Blocks are numbered by
+// offer returns what the answer says of the KV of its prompts, if the request says that another worker decodes; else nil. Blocks are numbered by
 // their places in the prompts.
 func (k *kvTransfer) offer(s *Server, t target, questions []question) *kvTransfer {
 	if k == nil || !k.RemoteDecode {

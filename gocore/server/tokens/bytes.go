@@ -76,7 +76,7 @@ func (Bytes) Chat(_ context.Context, c Chat) ([]uint32, error) {
 	return tokens, nil
 }
 
-// joined is JSON values one after the other.
+// joined returns JSON values one after the other.
 func joined(values []jsontext.Value) string {
 	var text strings.Builder
 	for _, v := range values {
@@ -182,7 +182,7 @@ func (Bytes) Draw(n int, seed uint64) Spoken {
 	return spell(text.String())
 }
 
-// wordAt is where the first word begins at a place of the ring or after it.
+// wordAt returns where the first word begins at a place of the ring or after it.
 func wordAt(ring string, place int) int {
 	if i := strings.IndexByte(ring[place:], ' '); i >= 0 {
 		return (place + i + 1) % len(ring)

@@ -74,7 +74,7 @@ type Spoken struct {
 	Ends []int32
 }
 
-// Cut is the first n tokens.
+// Cut returns the first n tokens.
 func (s Spoken) Cut(n int) Spoken {
 	if n >= len(s.Tokens) {
 		return s
@@ -86,7 +86,7 @@ func (s Spoken) Cut(n int) Spoken {
 	return Spoken{s.Tokens[:n], s.Text[:end], s.Ends[:n]}
 }
 
-// Repeat is the same again and again, n tokens in all. There must be tokens.
+// Repeat returns the same again and again, n tokens in all. There must be tokens.
 func (s Spoken) Repeat(n int) Spoken {
 	times := (n + len(s.Tokens) - 1) / len(s.Tokens)
 	if times <= 1 {
@@ -110,5 +110,5 @@ func inputError(format string, args ...any) error {
 	return &InputError{fmt.Sprintf(format, args...)}
 }
 
-// valid is a text in which bytes that are no UTF-8 have become replacement characters.
+// valid returns a text in which bytes that are no UTF-8 have become replacement characters.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -106,7 +106,7 @@ func TestCutAndRepeat(t *testing.T) {
 	}
 }
 
-// python is an interpreter with the libraries, "" if there is none.
+// python returns an interpreter with the libraries, "" if there is none.
 func python() string {
 	for _, candidate := range []string{filepath.Join("..", "..", "..", ".venv", "bin", "python"), "python3"} {
 		if exec.Command(candidate, "-c", "import tokenizers, jinja2").Run() == nil {

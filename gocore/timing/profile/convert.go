@@ -107,7 +107,7 @@ func (s *decodeSamples) fill(t *timing.Tables) error {
 	return nil
 }
 
-// linspace is the axis from low to high with equal steps.
+// linspace returns the axis from low to high with equal steps.
 func linspace(low, high float64) []float64 {
 	axis := make([]float64, resolution)
 	step := (high - low) / (resolution - 1)

@@ -41,7 +41,7 @@ func (a numpy) bytes(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// npz is an archive with these arrays.
+// npz returns an archive with these arrays.
 func npz(t testing.TB, method uint16, arrays ...numpy) *fstest.MapFile {
 	t.Helper()
 	var b bytes.Buffer

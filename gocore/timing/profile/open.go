@@ -42,7 +42,7 @@ func Paths(at string) ([]string, error) {
 	return names, err
 }
 
-// split is a path as a folder of the file system and a name in it.
+// split returns a path as a folder of the file system and a name in it.
 func split(at string, info fs.FileInfo) (folder, name string) {
 	if info.IsDir() {
 		return at, "."

@@ -135,7 +135,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
-// firstOf is the first of the files that exists in folder.
+// firstOf returns the first of the files that exists in folder.
 func firstOf(fsys fs.FS, folder string, names ...string) (string, error) {
 	for _, name := range names {
 		name = path.Join(folder, name)

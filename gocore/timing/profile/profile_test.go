@@ -11,7 +11,7 @@ import (
 	"dynosim/gocore/timing"
 )
 
-// tables are the arrays of a file of tables.
+// tables returns the arrays of a file of tables.
 func tables() map[string]numpy {
 	return map[string]numpy{
 		"prefill_isl":             floats("prefill_isl", 100, 1000, 4000),
@@ -134,7 +134,7 @@ const (
 	decodeJSON  = "decode_raw_data.json"
 )
 
-// folder is a profile of which the reference's table is known, in both layouts.
+// folder returns a profile of which the reference's table is known, in both layouts.
 func folder(t testing.TB) fstest.MapFS {
 	return fstest.MapFS{
 		prefillNPZ: npz(t, zip.Deflate,

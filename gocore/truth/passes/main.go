@@ -62,7 +62,7 @@ func (c *anyCase) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &c.Case)
 }
 
-// replayed is the result of a case, or why there is none.
+// replayed returns the result of a case, or why there is none.
 func replayed(scheduler string, c *anyCase) any {
 	if c.handoff != nil {
 		result, err := c.handoff.Run(scheduler)

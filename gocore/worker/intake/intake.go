@@ -43,7 +43,7 @@ var (
 // Add implements [engine.Engine].
 func (e *Engine) Add(req engine.Request) { e.onWay.PushBack(req) }
 
-// dueMs is when the first request on its way reaches the scheduler.
+// dueMs returns when the first request on its way reaches the scheduler.
 func (e *Engine) dueMs() float64 { return e.onWay.Front().SentMs + e.delayMs }
 
 // deliver hands over the requests that have arrived by now.

@@ -55,7 +55,7 @@ func (d *Document) peek() (jsontext.Kind, error) {
 // IsArray reports whether a list follows.
 func (d *Document) IsArray() bool { return d.json.PeekKind() == '[' }
 
-// Line is the number of the line that the last value ended on, from 1.
+// Line returns the number of the line that the last value ended on, from 1.
 func (d *Document) Line() int { return d.text.line() }
 
 // Key says how to read the value of a key.
@@ -281,12 +281,12 @@ func (d *Document) Text() (string, error) {
 	return "", d.mistyped(value, "a text")
 }
 
-// Faultf is an error about the value that was read last. It names file, line and field.
+// Faultf returns an error about the value that was read last. It names file, line and field.
 func (d *Document) Faultf(format string, values ...any) error {
 	return d.fault(string(d.json.StackPointer()), fmt.Sprintf(format, values...))
 }
 
-// Missing is the error of a key that the object which was read last must have.
+// Missing returns the error of a key that the object which was read last must have.
 func (d *Document) Missing(key, want string) error {
 	return d.fault(string(d.json.StackPointer())+"/"+key, "missing, want "+want)
 }

@@ -97,7 +97,7 @@ func (l *Lines) Next() ([]byte, error) {
 	return nil, readFault(err)
 }
 
-// readFault is the error for a file that cannot be read or decompressed.
+// readFault returns the error for a file that cannot be read or decompressed.
 func readFault(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("cannot be read: the compressed data is truncated or followed by something else")

@@ -119,7 +119,7 @@ func (t *jsonText) forget() {
 	t.ends = t.ends[:copy(t.ends, t.ends[done:])]
 }
 
-// line is the number of the line that the decoder has come to, from 1.
+// line returns the number of the line that the decoder has come to, from 1.
 func (t *jsonText) line() int {
 	t.forget()
 	return t.passed + 1

@@ -126,13 +126,13 @@ func (t *Table) split(line string) error {
 	return nil
 }
 
-// Line is the number of the row's line, from 1.
+// Line returns the number of the row's line, from 1.
 func (t *Table) Line() int { return t.line }
 
-// Len is the number of cells of the row.
+// Len returns the number of cells of the row.
 func (t *Table) Len() int { return len(t.cells) }
 
-// Cell is the text in a column, "" for column -1.
+// Cell returns the text in a column, "" for column -1.
 func (t *Table) Cell(column int) string {
 	if column < 0 {
 		return ""
@@ -140,7 +140,7 @@ func (t *Table) Cell(column int) string {
 	return t.cells[column]
 }
 
-// Fault is the error of a cell that is not what it must be.
+// Fault returns the error of a cell that is not what it must be.
 func (t *Table) Fault(column int, want string) error {
 	return fmt.Errorf("%s line %d: %s: got %s, want %s", t.name, t.line, t.columnName(column), shown(t.cells[column]), want)
 }
@@ -191,7 +191,7 @@ func (t *Table) Number(column int) (float64, error) {
 	return x, nil
 }
 
-// shown is a text as errors show it: on one line and not too long.
+// shown returns a text as errors show it: on one line and not too long.
 func shown(text string) string {
 	const most = 60
 	if len(text) > most {

@@ -38,7 +38,7 @@ func parseFloatSeconds(text string) (ns int64, ok bool) {
 	return int64(math.Round(x * nsPerSecond)), true
 }
 
-// nanoseconds is a decimal fraction of a second, rounded.
+// nanoseconds returns a decimal fraction of a second, rounded.
 func nanoseconds(fraction string) int64 {
 	const places = 9
 	kept := fraction[:min(len(fraction), places)]
@@ -86,7 +86,7 @@ func ParseTimestamp(text string) (ns int64, zoned, ok bool) {
 	return seconds*nsPerSecond + nanoseconds(fraction), zoned, true
 }
 
-// field is a number of two or four digits, -1 if it is none.
+// field returns a number of two or four digits, -1 if it is none.
 func field(text string) int {
 	if !allDigits(text) {
 		return -1
@@ -98,7 +98,7 @@ func field(text string) int {
 	return n
 }
 
-// zone is the offset from universal time in seconds.
+// zone returns the offset from universal time in seconds.
 func zone(text string) (offset int64, given, ok bool) {
 	switch {
 	case text == "":

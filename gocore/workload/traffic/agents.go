@@ -133,7 +133,7 @@ func (s *session) request(a *agent, step *wekaStep, startNs int64, name string) 
 	return nil
 }
 
-// delay is the pause of the client before a request: the think time, but not more than the distance of this request from
+// delay returns the pause of the client before a request: the think time, but not more than the distance of this request from
 // the one before, since it was measured from an earlier one where the end of that is not known. After sub-agents, and
 // where the think time is not known, it is the time from the recorded end of what the request waits for.
 func (a *agent) delay(step *wekaStep, startNs int64) int64 {

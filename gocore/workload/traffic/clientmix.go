@@ -251,7 +251,7 @@ func (c *client) lengths(startS float64, inputs, outputs *rand.Rand) (input, out
 	return int32(prompt), int32(p.output.draw(outputs)), nil
 }
 
-// periodAt is the period of a time or, if that has no lengths, the nearest one before that has some, or after.
+// periodAt returns the period of a time or, if that has no lengths, the nearest one before that has some, or after.
 func (c *client) periodAt(startS float64) *period {
 	var found *period
 	for i := range c.periods {

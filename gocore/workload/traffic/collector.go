@@ -96,7 +96,7 @@ func (c *collector) note(what string) {
 	c.Notes = append(c.Notes, Note{Requests: 1, What: what})
 }
 
-// at is a time as nanoseconds from the first request on.
+// at returns a time as nanoseconds from the first request on.
 func (c *collector) at(ns int64) int64 {
 	if !c.original {
 		c.origin, c.original = ns, true
@@ -104,7 +104,7 @@ func (c *collector) at(ns int64) int64 {
 	return ns - c.origin
 }
 
-// session is the number of the session of this name.
+// session returns the number of the session of this name.
 func (c *collector) session(name string) int32 {
 	number, known := c.sessions[name]
 	if !known {
@@ -196,7 +196,7 @@ func (c *collector) noRequests() error {
 	return joined(reasons)
 }
 
-// joined is several errors on one line.
+// joined returns several errors on one line.
 func joined(parts []error) error {
 	err := parts[0]
 	for _, part := range parts[1:] {

@@ -47,7 +47,7 @@ func (f *Format) Read(sources []Source, o Options) (*Trace, error) {
 	return c.finish()
 }
 
-// Guess is the name of the format that a file looks like by its beginning, "" if it looks like none.
+// Guess returns the name of the format that a file looks like by its beginning, "" if it looks like none.
 func Guess(head []byte) string {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	for i := range Formats {

@@ -80,7 +80,7 @@ func pairClients(sources []Source) ([]client, error) {
 	return clients, nil
 }
 
-// expected is the number of requests of a client.
+// expected returns the number of requests of a client.
 func (c *client) expected() float64 {
 	total := 0.0
 	for _, w := range c.windows {

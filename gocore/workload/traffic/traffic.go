@@ -66,8 +66,8 @@ type Request struct {
 	BlockIDs []uint32
 }
 
-// StartMs is the arrival in milliseconds.
+// StartMs returns the arrival in milliseconds.
 func (r *Request) StartMs() float64 { return float64(r.StartNs) / 1e6 }
 
-// DelayMs is the pause in milliseconds.
+// DelayMs returns the pause in milliseconds.
 func (r *Request) DelayMs() float64 { return float64(r.DelayNs) / 1e6 }

@@ -169,7 +169,7 @@ func readWekaStep(d *tracefile.Document) (wekaStep, error) {
 	return s, nil
 }
 
-// sessionName is the name of a session, made up if it has none.
+// sessionName returns the name of a session, made up if it has none.
 func (t *wekaTrace) sessionName(number int) string {
 	if t.name != "" {
 		return t.name

@@ -55,7 +55,7 @@ func (c *Calendar[R]) Enter(e *Entry[R], pass, plain int) {
 	d.plain = min(d.plain, int32(plain))
 }
 
-// Due is how many requests are due in a pass, and how many passes from that one on are plain for all of these.
+// Due returns how many requests are due in a pass, and how many passes from that one on are plain for all of these.
 func (c *Calendar[R]) Due(pass int) (requests, plain int) {
 	if c.days == nil {
 		return 0, math.MaxInt32

@@ -59,16 +59,16 @@ type Destinations[R Request] struct {
 // Enqueue adds a request at the end of those that wait for room.
 func (d *Destinations[R]) Enqueue(r R) { d.pending.PushBack(r) }
 
-// Pending is the number of requests that wait for room.
+// Pending returns the number of requests that wait for room.
 func (d *Destinations[R]) Pending() int { return d.pending.Len() }
 
-// Reserved is the number of requests that have room and wait for their KV.
+// Reserved returns the number of requests that have room and wait for their KV.
 func (d *Destinations[R]) Reserved() int { return len(d.reserved) }
 
 // MayReserve reports whether there may be room for the first pending request.
 func (d *Destinations[R]) MayReserve() bool { return d.pending.Len() > 0 && !d.full }
 
-// First is the first pending request; there must be one.
+// First returns the first pending request; there must be one.
 func (d *Destinations[R]) First() R { return d.pending.Front() }
 
 // NoRoom tells that the first pending request has found no room.
@@ -112,7 +112,7 @@ func TakeFrom[R Request](queue *deque.Deque[R], id engine.RequestID) (r R, ok bo
 	return r, false
 }
 
-// Find is the request of that id among those that run or wait, the zero value if there is none.
+// Find returns the request of that id among those that run or wait, the zero value if there is none.
 func Find[R Request](running []R, waiting *deque.Deque[R], id engine.RequestID) (r R) {
 	for _, r := range running {
 		if r.RequestID() == id {

@@ -55,8 +55,8 @@ func (s *Scheduler) newBudget() budget {
 	}
 }
 
-// reserved is the number of tokens set aside for running requests. The terms are added in running order: the last bit
-// can decide.
+// reserved returns the number of tokens set aside for running requests. The terms are added in running order: the last
+// bit can decide.
 func (s *Scheduler) reserved() float64 {
 	sum := 0.0
 	for _, r := range s.running {
@@ -65,7 +65,7 @@ func (s *Scheduler) reserved() float64 {
 	return sum
 }
 
-// affordableChunk is how many tokens of r the budgets admit now, and takes them from the budgets. A rest up to the
+// affordableChunk returns how many tokens of r the budgets admit now, and takes them from the budgets. A rest up to the
 // chunk size is all or nothing; of a longer one, what is left of the chunk budget will do.
 //
 // On a decode worker requests did not have to meet the budgets before they were retracted. One that never can goes on without

@@ -82,7 +82,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// around is a number from mean/2 to 3*mean/2.
+// around returns a number from mean/2 to 3*mean/2.
 func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 
 // BenchmarkLongQueue measures a pass when thousands wait behind a head that does not fit: they must cost nothing.

@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// demandOfBursts is demand if all drafts are accepted.
+// demandOfBursts does what demand does, if all drafts are accepted.
 func (s *Scheduler) demandOfBursts() (slots, growth int) {
 	for _, r := range s.running {
 		burst := min(s.drafts.MaxBurst(), s.remaining(r))

@@ -30,8 +30,8 @@ func (s *Scheduler) CoastWithBursts() { s.bursts.allowed = true }
 // Surplus implements [engine.BurstCoaster].
 func (s *Scheduler) Surplus() []engine.Surplus { return s.bursts.surplus }
 
-// coastBursts is Coast for an engine that decodes speculatively. It ends before a pass in which a request has its last
-// token, or in which there might be too few slots for the largest bursts.
+// coastBursts does what Coast does, for an engine that decodes speculatively. It ends before a pass in which a request
+// has its last token, or in which there might be too few slots for the largest bursts.
 func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
 	ends, count := s.coastEnds[:0], len(s.running)
 	available := s.pool.Available()
@@ -112,7 +112,7 @@ func (s *Scheduler) fillPages() {
 	}
 }
 
-// settleBursts is Settle for an engine that decodes speculatively.
+// settleBursts does what Settle does, for an engine that decodes speculatively.
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
 	c.surplus = c.surplus[:0]

@@ -21,7 +21,7 @@ type destinations struct {
 // comeFirst reports whether no other request may be admitted.
 func (d *destinations) comeFirst() bool { return d.Pending() > 0 || d.prebuilt.Len() > 0 }
 
-// overhead is the number of slots that the last pages of prebuilt requests have left.
+// overhead returns the number of slots that the last pages of prebuilt requests have left.
 func (d *destinations) overhead(pageSize int) int {
 	slots := 0
 	for i := range d.prebuilt.Len() {

@@ -22,7 +22,7 @@ func newLoad(pageSize int, bursts bool) load {
 	return load{pageSize: pageSize, phases: make([]int32, pageSize)}
 }
 
-// overhead is the number of slots that the last pages of all requests have left.
+// overhead returns the number of slots that the last pages of all requests have left.
 func (l *load) overhead() int { return l.pages*l.pageSize - l.tokens }
 
 func (l *load) phase(tokens int) int {

@@ -112,7 +112,7 @@ func (m *model) giveBack(slots []int) { m.free = append(m.free, slots...) }
 
 // The events.
 
-// pageNumber is the number of the page that ends with the last of the tokens.
+// pageNumber returns the number of the page that ends with the last of the tokens.
 func (m *model) pageNumber(tokens []int) int {
 	key := fmt.Sprint(tokens)
 	number, known := m.pages[key]
@@ -452,7 +452,7 @@ func (m *model) cache(r *modelRequest) {
 	r.cached = aligned
 }
 
-// most is the largest number of tokens that r may emit in a pass.
+// most returns the largest number of tokens that r may emit in a pass.
 func (m *model) most(r *modelRequest) int {
 	if m.drafts == nil {
 		return min(1, r.remaining())
@@ -460,7 +460,7 @@ func (m *model) most(r *modelRequest) int {
 	return min(m.drafts.MaxBurst(), r.remaining())
 }
 
-// draw is the number of tokens that r does emit.
+// draw returns the number of tokens that r does emit.
 func (m *model) draw(r *modelRequest) int {
 	if m.drafts == nil {
 		return 1

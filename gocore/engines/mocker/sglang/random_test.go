@@ -142,7 +142,7 @@ func checkWorkload(data []byte) error {
 	return m.checkRenamed(seen)
 }
 
-// rescueLimit is how many calls of Unblock may be needed for one token: each request may have to give up its chunks, and
+// rescueLimit returns how many calls of Unblock may be needed for one token: each request may have to give up its chunks, and
 // the favourite may have to return duplicates after each of its own; then there is the leak, and the choice of the
 // favourite.
 func (m *simulation) rescueLimit() int {
@@ -153,7 +153,7 @@ func (m *simulation) rescueLimit() int {
 	return len(m.requests) + chunks + 2
 }
 
-// passLimit is a number of passes in which every run must end, if all of its tokens need a rescue.
+// passLimit returns a number of passes in which every run must end, if all of its tokens need a rescue.
 func (m *simulation) passLimit() int {
 	tokens := 1
 	for _, a := range m.workload.arrivals {

@@ -124,7 +124,7 @@ func (r *recorder) unclaimed() error {
 	return nil
 }
 
-// copyPass is a pass that stays as it is, without what only an observed engine reports; empty slices are nil.
+// copyPass returns a pass that stays as it is, without what only an observed engine reports; empty slices are nil.
 func copyPass(p *engine.Pass) engine.Pass {
 	c := *p
 	c.KVEvents, c.KVEventsAtMs, c.Signals = nil, 0, nil
@@ -133,5 +133,5 @@ func copyPass(p *engine.Pass) engine.Pass {
 	return c
 }
 
-// copyOf is nil for every empty slice.
+// copyOf returns nil for every empty slice.
 func copyOf[T any](s []T) []T { return append([]T(nil), s...) }

@@ -21,7 +21,8 @@ func (s *Scheduler) retractUntilFits() (slots int) {
 	}
 }
 
-// demand is the slots for what the running requests may emit in this pass, and those of the pages that this starts.
+// demand returns the slots for what the running requests may emit in this pass, and those of the pages that this
+// starts.
 func (s *Scheduler) demand() (slots, growth int) {
 	if s.drafts != nil {
 		return s.demandOfBursts()
@@ -29,7 +30,7 @@ func (s *Scheduler) demand() (slots, growth int) {
 	return len(s.running), s.load.full * s.pageSize
 }
 
-// victim is the place of the running request with the fewest output tokens, of equals that of the first.
+// victim returns the place of the running request with the fewest output tokens, of equals that of the first.
 func (s *Scheduler) victim() int {
 	fewest := 0
 	for i, r := range s.running {

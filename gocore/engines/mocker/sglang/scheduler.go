@@ -114,9 +114,9 @@ func (s *Scheduler) Requests() int {
 	return s.waiting.Len() + s.destinations.prebuilt.Len() + len(s.running)
 }
 
-// Load is how many requests wait and run, and how many blocks are in use: those of the cache count, even if no request
-// needs them, and so do the unused slots of the running requests' last blocks. Requests of a decode worker wait from the
-// moment room is asked for.
+// Load returns how many requests wait and run, and how many blocks are in use: those of the cache count, even if no
+// request needs them, and so do the unused slots of the running requests' last blocks. Requests of a decode worker wait
+// from the moment room is asked for.
 func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	d := &s.destinations
 	waiting = s.waiting.Len() + d.prebuilt.Len() + d.Pending() + d.Reserved()
@@ -172,8 +172,8 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
 }
 
-// prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again
-// after a retraction at no charge.
+// prefillMs returns the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them
+// again after a retraction at no charge.
 func (s *Scheduler) prefillMs() float64 {
 	if s.role == engine.Decode {
 		return 0
@@ -186,7 +186,7 @@ func (s *Scheduler) States() []engine.RequestState {
 	return roster.States(append(s.owned(), s.inHandoff()...), byOrder, s.state)
 }
 
-// state is where a request stands.
+// state returns where a request stands.
 func (s *Scheduler) state(r *sequence) engine.RequestState {
 	state := engine.RequestState{
 		ID:           r.id,
@@ -220,13 +220,13 @@ const (
 	afterward = 1 << placeBits
 )
 
-// now is the time of a use of the pool at this moment, other than for a token.
+// now returns the time of a use of the pool at this moment, other than for a token.
 func (s *Scheduler) now() radix.Time {
 	s.uses++
 	return radix.Time(uint64(s.emissions)<<(placeBits+1) | afterward | s.uses)
 }
 
-// tokenTime is the time of the token that r got in an emitting pass.
+// tokenTime returns the time of the token that r got in an emitting pass.
 func (r *sequence) tokenTime(emission int) radix.Time {
 	return radix.Time(uint64(emission)<<(placeBits+1) | uint64(r.place))
 }

@@ -47,10 +47,10 @@ type sequence struct {
 // RequestID implements [dynosim/gocore/engines/internal/transit.Request].
 func (r *sequence) RequestID() engine.RequestID { return r.id }
 
-// tokens is the length of the sequence.
+// tokens returns the length of the sequence.
 func (s *Scheduler) tokens(r *sequence) int { return r.promptTokens + s.generated(r) }
 
-// generated is the number of output tokens so far.
+// generated returns the number of output tokens so far.
 func (s *Scheduler) generated(r *sequence) int {
 	if r.status == running {
 		return r.maxOutput - s.remaining(r)
@@ -58,7 +58,7 @@ func (s *Scheduler) generated(r *sequence) int {
 	return r.generated
 }
 
-// remaining is the number of output tokens that a running request still owes.
+// remaining returns the number of output tokens that a running request still owes.
 func (s *Scheduler) remaining(r *sequence) int { return r.finishAt - s.emissions }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -27,7 +27,7 @@ type workload struct {
 	arrivals   []arrival
 }
 
-// tokens are the tokens of a prompt.
+// tokens returns the tokens of a prompt.
 func (w workload) tokens(a arrival) []int {
 	tokens := make([]int, a.prompt)
 	for i := range tokens {
@@ -36,7 +36,7 @@ func (w workload) tokens(a arrival) []int {
 	return tokens
 }
 
-// sorted is the workload by time.
+// sorted returns the workload by time.
 func (w workload) sorted() workload {
 	w.arrivals = slices.Clone(w.arrivals)
 	slices.SortStableFunc(w.arrivals, func(a, b arrival) int {
@@ -102,7 +102,7 @@ func newSimulation(args engineargs.Args, w workload) *simulation {
 	return &simulation{s: New(args, setup(args, engine.Aggregated)), workload: w, requests: w.requests(args.BlockSize)}
 }
 
-// setup is what an engine gets besides its arguments.
+// setup returns what an engine gets besides its arguments.
 func setup(args engineargs.Args, role engine.Role) engine.Setup {
 	s := engine.Setup{Role: role}
 	if args.Drafts > 0 && role != engine.Prefill {

@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Traits are what shells have to know of an engine with any arguments. It is not independent: with each pass without effect
+// Traits returns what shells have to know of an engine with any arguments. It is not independent: with each pass without effect
 // the share of new tokens that requests reserve shrinks, until one can be admitted.
 func Traits(engineargs.Args) engine.Traits {
 	return engine.Traits{

@@ -87,7 +87,7 @@ func (s *Scheduler) giveUp(r *sequence) {
 	s.destinations.RoomMade()
 }
 
-// candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none.
+// candidate returns the place in the waiting queue of the request that may be admitted next, -1 if there is none.
 func (s *Scheduler) candidate() int {
 	if s.rescue.active {
 		return s.waiting.Index(func(r *sequence) bool { return r.order == s.rescue.favourite })

@@ -48,8 +48,8 @@ func (s *Scheduler) admitWaiting() {
 	}
 }
 
-// cachedPrompt is the number of prompt tokens whose blocks are in the cache, and of those the ones in blocks that a
-// request holds. It walks the block list from the start to the first block that is not cached. Blocks of generated
+// cachedPrompt returns the number of prompt tokens whose blocks are in the cache, and of those the ones in blocks that
+// a request holds. It walks the block list from the start to the first block that is not cached. Blocks of generated
 // tokens may be hit too, but only prompt tokens count.
 func (s *Scheduler) cachedPrompt(r *sequence) (cached, active int) {
 	if !s.args.PrefixCaching {

@@ -67,7 +67,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// around is a number from mean/2 to 3*mean/2.
+// around returns a number from mean/2 to 3*mean/2.
 func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean) }
 
 // BenchmarkLongQueue measures a pass when thousands wait behind a head that does not fit: they must cost nothing.
@@ -125,7 +125,7 @@ func BenchmarkCoast(b *testing.B) {
 	}
 }
 
-// decoding is an engine whose requests have a million tokens to go, and the time.
+// decoding returns an engine whose requests have a million tokens to go, and the time.
 func decoding(b *testing.B, requests int) (*Scheduler, float64) {
 	b.Helper()
 	s := New(parseArgs(b, `{"num_gpu_blocks": 2000000}`), engine.Setup{})

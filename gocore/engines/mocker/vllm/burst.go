@@ -6,7 +6,8 @@ import (
 	"dynosim/gocore/engine"
 )
 
-// emitBursts is emit for an engine that decodes speculatively: every ready request gets as many tokens as it draws.
+// emitBursts does what emit does, for an engine that decodes speculatively: every ready request gets as many tokens as
+// it draws.
 //
 // The blocks that the largest possible bursts would open are set aside first, for all requests together; nothing is
 // emitted before that has worked out, so no request loses its turn half-way. The decode time is that of the requests that
@@ -33,7 +34,7 @@ func (s *Scheduler) emitBursts(decodeStartMs float64) {
 	}
 }
 
-// blocksOfBursts is the number of blocks that the ready requests open if all their drafts are accepted.
+// blocksOfBursts returns the number of blocks that the ready requests open if all their drafts are accepted.
 func (s *Scheduler) blocksOfBursts() (blocks int) {
 	for _, r := range s.ready {
 		burst := min(s.drafts.MaxBurst(), r.maxOutput-r.generated)

@@ -41,8 +41,8 @@ func (s *Scheduler) CoastWithBursts() { s.bursts.allowed = true }
 // Surplus implements [engine.BurstCoaster].
 func (s *Scheduler) Surplus() []engine.Surplus { return s.bursts.surplus }
 
-// coastBursts is Coast for an engine that decodes speculatively. It ends before a pass in which a request has its last
-// token, or in which there might be too few blocks for the largest bursts.
+// coastBursts does what Coast does, for an engine that decodes speculatively. It ends before a pass in which a request
+// has its last token, or in which there might be too few blocks for the largest bursts.
 func (s *Scheduler) coastBursts(nowMs, untilMs float64) []float64 {
 	c, ends := &s.bursts, s.coastEnds[:0]
 	c.drawn.Abandon(s.drafts)
@@ -142,7 +142,7 @@ func (s *Scheduler) burstPass() (tokens, left int) {
 	return tokens, left
 }
 
-// blocksOfBatch is the number of blocks that the next pass opens if all drafts are accepted.
+// blocksOfBatch returns the number of blocks that the next pass opens if all drafts are accepted.
 func (s *Scheduler) blocksOfBatch() (blocks int) {
 	b := &s.bursts.batch
 	for i, room := range b.Room {
@@ -175,7 +175,7 @@ func (s *Scheduler) noteUse(aside int) {
 	c.free = max(c.free, aside) - len(use.openers)
 }
 
-// settleBursts is Settle for an engine that decodes speculatively.
+// settleBursts does what Settle does, for an engine that decodes speculatively.
 func (s *Scheduler) settleBursts(passes int) {
 	c := &s.bursts
 	c.surplus = c.surplus[:0]

@@ -78,7 +78,7 @@ func (s *Scheduler) removeGone() {
 // fewLeaving is up to how many requests are looked up in the running list, instead of going through the whole list.
 const fewLeaving = 8
 
-// decodeSeconds is the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
+// decodeSeconds returns the decode part of this pass, with the blocks that requests hold after scheduling and before emission.
 func (s *Scheduler) decodeSeconds() float64 {
 	return s.clock.DecodeSeconds(
 		s.steady.size+len(s.ready), s.steady.context+s.readyContext,
@@ -139,7 +139,7 @@ func (s *Scheduler) openBlock(r *sequence) bool {
 	return true
 }
 
-// opensBlock is 1 if the next token of r needs a block, else 0.
+// opensBlock returns 1 if the next token of r needs a block, else 0.
 func (s *Scheduler) opensBlock(r *sequence) int {
 	if r.tokens()&(s.blockSize-1) == 0 {
 		return 1

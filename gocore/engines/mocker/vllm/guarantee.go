@@ -9,7 +9,7 @@ import "dynosim/gocore/engineargs"
 // guaranteed reports whether that policy applies.
 func (s *Scheduler) guaranteed() bool { return s.args.Admission == engineargs.GuaranteedNoEvict }
 
-// promised is the number of blocks that running requests are still going to take. They hold as many as their tokens so far
+// promised returns the number of blocks that running requests are still going to take. They hold as many as their tokens so far
 // fill; a block that several hold counts for each of them.
 func (s *Scheduler) promised() (blocks int) {
 	for _, r := range s.running {

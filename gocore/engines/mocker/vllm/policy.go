@@ -18,7 +18,7 @@ func (c *choice) offer(place int, r *sequence) {
 	})
 }
 
-// next is the place in the waiting queue of the request that the policy wants to be admitted next.
+// next returns the place in the waiting queue of the request that the policy wants to be admitted next.
 func (s *Scheduler) next() int {
 	c := &s.choice
 	c.begin()
@@ -28,7 +28,7 @@ func (s *Scheduler) next() int {
 	return c.places[c.policy.Next(s.out.StartMs, c.candidates)]
 }
 
-// chosenVictim is the place of the running request that the policy wants to be preempted.
+// chosenVictim returns the place of the running request that the policy wants to be preempted.
 func (s *Scheduler) chosenVictim() int {
 	c := &s.choice
 	c.begin()

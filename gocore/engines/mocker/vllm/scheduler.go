@@ -181,7 +181,7 @@ func (s *Scheduler) begin(nowMs float64) {
 	s.out.Reset(nowMs, s.parts)
 }
 
-// prefillMs is the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after
+// prefillMs returns the prefill part of this pass. A decode worker gets its prompts from elsewhere, and computes them again after
 // a preemption at no charge.
 func (s *Scheduler) prefillMs() float64 {
 	if s.role == engine.Decode {
@@ -208,7 +208,7 @@ func (s *Scheduler) States() []engine.RequestState {
 	return roster.States(append(s.owned(), s.inHandoff()...), byOrder, s.state)
 }
 
-// state is where a request stands.
+// state returns where a request stands.
 func (s *Scheduler) state(r *sequence) engine.RequestState {
 	state := engine.RequestState{
 		ID:           r.id,

@@ -66,7 +66,7 @@ type share struct {
 	promptBefore int
 }
 
-// tokens is the length of the sequence.
+// tokens returns the length of the sequence.
 func (r *sequence) tokens() int { return r.promptTokens + r.generated }
 
 // ready reports whether the next pass emission owes it a token.
@@ -86,12 +86,12 @@ func (r *sequence) appendBlocks(dst []kvcache.BlockID, from, to int) []kvcache.B
 	return dst
 }
 
-// blocksFor is the number of listed blocks that hold the first tokens tokens.
+// blocksFor returns the number of listed blocks that hold the first tokens tokens.
 func (s *Scheduler) blocksFor(r *sequence, tokens int) int {
 	return min(s.ceilBlocks(tokens), r.listed)
 }
 
-// ceilBlocks is tokens / block size, rounded up.
+// ceilBlocks returns tokens / block size, rounded up.
 func (s *Scheduler) ceilBlocks(tokens int) int {
 	return (tokens + s.blockSize - 1) >> s.blockShift
 }

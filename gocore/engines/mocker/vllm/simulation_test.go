@@ -279,5 +279,5 @@ func record(s *Scheduler, p *engine.Pass) passRecord {
 	return c
 }
 
-// copyOf is nil for every empty slice.
+// copyOf returns nil for every empty slice.
 func copyOf[T any](s []T) []T { return append([]T(nil), s...) }

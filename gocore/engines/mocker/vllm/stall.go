@@ -94,7 +94,7 @@ func (s *Scheduler) progressed(r *sequence) {
 	}
 }
 
-// candidate is the place in the waiting queue of the request that may be admitted next, -1 if there is none. While others
+// candidate returns the place in the waiting queue of the request that may be admitted next, -1 if there is none. While others
 // wait for room, as they do if activatedOnly, none of it goes to requests that have not got theirs already.
 func (s *Scheduler) candidate(activatedOnly bool) int {
 	w := &s.stall

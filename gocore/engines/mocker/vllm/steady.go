@@ -138,5 +138,5 @@ func (t *steady) catchUp(r *sequence) {
 	r.allocated = max(r.allocated, r.computed)
 }
 
-// missed is how many tokens r, which is steady, got since it was last looked at.
+// missed returns how many tokens r, which is steady, got since it was last looked at.
 func (t *steady) missed(r *sequence) int { return t.s.emittingPasses - 1 - r.lastTokenPass }

@@ -6,7 +6,7 @@ import (
 	"dynosim/gocore/handoff"
 )
 
-// Traits are what shells have to know of an engine with these arguments.
+// Traits returns what shells have to know of an engine with these arguments.
 func Traits(args engineargs.Args) engine.Traits {
 	return engine.Traits{
 		HandsOff: true, HandoffOrder: handoff.SourceFirst,

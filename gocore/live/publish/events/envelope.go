@@ -32,7 +32,7 @@ func (e *Envelope) Append(b []byte) []byte {
 	return msgp.AppendBytes(appendKey(b, "payload"), e.Payload)
 }
 
-// Frames is the ZeroMQ message of e: topic, publisher, sequence number and the envelope itself.
+// Frames returns the ZeroMQ message of e: topic, publisher, sequence number and the envelope itself.
 func (e *Envelope) Frames() [][]byte {
 	const header = 5
 	body := e.Append(append(make([]byte, 0, 128+len(e.Payload)), 1, 0, 0, 0, 0))

@@ -40,7 +40,7 @@ func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 	return events
 }
 
-// data is the router event of a change, if there is one.
+// data returns the router event of a change, if there is one.
 func (f *Feed) data(c *blocks.Change) (d Data, ok bool) {
 	if c.Kind == kvcache.Removed {
 		hashes := f.filter.removed(c.Blocks)

@@ -15,7 +15,7 @@ func floatOf(t *testing.T, text string) float64 {
 	return math.Float64frombits(binary.BigEndian.Uint64(unhex(t, text)))
 }
 
-// stored is a change: blocks with these hashes, all new, behind parent unless that is 0.
+// stored returns a change: blocks with these hashes, all new, behind parent unless that is 0.
 func stored(parent uint64, hashes ...uint64) blocks.Change {
 	c := blocks.Change{Parent: parent, HasParent: parent != 0}
 	for _, h := range hashes {

@@ -116,14 +116,14 @@ func NewPassCounter(workerID uint64, dpRank uint32, nowMs float64) PassCounter {
 	return PassCounter{workerID: workerID, dpRank: dpRank, lastMs: nowMs}
 }
 
-// Next is the description of a pass that was done at nowMs.
+// Next returns the description of a pass that was done at nowMs.
 func (c *PassCounter) Next(work engine.Work, wallTimeS, nowMs float64) ForwardPass {
 	c.count++
 	c.lastMs = nowMs
 	return ForwardPass{WorkerID: c.workerID, DPRank: c.dpRank, CounterID: c.count, WallTimeS: wallTimeS, Work: work}
 }
 
-// DueMs is when the next heartbeat is due.
+// DueMs returns when the next heartbeat is due.
 func (c *PassCounter) DueMs() float64 { return c.lastMs + heartbeatMs }
 
 // Heartbeat describes a second without a pass, if one is due.

@@ -62,7 +62,7 @@ func (g *LoadGauge) Set(usedBlocks uint64, nowMs float64) {
 	}
 }
 
-// DueMs is when Take should be called, if at all.
+// DueMs returns when Take should be called, if at all.
 func (g *LoadGauge) DueMs() (dueMs float64, pending bool) { return g.dueMs, g.changing }
 
 // Take returns the load to publish, if one is due.

@@ -40,7 +40,7 @@ func NewNative(blockSize int, dpRank uint32) *Native {
 // KeepForReplay makes From know the last messages.
 func (n *Native) KeepForReplay() { n.keep = true }
 
-// Message is the message about a change, whose blocks must have tokens. unixS is the time of day in seconds.
+// Message returns the message about a change, whose blocks must have tokens. unixS is the time of day in seconds.
 func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
 	b := msgp.AppendArrayHeader(nil, 3)
 	b = msgp.AppendFloat64(b, unixS)
@@ -107,12 +107,12 @@ func (n *Native) From(start uint64) []NativeMessage {
 	return list
 }
 
-// Frames is the ZeroMQ message of a subscription: an empty topic, the number, the payload.
+// Frames returns the ZeroMQ message of a subscription: an empty topic, the number, the payload.
 func (m NativeMessage) Frames() [][]byte {
 	return [][]byte{{}, binary.BigEndian.AppendUint64(nil, m.Sequence), m.Payload}
 }
 
-// EndOfReplay is the frames behind the last message of a replay.
+// EndOfReplay returns the frames behind the last message of a replay.
 func EndOfReplay() [][]byte {
 	return [][]byte{{}, binary.BigEndian.AppendUint64(nil, ^uint64(0)), {}}
 }

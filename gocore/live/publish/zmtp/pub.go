@@ -44,10 +44,10 @@ func ListenPub(address string, log *slog.Logger) (*Pub, error) {
 	return p, nil
 }
 
-// Port is the TCP port that the socket is bound to.
+// Port returns the TCP port that the socket is bound to.
 func (p *Pub) Port() int { return p.server.listener.Addr().(*net.TCPAddr).Port }
 
-// Dropped is how many messages were lost because subscribers read too slowly.
+// Dropped returns how many messages were lost because subscribers read too slowly.
 func (p *Pub) Dropped() uint64 { return p.dropped.Load() }
 
 // Subscribed reports whether there is a subscriber of a topic.
@@ -67,7 +67,7 @@ func (p *Pub) Send(frames [][]byte) {
 	p.SendLazily(string(frames[0]), func() [][]byte { return frames })
 }
 
-// SendLazily is Send of a message that is made only if its topic has subscribers.
+// SendLazily does what Send does, for a message that is made only if its topic has subscribers.
 func (p *Pub) SendLazily(topic string, frames func() [][]byte) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -25,7 +25,7 @@ func ListenRouter(address string, log *slog.Logger, answer func(request [][]byte
 	return r, nil
 }
 
-// Port is the TCP port that the socket is bound to.
+// Port returns the TCP port that the socket is bound to.
 func (r *Router) Port() int { return r.server.listener.Addr().(*net.TCPAddr).Port }
 
 // Close finishes replies to the peers that read them at once, and closes all connections.

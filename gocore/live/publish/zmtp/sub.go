@@ -54,7 +54,7 @@ func (s *Sub) Close() {
 	<-s.done
 }
 
-// Err is why nothing is heard now, nil while the subscription holds.
+// Err returns why nothing is heard now, nil while the subscription holds.
 func (s *Sub) Err() error { return *s.state.Load() }
 
 func (s *Sub) run(ctx context.Context) {

@@ -146,7 +146,7 @@ func splitCommand(body []byte) (name string, data []byte, err error) {
 // socketTypeProperty is the one property that peers must send.
 const socketTypeProperty = "Socket-Type"
 
-// ready is the command that ends the handshake.
+// ready returns the command that ends the handshake.
 func ready(socketType string) []byte {
 	data := append([]byte{byte(len(socketTypeProperty))}, socketTypeProperty...)
 	data = binary.BigEndian.AppendUint32(data, uint32(len(socketType)))

@@ -59,7 +59,7 @@ func FromEnvironment(getenv func(string) string, podInfo string) (c Config, warn
 // mainContainer is the container that stands for its pod.
 const mainContainer = "main"
 
-// name is that of the resource.
+// name returns that of the resource.
 func (c *Config) name() string {
 	if c.Container == "" || c.Container == mainContainer {
 		return c.Pod

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// instanceID is the id of worker idx of the process whose resource has this name. Readers know that of the first.
+// instanceID returns the id of worker idx of the process whose resource has this name. Readers know that of the first.
 func instanceID(name string, idx int) uint64 {
 	if idx > 0 {
 		name += "/" + strconv.Itoa(idx) // no resource has such a name
@@ -15,7 +15,7 @@ func instanceID(name string, idx int) uint64 {
 	return sipHash13(append([]byte(name), 0xff)) & exactInFloats
 }
 
-// sipHash13 is SipHash-1-3 with a key of zeros: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one round for
+// sipHash13 returns SipHash-1-3 with a key of zeros: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one round for
 // each word and three at the end.
 func sipHash13(data []byte) uint64 {
 	v := [4]uint64{0x736f6d6570736575, 0x646f72616e646f6d, 0x6c7967656e657261, 0x7465646279746573}

@@ -27,7 +27,7 @@ var endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Vers
 // discoverable selects the slices, or the pods, that tell which workers are ready.
 const discoverable = "nvidia.com/dynamo-discovery-enabled=true"
 
-// ReaderFromEnvironment is [FromEnvironment] for a process that only reads.
+// ReaderFromEnvironment does what [FromEnvironment] does, for a process that only reads.
 func ReaderFromEnvironment(getenv func(string) string, podInfo string) (c ReaderConfig, warnings []string, err error) {
 	config, warnings, err := FromEnvironment(func(name string) string {
 		if text := getenv(name); text != "" || name != "POD_NAME" && name != "POD_UID" && name != "CONTAINER_NAME" {
@@ -130,7 +130,8 @@ type source struct {
 	} `json:"status"`
 }
 
-// readyNames are the names of the resources whose pods or containers are ready. A slice that does not say so means no.
+// readyNames returns the names of the resources whose pods or containers are ready. A slice that does not say so means
+// no.
 func readyNames(items []unstructured.Unstructured) map[string]bool {
 	ready := map[string]bool{}
 	for _, item := range items {

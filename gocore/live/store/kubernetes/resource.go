@@ -105,7 +105,7 @@ func (c *Config) checkPod(ctx context.Context, client dynamic.ResourceInterface,
 	return nil
 }
 
-// document is the whole resource.
+// document returns the whole resource.
 func (r *Resource) document() []byte {
 	type owner struct {
 		APIVersion         string `json:"apiVersion"`

@@ -91,7 +91,7 @@ func (s *store) List(bucket discovery.Bucket) ([]discovery.Record, error) {
 	return recordsOf(found.Items)[bucket], nil
 }
 
-// recordsOf are the records in resources, in the order of their keys.
+// recordsOf returns the records in resources, in the order of their keys.
 func recordsOf(resources []unstructured.Unstructured) map[discovery.Bucket][]discovery.Record {
 	records := map[discovery.Bucket][]discovery.Record{}
 	for _, r := range resources {
