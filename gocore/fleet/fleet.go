@@ -444,7 +444,7 @@ func (f *Fleet) takeArrivals() (changed bool, err error) {
 		if f.scaler != nil {
 			f.scaler.each(func(t *planner.Traffic) { t.Arrived++ })
 		}
-		if err := f.flow.arrive(r); err != nil {
+		if err := f.flow.send(r.ID, true); err != nil {
 			return changed, err
 		}
 	}
@@ -569,7 +569,7 @@ func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) e
 	}
 	f.World.Over(id, how, reason)
 	f.flow.left(id)
-	if err := f.flow.admitted(p, admitted, err); err != nil {
+	if err := f.admitted(p, admitted, err); err != nil {
 		return err
 	}
 	if f.faults != nil {

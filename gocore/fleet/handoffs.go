@@ -2,27 +2,22 @@ package fleet
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gammazero/deque"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/handoff"
-	"dynosim/gocore/router"
 )
 
 // handoffs is the way of requests whose prompt is computed by one worker, which then hands its KV to another one. It
 // carries out the actions of the coordinators of package handoff. An action on a worker that is busy or cannot be
 // reached waits; a worker that is lost answers every action at once, as there is nothing left to release or to cancel.
 type handoffs struct {
-	*Fleet
-	order           handoff.Order
-	prefill, decode *Pool
-	states          []handoffState      // by request
-	actions         deque.Deque[action] // of all hand-offs, in the order in which they were asked for
-	kept            [2][]action         // by pool: those that need an active worker
-	unfinished      int                 // hand-offs and outputs of requests that have arrived
-	moving          []transfer          // the transfers that have begun, if they are revocable
+	pair
+	order   handoff.Order
+	states  []handoffState      // by request
+	actions deque.Deque[action] // of all hand-offs, in the order in which they were asked for
+	moving  []transfer          // the transfers that have begun, if they are revocable
 }
 
 // handoffState is the hand-off of one request.
@@ -30,35 +25,21 @@ type handoffState struct {
 	coordinator     handoff.Coordinator
 	prefill, decode int32 // workers, or unassigned
 	missing         int32 // tokens that the decode worker had not cached when it reserved room
-	open            uint8 // halves that are not over: the hand-off, and the output
-}
-
-const unassigned = -1
-
-// action is an action that a hand-off asks for.
-type action struct {
-	id engine.RequestID
-	do handoff.Action
 }
 
 var _ flow = (*handoffs)(nil)
 
 func newHandoffs(f *Fleet, order handoff.Order) *handoffs {
-	states := make([]handoffState, f.Requests)
-	return &handoffs{Fleet: f, order: order, prefill: f.pools[0], decode: f.pools[1], states: states}
+	return &handoffs{pair: f.pair(), order: order, states: make([]handoffState, f.Requests)}
 }
 
-// arrive starts the hand-off of a request.
-func (h *handoffs) arrive(r engine.Request) error { return h.send(r.ID) }
-
-func (h *handoffs) send(id engine.RequestID) error {
-	if n := int(id) + 1 - len(h.states); n > 0 {
-		h.states = append(h.states, make([]handoffState, n)...)
-	}
+// send starts the hand-off of a request.
+func (h *handoffs) send(id engine.RequestID, _ bool) error {
+	h.states = withRoom(h.states, id)
 	coordinator, first := handoff.New(h.order)
-	h.states[id] = handoffState{coordinator: coordinator, prefill: unassigned, decode: unassigned, open: 2}
+	h.states[id] = handoffState{coordinator: coordinator, prefill: unassigned, decode: unassigned}
 	h.actions.PushBack(action{id, first})
-	h.unfinished += 2
+	h.begin(id, 2)
 	return nil
 }
 
@@ -92,13 +73,13 @@ func (h *handoffs) carryOut(a action) error {
 	switch a.do {
 	case handoff.Submit:
 		h.meets(h.prefill)
-		if h.keep(h.prefill, a) {
+		if h.keeps(h.prefill, a) {
 			return nil
 		}
 		admitted, err := h.prefill.router.Submit(h.World.Routed(h.prompt(a.id)), h.nowMs)
 		return h.admitted(h.prefill, admitted, err)
 	case handoff.Reserve:
-		if h.keep(h.decode, a) {
+		if h.keeps(h.decode, a) {
 			return nil
 		}
 		admitted, err := h.decode.router.Submit(h.World.Routed(h.World.Request(a.id)), h.nowMs)
@@ -168,76 +149,48 @@ func (h *handoffs) idle(w *Worker) {
 	w.deferred = w.deferred[:0]
 }
 
-// keep holds an action back that needs an active worker, and reports false if there is one.
-func (h *handoffs) keep(p *Pool, a action) bool {
+// keeps holds an action back that needs an active worker, and reports false if there is one.
+func (h *handoffs) keeps(p *Pool, a action) bool {
 	if p.Serves() {
 		return false
 	}
-	h.kept[p.index] = append(h.kept[p.index], a)
+	p.keep(a)
 	return true
 }
 
-// dropKept forgets the actions of a request that are held back.
-func (h *handoffs) dropKept(p *Pool, id engine.RequestID) {
-	h.kept[p.index] = slices.DeleteFunc(h.kept[p.index], func(a action) bool { return a.id == id })
-}
-
-// release queues the actions that were held back.
-func (h *handoffs) release(p *Pool) error {
-	for _, a := range h.kept[p.index] {
-		h.actions.PushBack(a)
-	}
-	h.kept[p.index] = nil
+func (h *handoffs) resume(_ *Pool, a action) error {
+	h.actions.PushBack(a)
 	return nil
 }
 
-func (h *handoffs) held(p *Pool) int { return len(h.kept[p.index]) }
-
-// admitted hands prompts to prefill workers, or asks decode workers for room.
-func (h *handoffs) admitted(p *Pool, admitted []router.Admission, err error) error {
+// assigned hands a prompt to a prefill worker, or asks a decode worker for room. It waits until a decode worker can be
+// reached.
+func (h *handoffs) assigned(p *Pool, i int, id engine.RequestID) {
 	if p == h.prefill {
-		h.count(admitted)
+		h.states[id].prefill = int32(i)
 	}
-	var refused []engine.RequestID
-	for _, a := range admitted {
-		id := engine.RequestID(a.ID)
-		if a.Worker == router.Refused {
-			refused = append(refused, id)
-			continue
-		}
-		if p == h.prefill {
-			h.states[id].prefill = int32(a.Worker)
-		}
-		h.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
-		if p.accepts(a.Worker, id) {
-			h.receive(p, a.Worker, id)
-		} else if p == h.decode && !p.over(id) { // it waits until the worker can be reached
-			h.states[id].decode = int32(a.Worker)
-		}
+	if p.accepts(i, id) {
+		h.receive(p, i, id)
+	} else if p == h.decode && !p.over(id) {
+		h.states[id].decode = int32(i)
 	}
-	if err != nil {
-		return h.World.Explain(err)
-	}
-	return each(refused, func(id engine.RequestID) error { return h.refuse(p, id) })
+}
+
+// refuse ends the hand-off of a request that the router of a pool has rejected.
+func (h *handoffs) refuse(p *Pool, id engine.RequestID) error {
+	h.Recorder.Failed(p, id, Refused)
+	h.tell(id, handoff.Failed)
+	return nil
 }
 
 func (h *handoffs) receive(p *Pool, i int, id engine.RequestID) {
 	if p == h.prefill {
-		prompt := h.prompt(id)
-		prompt.SentMs = h.nowMs
 		h.Recorder.Joined(p, i, id)
-		p.workers[i].Engine.Add(prompt)
+		p.workers[i].Engine.Add(h.prompt(id))
 		p.updateReady(i)
 	} else {
 		h.reserve(i, id)
 	}
-}
-
-// prompt returns the request for the prefill worker: the prompt and one token.
-func (h *handoffs) prompt(id engine.RequestID) engine.Request {
-	r := h.World.Prompt(id)
-	r.OutputTokens, r.Hold = 1, true
-	return r
 }
 
 // reserve asks a decode worker for room. If it can never run the request, the request fails.
@@ -301,7 +254,7 @@ func (h *handoffs) cancelSource(a action) error {
 	p, i := h.prefill, h.states[a.id].prefill
 	if i == unassigned {
 		h.Recorder.Unsent(a.id)
-		h.dropKept(p, a.id)
+		p.dropKept(a.id)
 		h.tell(a.id, handoff.SourceCanceled)
 		admitted, err := p.router.Cancel(int32(a.id), h.nowMs)
 		return h.admitted(p, admitted, err)
@@ -320,7 +273,7 @@ func (h *handoffs) cancelSource(a action) error {
 func (h *handoffs) cancelDestination(a action) error {
 	p, i := h.decode, h.states[a.id].decode
 	if i == unassigned {
-		h.dropKept(p, a.id)
+		p.dropKept(a.id)
 		h.tell(a.id, handoff.DestinationCanceled)
 		admitted, err := p.router.Cancel(int32(a.id), h.nowMs)
 		return h.admitted(p, admitted, err)
@@ -339,7 +292,7 @@ func (h *handoffs) cancelDestination(a action) error {
 // complete ends a hand-off. If it has succeeded, the decode worker goes on with the request; if not, the request is
 // over.
 func (h *handoffs) complete(id engine.RequestID) error {
-	h.closeHalf(id)
+	h.left(id)
 	if h.states[id].coordinator.Succeeded() {
 		admitted, err := h.prefill.router.Free(int32(id), h.nowMs)
 		return h.admitted(h.prefill, admitted, err)
@@ -352,11 +305,11 @@ func (h *handoffs) complete(id engine.RequestID) error {
 		}
 	}
 	if abandoned {
-		h.closeHalf(id)
+		h.left(id)
 		return nil
 	}
 	h.World.Over(id, Canceled, "")
-	h.closeHalf(id)
+	h.left(id)
 	if h.faults != nil {
 		return h.faults.Ended(id)
 	}
@@ -436,20 +389,6 @@ func (h *handoffs) unblock() (changed bool) {
 	}
 	return changed
 }
-
-// left closes the output of a request.
-func (h *handoffs) left(id engine.RequestID) { h.closeHalf(id) }
-
-// closeHalf closes the hand-off or the output of a request, which is gone when both are over.
-func (h *handoffs) closeHalf(id engine.RequestID) {
-	h.unfinished--
-	s := &h.states[id]
-	if s.open--; s.open == 0 {
-		h.gone(id)
-	}
-}
-
-func (h *handoffs) done() bool { return h.unfinished == 0 }
 
 func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
 	h.endTransfer(id)

@@ -103,7 +103,7 @@ func (f *Fleet) SetFaults(faults Faults, hooks []*Hooks) {
 // What follows is what faults do.
 
 // Resend sends a new attempt of a request on its way.
-func (f *Fleet) Resend(id engine.RequestID) error { return f.flow.send(id) }
+func (f *Fleet) Resend(id engine.RequestID) error { return f.flow.send(id, false) }
 
 // Recall takes a request back from routers and workers. worker is the one that it was given to, in a fleet with one
 // pool, or negative; forget has a worker forget it.

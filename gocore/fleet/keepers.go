@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"dynosim/gocore/engine"
-	"dynosim/gocore/handoff"
 	"dynosim/gocore/router"
 )
 
@@ -54,7 +52,7 @@ func (f *Fleet) tick() (ticked bool, err error) {
 		if len(admitted) > 0 {
 			f.idleTicks = 0
 		}
-		if err := f.flow.admitted(p, admitted, err); err != nil {
+		if err := f.admitted(p, admitted, err); err != nil {
 			return ticked, err
 		}
 	}
@@ -77,32 +75,4 @@ func (f *Fleet) tellKeepers() error {
 func (f *Fleet) keptForEver() error {
 	return fmt.Errorf("router: at %v ms it keeps %d requests although nothing else is going to happen: its choose has to return a worker for them, "+
 		"or refuse them", f.nowMs, f.Kept())
-}
-
-// each does something with all requests, up to the first error. Requests that a router has refused are dealt with after those that it
-// has sent to workers: it may be asked again meanwhile.
-func each(ids []engine.RequestID, do func(engine.RequestID) error) error {
-	for _, id := range ids {
-		if err := do(id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refuse ends a request that the router of a pool has rejected.
-func (f *Fleet) refuse(p *Pool, id engine.RequestID) error {
-	if p.over(id) {
-		return nil
-	}
-	return f.leave(p, id, Rejected, Refused)
-}
-
-// refuse ends the hand-off of a request that the router of prefill workers has rejected.
-func (h *handoffs) refuse(p *Pool, id engine.RequestID) error {
-	if !p.over(id) {
-		h.Recorder.Failed(p, id, Refused)
-		h.tell(id, handoff.Failed)
-	}
-	return nil
 }

@@ -133,10 +133,10 @@ func (p *Pool) passEnded(id int) {
 // Announce tells the router which workers get requests. Requests that were held go first.
 func (p *Pool) Announce() error {
 	admitted, err := p.elastic.SetWorkers(p.routed(), p.fleet.nowMs)
-	if err := p.fleet.flow.admitted(p, admitted, err); err != nil || !p.Serves() {
+	if err := p.fleet.admitted(p, admitted, err); err != nil || !p.Serves() {
 		return err
 	}
-	return p.fleet.flow.release(p)
+	return p.release()
 }
 
 // routed returns the workers that get requests: active ones, but not those that are suspended.
@@ -182,7 +182,7 @@ func (w *Worker) empty() bool {
 }
 
 // waiting returns the number of requests that wait for a worker.
-func (p *Pool) waiting() int { return p.fleet.flow.held(p) + p.elastic.Waiting() }
+func (p *Pool) waiting() int { return len(p.kept) + p.elastic.Waiting() }
 
 // closed reports whether requests have to be held before they come to the router, because it would need a worker for
 // them.

@@ -39,6 +39,7 @@ type Pool struct {
 	lifecycle
 	tally tally
 	late  router.LateNews
+	kept  []action // that need an active worker
 }
 
 // Worker is a worker, of which source or destination, or puller, is set in a pool of prefill or of decode workers.

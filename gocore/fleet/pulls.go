@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/router"
 	"dynosim/gocore/worker"
 )
 
@@ -19,15 +18,12 @@ import (
 // Everything that ends at an instant is applied before passes start there, and prefill workers start before decode
 // workers.
 type pulls struct {
-	*Fleet
-	prefill, decode *Pool
-	states          []pullState // by request
-	ready           []computed  // at this instant: prompts that no decode worker has been chosen for
-	lanes           map[lane]float64
-	kept            [2][]engine.RequestID // by pool: those that need an active worker
-	unfinished      int                   // requests that are not over, and prompts that are kept for decode workers
-	blockMs         float64               // of a transfer
-	delayMs         float64               // from the prefill router to the scheduler of the worker
+	pair
+	states  []pullState // by request
+	ready   []computed  // at this instant: prompts that no decode worker has been chosen for
+	lanes   map[lane]float64
+	blockMs float64 // of a transfer
+	delayMs float64 // from the prefill router to the scheduler of the worker
 }
 
 // pullState is where a request is: on which workers, or unassigned.
@@ -35,7 +31,6 @@ type pullState struct {
 	prefill, decode int32
 	onWay           bool // to the scheduler of the prefill worker
 	asked, loading  bool // its decode worker has asked for its KV; that is on its way
-	open            int8 // 1 until the request is over, and 1 while its prompt is kept
 }
 
 // computed is a prompt that a prefill worker has computed.
@@ -51,70 +46,49 @@ var _ flow = (*pulls)(nil)
 
 func newPulls(f *Fleet) *pulls {
 	return &pulls{
-		Fleet: f, prefill: f.pools[0], decode: f.pools[1], states: make([]pullState, f.Requests), lanes: map[lane]float64{},
+		pair: f.pair(), states: make([]pullState, f.Requests), lanes: map[lane]float64{},
 		blockMs: f.Transfer.BlockMs(f.pools[1].Args.BlockSize), delayMs: worker.RequestDelayMs(f.pools[0].Args),
 	}
 }
 
-func (h *pulls) arrive(r engine.Request) error {
-	h.meets(h.prefill)
-	return h.send(r.ID)
-}
-
 // send asks the router for a prefill worker.
-func (h *pulls) send(id engine.RequestID) error {
-	if n := int(id) + 1 - len(h.states); n > 0 {
-		h.states = append(h.states, make([]pullState, n)...)
+func (h *pulls) send(id engine.RequestID, first bool) error {
+	if first {
+		h.meets(h.prefill)
 	}
-	h.states[id] = pullState{prefill: unassigned, decode: unassigned, open: 1}
-	h.unfinished++
+	h.states = withRoom(h.states, id)
+	h.states[id] = pullState{prefill: unassigned, decode: unassigned}
+	h.begin(id, 1)
 	return h.route(h.prefill, id)
 }
 
 // route asks the router of a pool for a worker. Without an active one the request waits.
 func (h *pulls) route(p *Pool, id engine.RequestID) error {
 	if !p.Serves() {
-		h.kept[p.index] = append(h.kept[p.index], id)
+		p.keep(action{id: id})
 		return nil
 	}
 	admitted, err := p.router.Submit(h.World.Routed(h.asked(p, id)), h.nowMs)
 	return h.admitted(p, admitted, err)
 }
 
+func (h *pulls) resume(p *Pool, a action) error { return h.route(p, a.id) }
+
 // asked returns the request as the workers of a pool get it: the prompt and one token, or all of it with a prompt to
 // load.
 func (h *pulls) asked(p *Pool, id engine.RequestID) engine.Request {
-	var r engine.Request
 	if p == h.prefill {
-		r = h.World.Prompt(id)
-		r.OutputTokens, r.Hold = 1, true
-	} else {
-		r = h.World.Request(id)
-		r.Pull = true
+		return h.prompt(id)
 	}
-	r.SentMs = h.nowMs
+	r := h.World.Request(id)
+	r.Pull, r.SentMs = true, h.nowMs
 	return r
 }
 
-// admitted hands requests to the workers that a router has chosen.
-func (h *pulls) admitted(p *Pool, admitted []router.Admission, err error) error {
-	if p == h.prefill {
-		h.count(admitted)
+func (h *pulls) assigned(p *Pool, i int, id engine.RequestID) {
+	if p.accepts(i, id) {
+		h.receive(p, i, id)
 	}
-	var refused []engine.RequestID
-	for _, a := range admitted {
-		id := engine.RequestID(a.ID)
-		if a.Worker == router.Refused {
-			refused = append(refused, id)
-			continue
-		}
-		h.Recorder.Routed(p, a.Worker, id, a.OverlapBlocks*p.Args.BlockSize)
-		h.receive(p, a.Worker, id)
-	}
-	if err != nil {
-		return h.World.Explain(err)
-	}
-	return each(refused, func(id engine.RequestID) error { return h.refuse(p, id) })
 }
 
 func (h *pulls) receive(p *Pool, i int, id engine.RequestID) {
@@ -242,8 +216,7 @@ func (h *pulls) ended(p *Pool, i int, pass *engine.Pass) error {
 		if p.over(id) {
 			continue
 		}
-		h.unfinished++
-		h.states[id].open++
+		h.begin(id, 1)
 		h.Recorder.Step(id, SourceHeld)
 		h.ready = append(h.ready, computed{id, i})
 	}
@@ -284,37 +257,13 @@ func (h *pulls) act() (changed bool, err error) {
 	return changed, nil
 }
 
-// release goes on with the requests that wait for a worker of a pool.
-func (h *pulls) release(p *Pool) error {
-	waiting := h.kept[p.index]
-	h.kept[p.index] = nil
-	for _, id := range waiting {
-		if err := h.route(p, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (h *pulls) held(p *Pool) int { return len(h.kept[p.index]) }
-
-// left counts that a request is over, or that nothing keeps its prompt any more. After both it is gone.
-func (h *pulls) left(id engine.RequestID) {
-	h.unfinished--
-	s := &h.states[id]
-	if s.open--; s.open == 0 {
-		h.gone(id)
-	}
-}
-
 // recall takes a request back. A worker that loads its prompt goes on until it has it.
 func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) error {
 	s := &h.states[id]
-	for k := range h.kept {
-		h.kept[k] = slices.DeleteFunc(h.kept[k], func(other engine.RequestID) bool { return other == id })
-	}
+	h.prefill.dropKept(id)
+	h.decode.dropKept(id)
 	p, i := h.prefill, int(s.prefill)
-	if s.open > 1 || s.asked || s.decode != unassigned { // the prompt has been computed
+	if h.open[id] > 1 || s.asked || s.decode != unassigned { // the prompt has been computed
 		p, i = h.decode, int(s.decode)
 		if !s.asked {
 			h.giveUp(id)
@@ -330,8 +279,6 @@ func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) 
 	admitted, err := p.router.Cancel(int32(id), h.nowMs)
 	return h.admitted(p, admitted, err)
 }
-
-func (h *pulls) done() bool { return h.unfinished == 0 }
 
 func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }
 

@@ -16,12 +16,13 @@ func (r recorder) now() float64 { return r.fleet.NowMs() }
 
 // Routed implements [fleet.Recorder].
 func (r recorder) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
-	if p.Role == engine.Decode {
+	switch p.Role {
+	case engine.Decode:
 		r.collector.DecodeRoute(r.of(id), overlapTokens)
-		return
+	case engine.Prefill:
+		r.collector.PrefillRoute(r.of(id), i, overlapTokens)
+		r.collector.Spends(id, report.WorkerWait, r.now())
 	}
-	r.collector.PrefillRoute(r.of(id), i, overlapTokens)
-	r.collector.Spends(id, report.WorkerWait, r.now())
 }
 
 // Joined implements [fleet.Recorder].
