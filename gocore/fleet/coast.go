@@ -181,7 +181,7 @@ func (f *Fleet) halt(p *Pool, i int) {
 // haltAll cuts short all coasts.
 func (f *Fleet) haltAll() {
 	for _, p := range f.pools {
-		for i, ok := p.coasting.next(0); ok; i, ok = p.coasting.next(i + 1) {
+		for i := range p.coasting.all {
 			f.halt(p, i)
 		}
 	}
@@ -200,7 +200,7 @@ func (f *Fleet) settle(p *Pool, i, passes int) {
 // pass that a coasting worker is busy with ends like others.
 func (f *Fleet) catchUp() {
 	for _, p := range f.pools {
-		for i, ok := p.coasting.next(0); ok; i, ok = p.coasting.next(i + 1) {
+		for i := range p.coasting.all {
 			w := &p.workers[i]
 			if f.halt(p, i); len(w.Coast) == 0 {
 				continue

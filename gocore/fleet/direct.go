@@ -20,8 +20,7 @@ func (d *direct) send(id engine.RequestID, first bool) error {
 		d.pool.keep(action{id: id})
 		return nil
 	}
-	admitted, err := d.pool.router.Submit(d.World.Routed(d.World.Request(id)), d.nowMs)
-	return d.admitted(d.pool, admitted, err)
+	return d.submit(d.pool, d.World.Request(id))
 }
 
 func (d *direct) resume(_ *Pool, a action) error { return d.send(a.id, false) }
@@ -74,8 +73,8 @@ func (d *direct) ended(p *Pool, i int, pass *engine.Pass) error {
 func (d *direct) left(id engine.RequestID) { d.gone(id) }
 
 func (d *direct) unblock() (changed bool) {
-	for i := range d.pool.workers {
-		if e := d.pool.workers[i].Engine; e != nil && !d.pool.halted(i) && e.Requests() > 0 && e.Unblock() {
+	for p, i := range d.present() {
+		if e := p.workers[i].Engine; !p.halted(i) && e.Requests() > 0 && e.Unblock() {
 			changed = true
 		}
 	}
@@ -92,8 +91,7 @@ func (d *direct) recall(id engine.RequestID, worker int, forget func(p *Pool, i 
 	} else {
 		d.left(id)
 	}
-	admitted, err := d.pool.router.Cancel(int32(id), d.nowMs)
-	return d.admitted(d.pool, admitted, err)
+	return d.cancel(d.pool, id)
 }
 
 // Nothing waits for a worker to be idle, and nothing is transferred.

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"fmt"
+	"iter"
 	"math"
+	"slices"
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/eventheap"
@@ -50,11 +52,11 @@ type World interface {
 	// Unreleased returns the number of requests that have not arrived.
 	Unreleased() int
 
-	// Request returns a request as engines get it, Prompt as much of it as prefill workers have to know, Routed what a
-	// router needs to know of it, and Name what messages call it.
+	// Request returns a request as engines get it, Prompt as much of it as prefill workers have to know, ForRouter what
+	// a router needs to know of it, and Name what messages call it.
 	Request(id engine.RequestID) engine.Request
 	Prompt(id engine.RequestID) engine.Request
-	Routed(r engine.Request) router.Request
+	ForRouter(r engine.Request) router.Request
 	Name(id engine.RequestID) string
 	// Explain gives the request in an error of a router the name that messages use.
 	Explain(err error) error
@@ -581,23 +583,25 @@ func (f *Fleet) leave(p *Pool, id engine.RequestID, how Ending, reason string) e
 // States calls tell with the state of each request on the workers of the pools, those first that emit tokens: they know
 // the tokens of a request that both pools have. Coasts end where they have been planned to.
 func (f *Fleet) States(tell func(engine.RequestState)) {
-	for k := len(f.pools) - 1; k >= 0; k-- {
-		p := f.pools[k]
-		for i := range p.workers {
-			w := &p.workers[i]
-			if w.Engine == nil { // gone, or not started
-				continue
-			}
-			if len(w.Coast) > 0 {
-				f.settle(p, i, len(w.Coast))
-			}
+	for p, i := range f.present() {
+		if planned := len(p.workers[i].Coast); planned > 0 {
+			f.settle(p, i, planned)
 		}
 	}
-	for k := len(f.pools) - 1; k >= 0; k-- {
-		for i := range f.pools[k].workers {
-			if e := f.pools[k].workers[i].Engine; e != nil {
-				for _, s := range e.States() {
-					tell(s)
+	for p, i := range f.present() {
+		for _, s := range p.workers[i].Engine.States() {
+			tell(s)
+		}
+	}
+}
+
+// present walks the workers that have started and are not gone, those first that emit tokens.
+func (f *Fleet) present() iter.Seq2[*Pool, int] {
+	return func(yield func(*Pool, int) bool) {
+		for _, p := range slices.Backward(f.pools) {
+			for i := range p.workers {
+				if p.workers[i].Engine != nil && !yield(p, i) {
+					return
 				}
 			}
 		}
@@ -613,26 +617,20 @@ func (f *Fleet) DeadEnd() error {
 		e.PrefillCapacity = f.pools[0].Args.NumGPUBlocks
 	}
 	listed := map[engine.RequestID]bool{}
-	for k := len(f.pools) - 1; k >= 0; k-- {
-		p := f.pools[k]
-		for i := range p.workers {
-			if p.workers[i].Engine == nil {
+	for p, i := range f.present() {
+		for _, r := range p.workers[i].Engine.States() {
+			if listed[r.ID] { // held by its source, too
 				continue
 			}
-			for _, r := range p.workers[i].Engine.States() {
-				if listed[r.ID] { // held by its source, too
-					continue
-				}
-				listed[r.ID] = true
-				if p.Role == engine.Prefill { // the token of a prefill worker does not count
-					r.Generated, r.OutputTokens = 0, f.World.Request(r.ID).OutputTokens
-				}
-				if two {
-					r.Worker = fmt.Sprintf("%s worker %d", p.Role, i)
-				}
-				r.Name = f.World.Name(r.ID)
-				e.Requests = append(e.Requests, r)
+			listed[r.ID] = true
+			if p.Role == engine.Prefill { // the token of a prefill worker does not count
+				r.Generated, r.OutputTokens = 0, f.World.Request(r.ID).OutputTokens
 			}
+			if two {
+				r.Worker = fmt.Sprintf("%s worker %d", p.Role, i)
+			}
+			r.Name = f.World.Name(r.ID)
+			e.Requests = append(e.Requests, r)
 		}
 	}
 	return e

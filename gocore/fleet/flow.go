@@ -129,6 +129,18 @@ func (f *Fleet) admitted(p *Pool, admitted []router.Admission, err error) error 
 	return nil
 }
 
+// submit asks the router of a pool for a worker. The request may have to wait there.
+func (f *Fleet) submit(p *Pool, r engine.Request) error {
+	admitted, err := p.router.Submit(f.World.ForRouter(r), f.nowMs)
+	return f.admitted(p, admitted, err)
+}
+
+// cancel takes a request off the books of the router of a pool.
+func (f *Fleet) cancel(p *Pool, id engine.RequestID) error {
+	admitted, err := p.router.Cancel(int32(id), f.nowMs)
+	return f.admitted(p, admitted, err)
+}
+
 // refuse ends a request that the router of a pool has rejected.
 func (f *Fleet) refuse(p *Pool, id engine.RequestID) error { return f.leave(p, id, Rejected, Refused) }
 

@@ -76,14 +76,12 @@ func (h *handoffs) carryOut(a action) error {
 		if h.keeps(h.prefill, a) {
 			return nil
 		}
-		admitted, err := h.prefill.router.Submit(h.World.Routed(h.prompt(a.id)), h.nowMs)
-		return h.admitted(h.prefill, admitted, err)
+		return h.submit(h.prefill, h.prompt(a.id))
 	case handoff.Reserve:
 		if h.keeps(h.decode, a) {
 			return nil
 		}
-		admitted, err := h.decode.router.Submit(h.World.Routed(h.World.Request(a.id)), h.nowMs)
-		return h.admitted(h.decode, admitted, err)
+		return h.submit(h.decode, h.World.Request(a.id))
 	case handoff.StartTransfer:
 		h.startTransfer(a.id)
 	case handoff.Activate:
@@ -95,9 +93,12 @@ func (h *handoffs) carryOut(a action) error {
 			h.releaseSource(a.id, int(s.prefill))
 		}
 	case handoff.CancelSource:
-		return h.cancelSource(a)
+		if s.prefill == unassigned {
+			h.Recorder.Unsent(a.id)
+		}
+		return h.cancelHalf(h.prefill, s.prefill, a, handoff.SourceCanceled)
 	case handoff.CancelDestination:
-		return h.cancelDestination(a)
+		return h.cancelHalf(h.decode, s.decode, a, handoff.DestinationCanceled)
 	case handoff.Complete:
 		return h.complete(a.id)
 	}
@@ -248,44 +249,18 @@ func (h *handoffs) releaseSource(id engine.RequestID, i int) {
 	h.tell(id, handoff.SourceReleased)
 }
 
-// cancelSource takes a request from its prefill worker, or from the queue of the router. The router counts the load of
-// the request until the hand-off is complete.
-func (h *handoffs) cancelSource(a action) error {
-	p, i := h.prefill, h.states[a.id].prefill
-	if i == unassigned {
-		h.Recorder.Unsent(a.id)
+// cancelHalf takes a request from its worker in a pool, or from the queue of the router. The router of prefill workers
+// counts the load of the request until the hand-off is complete.
+func (h *handoffs) cancelHalf(p *Pool, i int32, a action, done handoff.Fact) error {
+	switch {
+	case i == unassigned:
 		p.dropKept(a.id)
-		h.tell(a.id, handoff.SourceCanceled)
-		admitted, err := p.router.Cancel(int32(a.id), h.nowMs)
-		return h.admitted(p, admitted, err)
+		h.tell(a.id, done)
+		return h.cancel(p, a.id)
+	case !h.waits(p, i, a):
+		h.tell(a.id, done)
+		p.Cancel(int(i), a.id)
 	}
-	if h.waits(p, i, a) {
-		return nil
-	}
-	p.cacheChanged(int(i), p.workers[i].source.CancelSource(a.id))
-	h.Recorder.Left(p, a.id)
-	p.updateReady(int(i))
-	h.tell(a.id, handoff.SourceCanceled)
-	return nil
-}
-
-// cancelDestination does the same for its decode worker.
-func (h *handoffs) cancelDestination(a action) error {
-	p, i := h.decode, h.states[a.id].decode
-	if i == unassigned {
-		p.dropKept(a.id)
-		h.tell(a.id, handoff.DestinationCanceled)
-		admitted, err := p.router.Cancel(int32(a.id), h.nowMs)
-		return h.admitted(p, admitted, err)
-	}
-	if h.waits(p, i, a) {
-		return nil
-	}
-	p.workers[i].destination.CancelDestination(a.id)
-	h.Recorder.Left(p, a.id)
-	p.updateReady(int(i))
-	h.tell(a.id, handoff.DestinationCanceled)
-	h.tryReserve(int(i))
 	return nil
 }
 
@@ -299,8 +274,7 @@ func (h *handoffs) complete(id engine.RequestID) error {
 	}
 	abandoned := h.prefill.over(id)
 	for _, p := range h.pools {
-		admitted, err := p.router.Cancel(int32(id), h.nowMs)
-		if err := h.admitted(p, admitted, err); err != nil {
+		if err := h.cancel(p, id); err != nil {
 			return err
 		}
 	}
@@ -402,8 +376,7 @@ func (h *handoffs) recall(id engine.RequestID, _ int, forget func(p *Pool, i int
 	}
 	h.halt(h.decode, int(s.decode))
 	forget(h.decode, int(s.decode))
-	admitted, err := h.decode.router.Cancel(int32(id), h.nowMs)
-	return h.admitted(h.decode, admitted, err)
+	return h.cancel(h.decode, id)
 }
 
 func (h *handoffs) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }

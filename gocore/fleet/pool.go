@@ -184,6 +184,14 @@ func (s workerSet) next(from int) (int, bool) {
 	return 0, false
 }
 
+// all walks the set, whose members may leave it meanwhile.
+func (s workerSet) all(yield func(int) bool) {
+	i, ok := s.next(0)
+	for ok && yield(i) {
+		i, ok = s.next(i + 1)
+	}
+}
+
 // withRoom returns the set with room for worker i.
 func (s workerSet) withRoom(i int) workerSet {
 	for len(s) <= i/64 {

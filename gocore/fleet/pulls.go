@@ -68,8 +68,7 @@ func (h *pulls) route(p *Pool, id engine.RequestID) error {
 		p.keep(action{id: id})
 		return nil
 	}
-	admitted, err := p.router.Submit(h.World.Routed(h.asked(p, id)), h.nowMs)
-	return h.admitted(p, admitted, err)
+	return h.submit(p, h.asked(p, id))
 }
 
 func (h *pulls) resume(p *Pool, a action) error { return h.route(p, a.id) }
@@ -276,8 +275,7 @@ func (h *pulls) recall(id engine.RequestID, _ int, forget func(p *Pool, i int)) 
 		h.halt(p, i)
 		forget(p, i)
 	}
-	admitted, err := p.router.Cancel(int32(id), h.nowMs)
-	return h.admitted(p, admitted, err)
+	return h.cancel(p, id)
 }
 
 func (h *pulls) decodeWorker(id engine.RequestID) int { return int(h.states[id].decode) }

@@ -15,10 +15,11 @@ import (
 //
 // A fleet whose workers never change has none.
 type scaler struct {
-	fleet   *Fleet
-	planner watcher
-	sampler *watcher // nil for none
-	pools   []*Pool  // that of an aggregated run, or those of prefill and of decode workers
+	fleet    *Fleet
+	planner  *watcher
+	sampler  *watcher   // nil for none
+	watchers []*watcher // both, the sampler first
+	pools    []*Pool    // that of an aggregated run, or those of prefill and of decode workers
 
 	asked     bool // for the first ticks
 	ready     eventheap.Heap[startUp]
@@ -38,8 +39,10 @@ type watcher struct {
 	traffic planner.Traffic // since the last tick
 }
 
-func newWatcher(p planner.Planner) watcher {
-	return watcher{Planner: p, wants: p.Wants(), tickMs: math.Inf(1)}
+func (s *scaler) watch(p planner.Planner) *watcher {
+	w := &watcher{Planner: p, wants: p.Wants(), tickMs: math.Inf(1)}
+	s.watchers = append(s.watchers, w)
+	return w
 }
 
 // begin asks for the first tick.
@@ -80,11 +83,11 @@ const (
 
 // changes prepares a fleet whose workers come and go.
 func (f *Fleet) changes() error {
-	s := &scaler{fleet: f, planner: newWatcher(f.Planner), pools: f.pools, events: []planner.Event{}}
+	s := &scaler{fleet: f, pools: f.pools, events: []planner.Event{}}
 	if f.Sampler != nil {
-		w := newWatcher(f.Sampler)
-		s.sampler = &w
+		s.sampler = s.watch(f.Sampler)
 	}
+	s.planner = s.watch(f.Planner)
 	f.scaler = s
 	for i, p := range f.pools {
 		if err := p.changes(f); err != nil {
@@ -226,27 +229,25 @@ func (s *scaler) ask() error {
 		return nil
 	}
 	s.asked = true
-	if s.sampler != nil {
-		if err := s.sampler.begin(); err != nil {
+	for _, w := range s.watchers {
+		if err := w.begin(); err != nil {
 			return err
 		}
 	}
-	return s.planner.begin()
+	return nil
 }
 
 // each has the planner and the sampler count something.
 func (s *scaler) each(count func(*planner.Traffic)) {
-	count(&s.planner.traffic)
-	if s.sampler != nil {
-		count(&s.sampler.traffic)
+	for _, w := range s.watchers {
+		count(&w.traffic)
 	}
 }
 
 // completing counts a request that is about to complete.
 func (s *scaler) completing(id engine.RequestID) {
-	s.fleet.World.Completing(id, &s.planner.traffic, s.planner.wants.TTFT)
-	if s.sampler != nil {
-		s.fleet.World.Completing(id, &s.sampler.traffic, s.sampler.wants.TTFT)
+	for _, w := range s.watchers {
+		s.fleet.World.Completing(id, &w.traffic, w.wants.TTFT)
 	}
 }
 
@@ -262,11 +263,7 @@ func (s *scaler) sample(nowMs float64) error {
 
 // end shows the sampler and the planner the end of the run, if they want to see that.
 func (s *scaler) end(nowMs float64) error {
-	watchers := []*watcher{s.sampler, &s.planner}
-	if s.sampler == nil {
-		watchers = watchers[1:]
-	}
-	for _, w := range watchers {
+	for _, w := range s.watchers {
 		if e, ok := w.Planner.(planner.Ender); ok {
 			if err := e.End(s.look(w, nowMs)); err != nil {
 				return err
@@ -284,11 +281,11 @@ func (s *scaler) tick(nowMs float64) (ticked bool, err error) {
 	if err := s.tooMany(nowMs); err != nil {
 		return true, err
 	}
-	decision, err := s.planner.OnTick(s.look(&s.planner, nowMs))
+	decision, err := s.planner.OnTick(s.look(s.planner, nowMs))
 	if err != nil {
 		return true, err
 	}
-	if err := s.check(decision, nowMs); err != nil {
+	if err := decision.Check(nowMs, len(s.pools) == 2); err != nil {
 		return true, err
 	}
 	s.planner.due(decision.NextMs)
@@ -339,34 +336,6 @@ func (s *scaler) look(w *watcher, nowMs float64) *planner.Tick {
 	t.Traffic = w.traffic
 	w.traffic = planner.Traffic{SinceMs: nowMs}
 	return t
-}
-
-func (s *scaler) check(d planner.Decision, nowMs float64) error {
-	for _, target := range []struct {
-		name  string
-		value int
-	}{{"target_prefill", d.Prefill}, {"target_decode", d.Decode}} {
-		switch {
-		case target.value == planner.Unchanged:
-		case target.name == "target_prefill" && len(s.pools) == 1:
-			return &planner.DecisionError{
-				AtMs: nowMs, Field: target.name, Got: target.value,
-				Want: "None in a run with one pool, whose workers are target_decode",
-			}
-		case target.value < 0 || target.value > planner.MaxWorkers:
-			return &planner.DecisionError{
-				AtMs: nowMs, Field: target.name, Got: target.value,
-				Want: fmt.Sprintf("0 to %d", planner.MaxWorkers),
-			}
-		}
-	}
-	if d.NextMs <= nowMs && !math.IsInf(d.NextMs, 0) {
-		return &planner.DecisionError{
-			AtMs: nowMs, Field: "next_tick_ms", Got: d.NextMs,
-			Want: "a later time, or None for no further tick",
-		}
-	}
-	return nil
 }
 
 func (s *scaler) scale(p *Pool, target int, reason string, nowMs float64) error {

@@ -135,6 +135,24 @@ type Decision struct {
 	Reason          string  // why, for the report
 }
 
+// Check reports what is wrong with a decision at a tick, in a run with one pool or two.
+func (d Decision) Check(nowMs float64, twoPools bool) error {
+	wrong := func(field string, got any, want string) error {
+		return &DecisionError{AtMs: nowMs, Field: field, Got: got, Want: want}
+	}
+	switch workers := fmt.Sprintf("0 to %d", MaxWorkers); {
+	case d.Prefill != Unchanged && !twoPools:
+		return wrong("target_prefill", d.Prefill, "None in a run with one pool, whose workers are target_decode")
+	case d.Prefill != Unchanged && (d.Prefill < 0 || d.Prefill > MaxWorkers):
+		return wrong("target_prefill", d.Prefill, workers)
+	case d.Decode != Unchanged && (d.Decode < 0 || d.Decode > MaxWorkers):
+		return wrong("target_decode", d.Decode, workers)
+	case d.NextMs <= nowMs && !math.IsInf(d.NextMs, 0):
+		return wrong("next_tick_ms", d.NextMs, "a later time, or None for no further tick")
+	}
+	return nil
+}
+
 // DecisionError is the error of a decision that cannot be carried out.
 type DecisionError struct {
 	AtMs  float64 // of the tick

@@ -174,7 +174,7 @@ func (r *run) setup(role engine.Role, worker int) engine.Setup {
 
 // about returns what policies of engines hear of a request.
 func (r *run) about(id engine.RequestID) (router.Request, float64) {
-	return r.Routed(r.Request(id)), r.collector.ArrivalMs(r.of(id))
+	return r.ForRouter(r.Request(id)), r.collector.ArrivalMs(r.of(id))
 }
 
 // attribute has the collector divide latencies, if that is wanted. Requests come to workers with first as their arguments first.

@@ -119,7 +119,7 @@ func (r *run) Request(id engine.RequestID) engine.Request {
 func (r *run) Prompt(id engine.RequestID) engine.Request { return r.Request(id) }
 
 // Routed implements [fleet.World].
-func (r *run) Routed(req engine.Request) router.Request {
+func (r *run) ForRouter(req engine.Request) router.Request {
 	if r.faults == nil {
 		return RouterRequest(req, r.Workload, r.collector.ArrivalMs(req.ID))
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"dynosim/gocore/engine"
-	"dynosim/gocore/engineargs"
 	"dynosim/gocore/fleet"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
@@ -15,13 +14,7 @@ import (
 )
 
 // Pool describes workers that are alike.
-type Pool struct {
-	Args    engineargs.Args
-	Workers int
-	Router  router.Factory
-	// Setup is what the engine of a worker gets besides its arguments.
-	Setup func(worker int) engine.Setup
-}
+type Pool = fleet.PoolConfig
 
 // Config describes a cluster: one pool of aggregated workers, or one of prefill and one of decode workers, whose
 // engines have the same type and block size.
@@ -112,20 +105,26 @@ type Cluster struct {
 	failure  error
 }
 
-// world is the cluster as its fleet sees it.
-type world struct{ *Cluster }
+// inside is the cluster as its fleet sees it.
+type inside struct{ *Cluster }
 
-var _ fleet.World = world{}
+var (
+	_ fleet.World    = inside{}
+	_ fleet.Recorder = inside{}
+	_ fleet.Watcher  = inside{}
+)
 
 // New returns a cluster without requests, at time 0.
 func New(config Config) *Cluster {
 	c := &Cluster{config: config, names: naming.New[Key]()}
 	f := fleet.Config{
-		Transfer: config.Transfer, LimitMs: math.Inf(1), World: world{c}, Recorder: recorder{c}, Watcher: recorder{c},
+		Transfer: config.Transfer, LimitMs: math.Inf(1), World: inside{c}, Recorder: inside{c}, Watcher: inside{c},
 		KVEventLagMs: config.KVEventLagMs,
 	}
-	for k := range config.Pools {
-		f.Pools = append(f.Pools, c.poolConfig(k))
+	for k, p := range config.Pools {
+		c.workers[k] = make([]watched, p.Workers)
+		p.Role, p.Setup = p.Args.Role, func(i int) engine.Setup { return c.setup(k, i) }
+		f.Pools = append(f.Pools, p)
 	}
 	var err error
 	if c.fleet, err = fleet.New(f); err != nil {
@@ -195,22 +194,22 @@ func (c *Cluster) end(r *Request, reason string) {
 }
 
 // NextMs implements [fleet.World]: nobody knows when a request comes.
-func (w world) NextMs() (float64, bool) { return 0, false }
+func (inside) NextMs() (float64, bool) { return 0, false }
 
 // Unreleased implements [fleet.World].
-func (w world) Unreleased() int { return 0 }
+func (inside) Unreleased() int { return 0 }
 
 // Next implements [fleet.World]. It gives requests the lowest ids that are not used.
-func (w world) Next(float64) (engine.Request, bool) {
-	for len(w.arrivals) > 0 {
-		r := w.arrivals[0]
-		w.arrivals[0] = nil
-		w.arrivals = w.arrivals[1:]
+func (c inside) Next(float64) (engine.Request, bool) {
+	for len(c.arrivals) > 0 {
+		r := c.arrivals[0]
+		c.arrivals[0] = nil
+		c.arrivals = c.arrivals[1:]
 		if r.status != unknown { // cancelled before it arrived
 			continue
 		}
-		w.take(r)
-		return w.Request(r.state.ID), true
+		c.take(r)
+		return c.Request(r.state.ID), true
 	}
 	return engine.Request{}, false
 }
@@ -238,8 +237,8 @@ func (c *Cluster) prompt(r *Request) kvcache.Prompt {
 }
 
 // Request implements [fleet.World].
-func (w world) Request(id engine.RequestID) engine.Request {
-	r := w.requests[id]
+func (c inside) Request(id engine.RequestID) engine.Request {
+	r := c.requests[id]
 	return engine.Request{
 		ID: id, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens,
 		Prompt: kvcache.Prompt{Segments: r.blocks, PerSegment: 1}, NamedBlocks: len(r.blocks),
@@ -247,18 +246,18 @@ func (w world) Request(id engine.RequestID) engine.Request {
 }
 
 // Prompt implements [fleet.World]. The token of a prefill worker is not part of any answer.
-func (w world) Prompt(id engine.RequestID) engine.Request {
-	r := w.Request(id)
-	r.Prompt = w.prompt(w.requests[id])
+func (c inside) Prompt(id engine.RequestID) engine.Request {
+	r := c.Request(id)
+	r.Prompt = c.prompt(c.requests[id])
 	r.NamedBlocks = len(r.Prompt.Segments)
 	return r
 }
 
 // Routed implements [fleet.World].
-func (w world) Routed(asked engine.Request) router.Request {
-	r := w.requests[asked.ID]
+func (c inside) ForRouter(asked engine.Request) router.Request {
+	r := c.requests[asked.ID]
 	routed := router.Request{
-		ID: int32(asked.ID), Prompt: w.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant,
+		ID: int32(asked.ID), Prompt: c.prompt(r), PromptTokens: r.PromptTokens, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant,
 	}
 	if r.DeadlineMs > 0 {
 		routed.DeadlineMs = r.sinceMs + r.DeadlineMs
@@ -267,25 +266,25 @@ func (w world) Routed(asked engine.Request) router.Request {
 }
 
 // Name implements [fleet.World].
-func (w world) Name(id engine.RequestID) string { return fmt.Sprintf("request %d", id) }
+func (inside) Name(id engine.RequestID) string { return fmt.Sprintf("request %d", id) }
 
 // Explain implements [fleet.World].
-func (w world) Explain(err error) error { return err }
+func (inside) Explain(err error) error { return err }
 
 // BeforePass implements [fleet.World].
-func (w world) BeforePass(float64) error { return w.failure }
+func (c inside) BeforePass(float64) error { return c.failure }
 
 // Completing implements [fleet.World]: there is no planner.
-func (w world) Completing(engine.RequestID, *planner.Traffic, bool) {}
+func (inside) Completing(engine.RequestID, *planner.Traffic, bool) {}
 
 // Over implements [fleet.World].
-func (w world) Over(id engine.RequestID, how fleet.Ending, reason string) {
-	r := w.requests[id]
-	if i := r.workers[w.last()]; i != unassigned {
-		w.workers[w.last()][i].emitting.Drop(r)
+func (c inside) Over(id engine.RequestID, how fleet.Ending, reason string) {
+	r := c.requests[id]
+	if i := r.workers[c.last()]; i != unassigned {
+		c.workers[c.last()][i].emitting.Drop(r)
 	}
 	if how == fleet.Rejected {
 		reason = rejection(reason)
 	}
-	w.end(r, reason)
+	c.end(r, reason)
 }

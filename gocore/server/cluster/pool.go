@@ -24,23 +24,16 @@ type watched struct {
 	changed  bool       // its load may have
 }
 
-// poolConfig describes a pool for the fleet. What it makes is in c.workers.
-func (c *Cluster) poolConfig(k int) fleet.PoolConfig {
-	p := &c.config.Pools[k]
-	c.workers[k] = make([]watched, p.Workers)
-	return fleet.PoolConfig{
-		Role: p.Args.Role, Args: p.Args, Workers: p.Workers, Router: p.Router,
-		Setup: func(i int) engine.Setup {
-			setup := p.Setup(i)
-			setup.Role = p.Args.Role
-			w := &c.workers[k][i]
-			w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
-			if model, asks := setup.Model.(interface{ Err() error }); asks {
-				w.broken = model.Err
-			}
-			return setup
-		},
+// setup returns what the engine of a worker gets besides its arguments.
+func (c *Cluster) setup(pool, i int) engine.Setup {
+	p, w := &c.config.Pools[pool], &c.workers[pool][i]
+	setup := p.Setup(i)
+	setup.Role = p.Args.Role
+	w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
+	if model, asks := setup.Model.(interface{ Err() error }); asks {
+		w.broken = model.Err
 	}
+	return setup
 }
 
 // place returns the number of a pool.
@@ -88,29 +81,21 @@ func (c *Cluster) reporter(pool, i int) engine.Reporter {
 	return c.fleet.Pools()[pool].Worker(i).Engine.(engine.Reporter) // all are
 }
 
-// recorder hears of what happens in the fleet of a cluster.
-type recorder struct{ *Cluster }
-
-var (
-	_ fleet.Recorder = recorder{}
-	_ fleet.Watcher  = recorder{}
-)
-
 // Routed implements [fleet.Recorder].
-func (c recorder) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
+func (c inside) Routed(p *fleet.Pool, i int, id engine.RequestID, overlapTokens int) {
 	if r := c.requests[id]; c.hears(r) {
 		r.Sink.Routed(place(p), i, overlapTokens)
 	}
 }
 
 // Joined implements [fleet.Recorder].
-func (c recorder) Joined(p *fleet.Pool, i int, id engine.RequestID) {
+func (c inside) Joined(p *fleet.Pool, i int, id engine.RequestID) {
 	c.requests[id].workers[place(p)] = int32(i)
 	c.worker(place(p), i)
 }
 
 // PassStarted implements [fleet.Recorder]: prompts begin to be computed.
-func (c recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
+func (c inside) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 	w := &c.workers[place(p)][i]
 	c.fail(w.broken())
 	w.counts.Preemptions += pass.Preempted
@@ -130,7 +115,7 @@ func (c recorder) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 }
 
 // PassEnded implements [fleet.Watcher]: tokens are there, or prompts.
-func (c recorder) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
+func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 	w := c.worker(place(p), i)
 	if p.Role == engine.Prefill {
 		for _, id := range pass.Held {
@@ -152,7 +137,7 @@ func (c recorder) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 }
 
 // CacheChanged implements [fleet.Watcher]: it follows the cache of a worker.
-func (c recorder) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
+func (c inside) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
 	w := &c.workers[place(p)][i]
 	c.apply(w.cached, events)
 	for _, blocks := range w.named {
@@ -163,10 +148,10 @@ func (c recorder) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
 }
 
 // Left implements [fleet.Recorder].
-func (c recorder) Left(p *fleet.Pool, id engine.RequestID) { c.touch(place(p), id) }
+func (c inside) Left(p *fleet.Pool, id engine.RequestID) { c.touch(place(p), id) }
 
 // Step implements [fleet.Recorder].
-func (c recorder) Step(id engine.RequestID, s fleet.Step) {
+func (c inside) Step(id engine.RequestID, s fleet.Step) {
 	switch s {
 	case fleet.Reserved, fleet.Activated:
 		c.touch(1, id)
@@ -176,7 +161,7 @@ func (c recorder) Step(id engine.RequestID, s fleet.Step) {
 }
 
 // Failed implements [fleet.Recorder]: a request cannot be served.
-func (c recorder) Failed(_ *fleet.Pool, id engine.RequestID, reason string) {
+func (c inside) Failed(_ *fleet.Pool, id engine.RequestID, reason string) {
 	c.end(c.requests[id], rejection(reason))
 }
 
@@ -189,7 +174,7 @@ func rejection(reason string) string {
 }
 
 // Gone implements [fleet.Watcher]. Events of the next pass of its worker may still name the blocks of a request.
-func (c recorder) Gone(id engine.RequestID) {
+func (c inside) Gone(id engine.RequestID) {
 	r := c.requests[id]
 	r.status = over
 	if i := r.workers[c.last()]; i != unassigned {
@@ -206,7 +191,7 @@ func (c recorder) Gone(id engine.RequestID) {
 
 // Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait
 // elsewhere, the oldest of all.
-func (c recorder) Stuck() (changed bool, err error) {
+func (c inside) Stuck() (changed bool, err error) {
 	r := c.oldest()
 	if r == nil || r.workers == [2]int32{unassigned, unassigned} && c.fleet.Kept() > 0 { // a router will send it
 		return false, nil
@@ -237,11 +222,11 @@ func (c *Cluster) oldest() (found *Request) {
 // Nothing of this is of interest to a cluster.
 
 // Coasted implements [fleet.Recorder]. Nobody coasts.
-func (recorder) Coasted(*fleet.Pool, int, []float64) {}
+func (inside) Coasted(*fleet.Pool, int, []float64) {}
 
 // Unsent implements [fleet.Recorder].
-func (recorder) Unsent(engine.RequestID) {}
+func (inside) Unsent(engine.RequestID) {}
 
 // Added and Removed implement [fleet.Recorder].
-func (recorder) Added(*fleet.Pool)        {}
-func (recorder) Removed(*fleet.Pool, int) {}
+func (inside) Added(*fleet.Pool)        {}
+func (inside) Removed(*fleet.Pool, int) {}
