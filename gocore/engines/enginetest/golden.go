@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -79,8 +78,12 @@ func (x Examples) read(t *testing.T, d *datadriven.TestData) example {
 			d.Fatalf(t, "%s: %v", line, err)
 		}
 		prefix := ""
-		for _, id := range expand(ids) {
-			prefix += "/" + id
+		all, err := IDs(ids)
+		if err != nil {
+			d.Fatalf(t, "%s: %v", line, err)
+		}
+		for _, id := range all {
+			prefix += fmt.Sprintf("/%d", id)
 			if _, known := prefixes[prefix]; !known {
 				prefixes[prefix] = uint32(len(prefixes))
 			}
@@ -89,22 +92,6 @@ func (x Examples) read(t *testing.T, d *datadriven.TestData) example {
 		e.names, w.AtMs, w.Requests = append(e.names, name), append(w.AtMs, at), append(w.Requests, req)
 	}
 	return e
-}
-
-// expand turns "1..3,7" into its numbers.
-func expand(ids string) (all []string) {
-	for part := range strings.SplitSeq(ids, ",") {
-		first, last, isRange := strings.Cut(part, "..")
-		if !isRange {
-			last = first
-		}
-		from, _ := strconv.Atoi(first)
-		to, _ := strconv.Atoi(last)
-		for ; from <= to; from++ {
-			all = append(all, strconv.Itoa(from))
-		}
-	}
-	return all
 }
 
 // timeline has a line for each pass, and one for each request.

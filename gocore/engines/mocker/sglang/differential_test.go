@@ -10,6 +10,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/speculation"
 )
@@ -73,7 +74,7 @@ func (m *simulation) compare() (end string, err error) {
 		if len(pass.Rejected) > 0 {
 			return "rejection", m.stillWaits(slow, want, pass.Rejected)
 		}
-		got := copyPass(pass)
+		got := enginetest.CopyPass(pass)
 		got.Scheduled, want.Scheduled = 0, 0
 		if !reflect.DeepEqual(got, want) {
 			return "", fmt.Errorf("pass %d:\n got %+v\nwant %+v", passes, got, want)

@@ -84,49 +84,21 @@ func (a *arrival) set(word string) (err error) {
 	case "out":
 		a.output, err = strconv.Atoi(value)
 	case "ids":
-		a.ids, err = parseIDs(value)
+		a.ids, err = enginetest.IDs(value)
 	case "reply":
-		a.reply, err = parseIDs(value)
+		a.reply, err = enginetest.IDs(value)
 	default:
 		err = errors.New("unknown key")
 	}
 	return err
 }
 
-// parseIDs reads "1..5" and "1,2,7".
-func parseIDs(text string) (ids []int, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "..")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		if err != nil {
-			return nil, err
-		}
-		to, err := strconv.Atoi(last)
-		if err != nil {
-			return nil, err
-		}
-		for ; from <= to; from++ {
-			ids = append(ids, from)
-		}
-	}
-	return ids, nil
-}
-
 // timeline is the readable record of one run.
 type timeline struct {
 	*simulation
-	rows  []row
-	notes *recorder
+	enginetest.Timeline
+	notes *enginetest.Recorder
 	end   string // if it is a dead end
-}
-
-type row struct {
-	pass           int
-	startMs, endMs float64
-	cells          [columns]string
 }
 
 const (
@@ -142,7 +114,7 @@ const (
 // without such looks, or with a record of events.
 func newTimeline(t *testing.T, args engineargs.Args, w workload) *timeline {
 	l := &timeline{simulation: newSimulation(args, w)}
-	l.notes = newRecorder(len(l.requests))
+	l.notes = enginetest.NewRecorder(len(l.requests))
 	l.plain = true
 	var seen []engine.Pass
 	for l.release() {
@@ -153,15 +125,15 @@ func newTimeline(t *testing.T, args engineargs.Args, w workload) *timeline {
 			break
 		}
 		if l.unblocks > unblocks {
-			l.rows = append(l.rows, row{cells: [columns]string{schedule: "unblock: " + l.poolCell()}})
+			l.Rows = append(l.Rows, enginetest.Row{Cells: []string{"unblock: " + l.poolCell()}})
 		}
-		if err = l.notes.see(pass); err == nil && len(seen) == 100_000 {
+		if err = l.notes.See(pass); err == nil && len(seen) == 100_000 {
 			err = errors.New("no end in sight")
 		}
 		if err != nil {
 			t.Fatalf("pass %d at %v ms: %v", len(seen)+1, l.nowMs, err)
 		}
-		seen = append(seen, copyPass(pass))
+		seen = append(seen, enginetest.CopyPass(pass))
 	}
 	for _, variant := range []string{"plain", "lazy", "recording"} {
 		if err := sameRun(args, w, variant, seen); err != nil {
@@ -184,7 +156,7 @@ func sameRun(args engineargs.Args, w workload, variant string, want []engine.Pas
 		if err != nil {
 			return err
 		}
-		if got := copyPass(pass); !reflect.DeepEqual(got, want[i]) {
+		if got := enginetest.CopyPass(pass); !reflect.DeepEqual(got, want[i]) {
 			return fmt.Errorf("pass %d differs\n got %+v\nwant %+v", i+1, got, want[i])
 		}
 	}
@@ -206,24 +178,24 @@ func (l *timeline) pass(nowMs float64) {
 	s.begin(nowMs)
 	s.orderQueue()
 	s.admitWaiting()
-	r := row{pass: len(l.rows) + 1, startMs: nowMs}
-	r.cells[schedule] = joined("", "admit", l.admitted(), "wait", l.waiting())
+	r := enginetest.Row{Pass: len(l.Rows) + 1, StartMs: nowMs, Cells: make([]string, columns)}
+	r.Cells[schedule] = enginetest.Joined("", "admit", l.admitted(), "wait", l.waiting())
 	before := slices.Clone(s.running)
 	s.out.EndMs = nowMs + float64(s.clock.PrefillSeconds(s.prefillCount, s.prefillEnds, s.prefillStarts)*1000)
 	emissions := s.emissions
 	var tokens []string
 	context := l.context()
 	s.decode()
-	r.cells[prefill], r.cells[decode] = "prefill -", "decode -"
+	r.Cells[prefill], r.Cells[decode] = "prefill -", "decode -"
 	if s.prefillCount > 0 {
-		r.cells[prefill] = fmt.Sprintf("prefill %d;%d;%d", s.prefillCount, s.prefillEnds, s.prefillStarts)
+		r.Cells[prefill] = fmt.Sprintf("prefill %d;%d;%d", s.prefillCount, s.prefillEnds, s.prefillStarts)
 	}
 	for _, q := range s.retracted {
 		context -= q.promptTokens + q.generated
 	}
 	if s.emissions > emissions {
 		before = slices.DeleteFunc(before, func(q *sequence) bool { return q.status == retracted })
-		r.cells[decode] = fmt.Sprintf("decode %d;%d", len(before), context)
+		r.Cells[decode] = fmt.Sprintf("decode %d;%d", len(before), context)
 		for _, q := range before {
 			tokens = append(tokens, l.emitted(q))
 		}
@@ -235,12 +207,12 @@ func (l *timeline) pass(nowMs float64) {
 	for _, reject := range s.out.Rejected {
 		rejected = append(rejected, l.workload.arrivals[reject.ID].name)
 	}
-	r.cells[emission] = joined("", "retract", strings.Join(gone, " "), "", strings.Join(tokens, " "), "reject", strings.Join(rejected, " "))
+	r.Cells[emission] = enginetest.Joined("", "retract", strings.Join(gone, " "), "", strings.Join(tokens, " "), "reject", strings.Join(rejected, " "))
 	s.requeueRetracted()
 	s.catchUpAll()
-	r.cells[pool] = l.poolCell()
-	r.endMs = s.out.EndMs
-	l.rows = append(l.rows, r)
+	r.Cells[pool] = l.poolCell()
+	r.EndMs = s.out.EndMs
+	l.Rows = append(l.Rows, r)
 }
 
 // emitted says which tokens a sequence has got in this pass.
@@ -308,125 +280,16 @@ func (l *timeline) waiting() string {
 	return strings.Join(names, " ")
 }
 
-// joined appends to text each pair of a word and what it says, unless that is empty.
-func joined(text string, pairs ...string) string {
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			continue
-		}
-		if text != "" {
-			text += "  "
-		}
-		text += strings.TrimSpace(pairs[i] + " " + pairs[i+1])
-	}
-	return text
-}
-
 func (l *timeline) String() string {
 	var b strings.Builder
-	l.writePasses(&b)
-	width := 0
+	l.Write(&b)
+	var names []string
 	for _, a := range l.workload.arrivals {
-		width = max(width, len(a.name))
+		names = append(names, a.name)
 	}
-	for i, a := range l.workload.arrivals {
-		o := l.notes.fates[i]
-		line := fmt.Sprintf("%-*s  ", width, a.name)
-		if o.Reused != nil {
-			line += fmt.Sprintf("admit=%s reused=%s ", ms(o.AdmitMs), repeats(o.Reused))
-		}
-		switch {
-		case o.Rejected != "":
-			line += "rejected: " + o.Rejected
-		case o.Finished:
-			line += fmt.Sprintf("first=%s last=%s", ms(o.TokenMs[0]), ms(o.TokenMs[len(o.TokenMs)-1]))
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
+	enginetest.WriteFates(&b, names, l.notes.Fates)
 	if l.end != "" {
 		b.WriteString(l.end + "\n")
 	}
 	return b.String()
 }
-
-// writePasses aligns the columns and says once what repeats many times.
-func (l *timeline) writePasses(b *strings.Builder) {
-	var lines [][]string
-	widths := make([]int, columns+3)
-	for i := 0; i < len(l.rows); {
-		period, times := l.cycle(i)
-		for _, r := range l.rows[i : i+period] {
-			texts := r.texts()
-			if r.pass > 0 {
-				for column, text := range texts {
-					widths[column] = max(widths[column], len(text))
-				}
-			}
-			lines = append(lines, texts)
-		}
-		i += period
-		if more := (times - 1) * period; more > 0 {
-			i += more
-			lines = append(lines, []string{
-				fmt.Sprintf("... %d more passes that repeat the %d above, to t=%s", more, period, ms(l.rows[i-1].endMs)),
-			})
-		}
-	}
-	for _, texts := range lines {
-		var line strings.Builder
-		for column, text := range texts {
-			if len(texts) == 1 {
-				line.WriteString(text)
-			} else {
-				fmt.Fprintf(&line, "%-*s  ", widths[column], text)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-}
-
-func (r *row) texts() []string {
-	if r.pass == 0 {
-		return []string{r.cells[schedule]}
-	}
-	return []string{
-		fmt.Sprintf("pass %d", r.pass), "t=" + ms(r.startMs), r.cells[schedule], r.cells[prefill], r.cells[decode],
-		"end=" + ms(r.endMs), r.cells[pool], r.cells[emission],
-	}
-}
-
-// cycle finds the shortest group of rows from row i on that repeats, times aside, and how often it stands there in a
-// row.
-func (l *timeline) cycle(i int) (period, times int) {
-	for period = 1; period <= 16; period++ {
-		end := i + period
-		for end < len(l.rows) && l.rows[end].cells == l.rows[end-period].cells {
-			end++
-		}
-		if times = (end - i) / period; times >= 4 {
-			return period, times
-		}
-	}
-	return 1, 1
-}
-
-// repeats prints 0 8 16 16 16 as 0,8,16*3.
-func repeats(numbers []int) string {
-	var parts []string
-	for i := 0; i < len(numbers); {
-		end := i
-		for end < len(numbers) && numbers[end] == numbers[i] {
-			end++
-		}
-		text := strconv.Itoa(numbers[i])
-		if end-i > 1 {
-			text += "*" + strconv.Itoa(end-i)
-		}
-		parts = append(parts, text)
-		i = end
-	}
-	return strings.Join(parts, ",")
-}
-
-// ms prints a time so that no two differ in print only.
-func ms(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -10,6 +10,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -85,7 +86,7 @@ type pair struct {
 	nowMs    float64
 	released int
 	arrives  map[engine.RequestID]int // round in which the KV of a held request arrives
-	notes    *recorder
+	notes    *enginetest.Recorder
 	ledgers  map[*Scheduler]*ledger // of recording ones
 	left     int
 	seen     []engine.Pass
@@ -105,7 +106,7 @@ func newPair(args engineargs.Args, w workload, delays []byte, variant string) *p
 		plain:    variant == "plain",
 		delays:   delays,
 		arrives:  map[engine.RequestID]int{},
-		notes:    newRecorder(len(w.arrivals)),
+		notes:    enginetest.NewRecorder(len(w.arrivals)),
 		ledgers:  map[*Scheduler]*ledger{},
 		left:     len(w.arrivals),
 		refused:  map[engine.RequestID]bool{},
@@ -214,7 +215,7 @@ func (p *pair) decode() (changed bool, err error) {
 	}
 	p.reserve()
 	p.left -= len(pass.Finished) + len(pass.Rejected)
-	return true, errors.Join(err, p.notes.see(pass))
+	return true, errors.Join(err, p.notes.See(pass))
 }
 
 // pass runs a pass, nil if that has no effect.
@@ -238,7 +239,7 @@ func (p *pair) pass(s *Scheduler) (*engine.Pass, error) {
 	if silent.Idle() {
 		p.evictedInVain++
 	}
-	p.seen = append(p.seen, copyPass(pass))
+	p.seen = append(p.seen, enginetest.CopyPass(pass))
 	return pass, p.note(s, pass.KVEvents)
 }
 
@@ -276,9 +277,9 @@ func (p *pair) checkEnd() error {
 		}
 	}
 	for id := range p.requests {
-		switch o := &p.notes.fates[id]; {
-		case o.over() == p.refused[engine.RequestID(id)]:
-			return fmt.Errorf("request %d is over: %t, refused: %t", id, o.over(), !o.over())
+		switch o := &p.notes.Fates[id]; {
+		case o.Over() == p.refused[engine.RequestID(id)]:
+			return fmt.Errorf("request %d is over: %t, refused: %t", id, o.Over(), !o.Over())
 		case o.Finished && len(o.TokenMs) != p.requests[id].OutputTokens:
 			return fmt.Errorf("request %d got %d of %d tokens", id, len(o.TokenMs), p.requests[id].OutputTokens)
 		case o.Finished && o.Reused[0] != 0 && p.rescues == 0:

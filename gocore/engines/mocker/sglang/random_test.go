@@ -11,6 +11,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestRandomWorkloads checks many small workloads, most of them on tight pools, against what must always hold.
@@ -108,7 +109,7 @@ func checkWorkload(data []byte) error {
 	args, w := workloadFrom(data)
 	m := newSimulation(args, w)
 	m.plain = true
-	notes := newRecorder(len(m.requests))
+	notes := enginetest.NewRecorder(len(m.requests))
 	var seen []engine.Pass
 	limit := m.passLimit()
 	rescues := 0 // until the last token
@@ -117,7 +118,7 @@ func checkWorkload(data []byte) error {
 		if err != nil {
 			return err
 		}
-		seen = append(seen, copyPass(pass))
+		seen = append(seen, enginetest.CopyPass(pass))
 		if len(seen) > limit {
 			return fmt.Errorf("no end after %d passes", limit)
 		}
@@ -127,7 +128,7 @@ func checkWorkload(data []byte) error {
 		if steps := m.unblocks - rescues; steps > m.rescueLimit() {
 			return fmt.Errorf("no token after %d steps of rescue", steps)
 		}
-		if err := errors.Join(notes.see(pass), checkState(m.s)); err != nil {
+		if err := errors.Join(notes.See(pass), checkState(m.s)); err != nil {
 			return err
 		}
 	}
@@ -205,7 +206,7 @@ func checkState(s *Scheduler) error {
 }
 
 // checkEnd checks that nothing is left, and that exactly those were rejected that can never run.
-func (m *simulation) checkEnd(notes *recorder) error {
+func (m *simulation) checkEnd(notes *enginetest.Recorder) error {
 	p := m.s.pool
 	if m.s.Requests() != 0 || p.Protected() != 0 || len(m.s.States()) != 0 || m.s.load.requests != 0 || m.s.load.pages != 0 || slices.ContainsFunc(m.s.load.phases, func(n int32) bool { return n != 0 }) {
 		return fmt.Errorf("at the end %d requests are owned, %d tokens protected, the load is %+v", m.s.Requests(), p.Protected(), m.s.load)
@@ -213,12 +214,12 @@ func (m *simulation) checkEnd(notes *recorder) error {
 	limits := m.s.args.SGLang
 	rejectedLate := false // after its first token
 	for i, a := range m.workload.arrivals {
-		o := &notes.fates[i]
-		rejectedLate = rejectedLate || o.Rejected != "" && len(notes.runs[i]) > 0
+		o := &notes.Fates[i]
+		rejectedLate = rejectedLate || o.Rejected != "" && notes.Emitted(i)
 		fits := m.s.roundUp(a.prompt)+min(a.output, limits.ClipMaxNewTokens) < p.Total() && a.prompt+a.output <= p.Total() &&
 			min(m.s.roundUp(a.prompt), limits.ChunkedPrefillSize) <= limits.MaxPrefillTokens
 		switch retracted := o.Reused != nil; {
-		case !o.over():
+		case !o.Over():
 			return fmt.Errorf("%s never ends", a.name)
 		case o.Rejected != "" && fits && !retracted:
 			return fmt.Errorf("%s is rejected: %s", a.name, o.Rejected)
@@ -233,7 +234,7 @@ func (m *simulation) checkEnd(notes *recorder) error {
 	if rejectedLate {
 		return nil
 	}
-	return notes.unclaimed()
+	return notes.Unclaimed()
 }
 
 // checkRenamed runs the workload with other numbers for the same pages.
@@ -250,7 +251,7 @@ func (m *simulation) checkRenamed(want []engine.Pass) error {
 		if err != nil {
 			return fmt.Errorf("renamed: %w", err)
 		}
-		if got := copyPass(pass); !reflect.DeepEqual(got, want[i]) {
+		if got := enginetest.CopyPass(pass); !reflect.DeepEqual(got, want[i]) {
 			return fmt.Errorf("renamed pages change pass %d\n got %+v\nwant %+v", i+1, got, want[i])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestTimes compares first and last tokens with runs of the reference.
@@ -61,7 +62,7 @@ func TestTimes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			args := parseArgs(t, `{"engine_type": "sglang"`+comma(c.args)+`}`)
 			m := newSimulation(args, workload{traceBlock: c.traceBlock, arrivals: c.arrivals})
-			for i, o := range m.mustRun(t).fates {
+			for i, o := range m.mustRun(t).Fates {
 				if len(o.TokenMs) != c.arrivals[i].output {
 					t.Fatalf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs), c.arrivals[i].output, o.Rejected)
 				}
@@ -103,7 +104,7 @@ func TestLongQueueIsNotSorted(t *testing.T) {
 		prefix[40] = 9
 		w.arrivals = append(w.arrivals, arrival{atMs: 11, prompt: 41, output: 1, ids: prefix})
 		args := parseArgs(t, `{"engine_type": "sglang", "num_gpu_blocks": 20000, "max_num_seqs": 1, "sglang": {"schedule_policy": "lpm"}}`)
-		fates := newSimulation(args, w).mustRun(t).fates
+		fates := newSimulation(args, w).mustRun(t).Fates
 		if got := fates[c.others+1].AdmitMs; got != c.wantMs {
 			t.Errorf("%d others: admitted at %v, want %v", c.others, got, c.wantMs)
 		}
@@ -111,13 +112,13 @@ func TestLongQueueIsNotSorted(t *testing.T) {
 }
 
 // mustRun runs the workload to its end.
-func (m *simulation) mustRun(t *testing.T) *recorder {
+func (m *simulation) mustRun(t *testing.T) *enginetest.Recorder {
 	t.Helper()
-	notes := newRecorder(len(m.requests))
+	notes := enginetest.NewRecorder(len(m.requests))
 	for m.release() {
 		pass, err := m.step(m.s.RunPass)
 		if err == nil {
-			err = notes.see(pass)
+			err = notes.See(pass)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +190,7 @@ func TestQuirksChangeNothingElse(t *testing.T) {
 	var results []string
 	for _, quirks := range []bool{true, false} {
 		args.SGLang.ReferenceQuirks = quirks
-		results = append(results, fmt.Sprint(newSimulation(args, w).mustRun(t).fates))
+		results = append(results, fmt.Sprint(newSimulation(args, w).mustRun(t).Fates))
 	}
 	if results[0] != results[1] {
 		t.Errorf("with    %s\nwithout %s", results[0], results[1])

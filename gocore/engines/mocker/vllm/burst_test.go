@@ -53,8 +53,8 @@ func TestBurstVectors(t *testing.T) {
 func TestBurstSetsAside(t *testing.T) {
 	setup := engine.Setup{Drafts: speculation.New([]float64{1, 1, 1}, 1)}
 	m := newSimulationWith(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6}`), setup, []arrival{
-		{name: "A", prompt: 8, output: 1, ids: []uint64{1, 2}},
-		{name: "B", atMs: 100, prompt: 8, output: 14, ids: []uint64{3, 4}},
+		{name: "A", prompt: 8, output: 1, ids: []int{1, 2}},
+		{name: "B", atMs: 100, prompt: 8, output: 14, ids: []int{3, 4}},
 	})
 	var got []string
 	err := m.run(func(p *engine.Pass) error {
@@ -82,22 +82,22 @@ func TestBurstSetsAside(t *testing.T) {
 func TestBurstPreempts(t *testing.T) {
 	setup := engine.Setup{Drafts: speculation.New([]float64{1, 1, 1}, 1)}
 	m := newSimulationWith(parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 5}`), setup, []arrival{
-		{name: "A", prompt: 8, output: 8, ids: []uint64{1, 2}},
-		{name: "B", prompt: 8, output: 8, ids: []uint64{3, 4}},
+		{name: "A", prompt: 8, output: 8, ids: []int{1, 2}},
+		{name: "B", prompt: 8, output: 8, ids: []int{3, 4}},
 	})
-	notes := newRecorder(2)
+	notes := enginetest.NewRecorder(2)
 	var tokens []int
 	err := m.run(func(p *engine.Pass) error {
 		tokens = append(tokens, p.Tokens)
-		return notes.see(p)
+		return notes.See(p)
 	})
 	// B gives way to A in the first two passes, before any request emits, and runs when A is through.
 	if want := []int{4, 4, 4, 4}; err != nil || !slices.Equal(tokens, want) {
 		t.Errorf("%v, got %v tokens, want %v", err, tokens, want)
 	}
 	// In the second pass its prompt is cached, and of that the first block in the third, after A's burst evicted the other.
-	if !slices.Equal(notes.fates[1].Reused, []int{0, 8, 4}) {
-		t.Errorf("B reused %v tokens, want 0, 8 and 4", notes.fates[1].Reused)
+	if !slices.Equal(notes.Fates[1].Reused, []int{0, 8, 4}) {
+		t.Errorf("B reused %v tokens, want 0, 8 and 4", notes.Fates[1].Reused)
 	}
 }
 

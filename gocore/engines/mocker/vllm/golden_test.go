@@ -56,7 +56,7 @@ func parseExample(t *testing.T, d *datadriven.TestData) (engineargs.Args, []arri
 			case "out":
 				a.output, err = strconv.Atoi(value)
 			case "ids":
-				a.ids, err = parseIDs(value)
+				a.ids, err = enginetest.IDs(value)
 			default:
 				err = fmt.Errorf("unknown key")
 			}
@@ -69,39 +69,11 @@ func parseExample(t *testing.T, d *datadriven.TestData) (engineargs.Args, []arri
 	return args, workload
 }
 
-// parseIDs reads "1..5" and "1,2,7".
-func parseIDs(text string) (ids []uint64, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "..")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		to, err := strconv.ParseUint(last, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		for ; from <= to; from++ {
-			ids = append(ids, from)
-		}
-	}
-	return ids, nil
-}
-
 // timeline is the readable record of one run.
 type timeline struct {
 	*simulation
-	rows  []row
-	notes *recorder
-}
-
-type row struct {
-	pass           int
-	startMs, endMs float64
-	cells          [columns]string
+	enginetest.Timeline
+	notes *enginetest.Recorder
 }
 
 const (
@@ -116,12 +88,12 @@ const (
 // without such looks, with or without shortcuts.
 func newTimeline(t *testing.T, args engineargs.Args, workload []arrival) *timeline {
 	l := &timeline{simulation: newSimulation(args, workload)}
-	l.notes = newRecorder(len(l.arrivals))
+	l.notes = enginetest.NewRecorder(len(l.arrivals))
 	l.plain = true
 	var seen []passRecord
 	for l.release() {
 		pass, alive := l.runPass()
-		err := l.notes.see(pass)
+		err := l.notes.See(pass)
 		if !alive || len(seen) == 100_000 {
 			err = errors.New("no end in sight")
 		}
@@ -169,8 +141,8 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	s.serveRunning()
 	preempted := l.preempted(before)
 	s.admitWaiting()
-	r := row{pass: s.passes, startMs: l.nowMs}
-	r.cells[schedule] = joined(l.served(before), "preempt", preempted, "admit", l.admitted(), "wait", l.waiting())
+	r := enginetest.Row{Pass: s.passes, StartMs: l.nowMs, Cells: make([]string, columns)}
+	r.Cells[schedule] = enginetest.Joined(l.served(before), "preempt", preempted, "admit", l.admitted(), "wait", l.waiting())
 	active := s.pool.Active()
 	scheduled := append([]*sequence(nil), s.running...)
 	generated := map[*sequence]int{}
@@ -179,12 +151,12 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	}
 	s.emit(l.nowMs + s.prefillMs())
 
-	r.cells[prefill], r.cells[decode] = "prefill -", "decode -"
+	r.Cells[prefill], r.Cells[decode] = "prefill -", "decode -"
 	if s.prefillCount > 0 {
-		r.cells[prefill] = fmt.Sprintf("prefill %d;%d;%d", s.prefillCount, s.prefillISL, s.prefillStart)
+		r.Cells[prefill] = fmt.Sprintf("prefill %d;%d;%d", s.prefillCount, s.prefillISL, s.prefillStart)
 	}
 	if s.out.Tokens > 0 {
-		r.cells[decode] = fmt.Sprintf("decode %d, %dblk", len(s.ready), active)
+		r.Cells[decode] = fmt.Sprintf("decode %d, %dblk", len(s.ready), active)
 	}
 	var tokens []string
 	for _, q := range s.ready {
@@ -200,9 +172,9 @@ func (l *timeline) runPass() (pass *engine.Pass, alive bool) {
 	for _, reject := range s.out.Rejected {
 		rejected = append(rejected, l.arrivals[reject.ID].name)
 	}
-	r.cells[emission] = joined(strings.Join(tokens, " "), "preempt", l.preempted(scheduled), "reject", strings.Join(rejected, " "))
-	r.endMs = s.out.EndMs
-	l.rows = append(l.rows, r)
+	r.Cells[emission] = enginetest.Joined(strings.Join(tokens, " "), "preempt", l.preempted(scheduled), "reject", strings.Join(rejected, " "))
+	r.EndMs = s.out.EndMs
+	l.Rows = append(l.Rows, r)
 	return &s.out, s.watchForStall()
 }
 
@@ -264,142 +236,13 @@ func (l *timeline) preempted(ran []*sequence) string {
 	return strings.Join(names, " ")
 }
 
-// joined appends to text each pair of a word and what it says, unless that is empty.
-func joined(text string, pairs ...string) string {
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			continue
-		}
-		if text != "" {
-			text += "  "
-		}
-		text += pairs[i] + " " + pairs[i+1]
-	}
-	return text
-}
-
 func (l *timeline) String() string {
 	var b strings.Builder
-	l.writePasses(&b)
-	width := 0
+	l.Write(&b)
+	var names []string
 	for _, a := range l.arrivals {
-		width = max(width, len(a.name))
+		names = append(names, a.name)
 	}
-	for i, a := range l.arrivals {
-		o := l.notes.fates[i]
-		fmt.Fprintf(&b, "%-*s  ", width, a.name)
-		if o.Reused != nil {
-			fmt.Fprintf(&b, "admit=%s reused=%s", ms(o.AdmitMs), repeats(o.Reused))
-		}
-		switch {
-		case o.Rejected != "":
-			fmt.Fprintf(&b, " rejected: %s\n", o.Rejected)
-		case o.Finished:
-			fmt.Fprintf(&b, " first=%s last=%s\n", ms(o.TokenMs[0]), ms(o.TokenMs[len(o.TokenMs)-1]))
-		}
-	}
-	return strings.ReplaceAll(b.String(), "   rejected", "  rejected")
-}
-
-// writePasses aligns the columns and says once what repeats many times.
-func (l *timeline) writePasses(b *strings.Builder) {
-	texts := make([][]string, len(l.rows))
-	var widths []int
-	for i, r := range l.rows {
-		texts[i] = []string{
-			fmt.Sprintf("pass %d", r.pass), "t=" + ms(r.startMs),
-			r.cells[schedule], r.cells[prefill], r.cells[decode], "end=" + ms(r.endMs), r.cells[emission],
-		}
-	}
-	var shown []string
-	for i := 0; i < len(l.rows); {
-		period, times := l.cycle(i)
-		if times < 4 {
-			shown = append(shown, "")
-			widths = widen(widths, texts[i])
-			i++
-			continue
-		}
-		for range period {
-			shown = append(shown, "")
-			widths = widen(widths, texts[i])
-			i++
-		}
-		more := (times - 1) * period
-		last := l.rows[i+more-1]
-		shown = append(shown, fmt.Sprintf("... %s more passes that repeat the %d above, to t=%s", grouped(more), period, ms(last.endMs)))
-		for range more {
-			texts[i] = nil
-			i++
-		}
-	}
-	i := 0
-	for _, summary := range shown {
-		if summary != "" {
-			b.WriteString(summary + "\n")
-			for i < len(texts) && texts[i] == nil {
-				i++
-			}
-			continue
-		}
-		var line strings.Builder
-		for column, text := range texts[i] {
-			fmt.Fprintf(&line, "%-*s  ", widths[column], text)
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		i++
-	}
-}
-
-func widen(widths []int, texts []string) []int {
-	if widths == nil {
-		widths = make([]int, len(texts))
-	}
-	for i, text := range texts {
-		widths[i] = max(widths[i], len(text))
-	}
-	return widths
-}
-
-// cycle finds the shortest group of rows from row i on that repeats, times aside, and how often it stands there in a row.
-func (l *timeline) cycle(i int) (period, times int) {
-	for period = 1; period <= 16; period++ {
-		end := i + period
-		for end < len(l.rows) && l.rows[end].cells == l.rows[end-period].cells {
-			end++
-		}
-		if times = (end - i) / period; times >= 4 {
-			return period, times
-		}
-	}
-	return 1, 1
-}
-
-// repeats prints 0 8 16 16 16 as 0,8,16*3.
-func repeats(numbers []int) string {
-	var parts []string
-	for i := 0; i < len(numbers); {
-		end := i
-		for end < len(numbers) && numbers[end] == numbers[i] {
-			end++
-		}
-		text := strconv.Itoa(numbers[i])
-		if end-i > 1 {
-			text += "*" + strconv.Itoa(end-i)
-		}
-		parts = append(parts, text)
-		i = end
-	}
-	return strings.Join(parts, ",")
-}
-
-// ms prints a time so that no two differ in print only.
-func ms(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-
-// grouped prints 9998 as 9,998.
-func grouped(n int) string {
-	if n < 1000 {
-		return strconv.Itoa(n)
-	}
-	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+	enginetest.WriteFates(&b, names, l.notes.Fates)
+	return b.String()
 }

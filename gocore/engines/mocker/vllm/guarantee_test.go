@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -13,12 +14,12 @@ import (
 func TestOutputCutToPool(t *testing.T) {
 	args := parseArgs(t, `{"engine_type": "trtllm", "block_size": 16, "num_gpu_blocks": 2}`)
 	m := newSimulation(args, []arrival{{name: "A", prompt: 20, output: 40}, {name: "B", prompt: 20, output: 12}})
-	notes := newRecorder(2)
-	if err := m.run(notes.see); err != nil {
+	notes := enginetest.NewRecorder(2)
+	if err := m.run(notes.See); err != nil {
 		t.Fatal(err)
 	}
 	for i, lastMs := range []float64{424.92525699999993, 849.8505139999999} {
-		if tokens := notes.fates[i].TokenMs; len(tokens) != 12 || tokens[11] != lastMs {
+		if tokens := notes.Fates[i].TokenMs; len(tokens) != 12 || tokens[11] != lastMs {
 			t.Errorf("request %d: got %d tokens, want 12 until %v: %v", i, len(tokens), lastMs, tokens)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // requestsOf numbers prompts as a simulation does.
@@ -161,7 +162,7 @@ func TestReserveLeavesWatermark(t *testing.T) {
 // TestEventsBetweenPasses: what a destination evicts and stores between passes is told with the next pass.
 func TestEventsBetweenPasses(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 3}`)
-	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []uint64{1, 2}}, {prompt: 8, output: 1, ids: []uint64{3, 4}}})
+	requests := requestsOf(args, []arrival{{prompt: 8, output: 1, ids: []int{1, 2}}, {prompt: 8, output: 1, ids: []int{3, 4}}})
 	s := New(args, engine.Setup{Role: engine.Decode})
 	s.Observe()
 	var got []string
@@ -251,7 +252,7 @@ type pair struct {
 	nowMs    float64
 	released int
 	arrives  map[engine.RequestID]int // round in which the KV of a reserved request arrives
-	notes    *recorder
+	notes    *enginetest.Recorder
 	left     int
 	seen     []passRecord
 	stalled  bool
@@ -267,7 +268,7 @@ func newPair(args engineargs.Args, workload []arrival, delays []byte, plain bool
 		plain:    plain,
 		delays:   delays,
 		arrives:  map[engine.RequestID]int{},
-		notes:    newRecorder(len(workload)),
+		notes:    enginetest.NewRecorder(len(workload)),
 		left:     len(workload),
 	}
 }
@@ -303,7 +304,7 @@ func (p *pair) run() error {
 			return fmt.Errorf("%v: at the end %d blocks are active, %+v left", s.role, s.pool.Active(), s.States())
 		}
 	}
-	return p.notes.unclaimedUnlessRejected()
+	return unclaimedUnlessRejected(p.notes)
 }
 
 func (p *pair) arrive() (changed bool) {
@@ -359,7 +360,7 @@ func (p *pair) decode() (changed bool, err error) {
 	}
 	p.reserve()
 	p.left -= len(pass.Finished) + len(pass.Rejected)
-	return true, p.notes.see(pass)
+	return true, p.notes.See(pass)
 }
 
 func (p *pair) reserve() bool {
@@ -390,11 +391,11 @@ func (p *pair) transfer() (changed bool, err error) {
 }
 
 // unclaimedUnlessRejected is unclaimed, for runs in which requests may be rejected after their first token.
-func (r *recorder) unclaimedUnlessRejected() error {
-	for i := range r.fates {
-		if r.fates[i].Rejected != "" && r.fates[i].Reused != nil {
+func unclaimedUnlessRejected(r *enginetest.Recorder) error {
+	for i := range r.Fates {
+		if r.Fates[i].Rejected != "" && r.Fates[i].Reused != nil {
 			return nil
 		}
 	}
-	return r.unclaimed()
+	return r.Unclaimed()
 }

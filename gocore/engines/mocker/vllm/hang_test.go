@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/engines/enginetest"
 )
 
 // TestNoHang runs workloads on which the reference hangs or gives up, together with requests that must not suffer. ends
@@ -103,11 +104,11 @@ func TestNoHang(t *testing.T) {
 			name: "each fits alone, not both",
 			args: `"block_size": 4, "num_gpu_blocks": 8, "max_num_batched_tokens": 6, "preemption_mode": "fifo"`,
 			workload: []arrival{
-				{atMs: 60, prompt: 4, output: 9, ids: []uint64{100000}},
-				{atMs: 60, prompt: 7, output: 3, ids: []uint64{101000, 101001}},
-				{atMs: 17, prompt: 18, output: 13, ids: []uint64{1000, 1001, 102002, 102003, 102004}},
-				{atMs: 0, prompt: 16, output: 9, ids: []uint64{1000, 1001, 1002, 103003}},
-				{atMs: 0, prompt: 22, output: 2, ids: []uint64{1000, 1001, 1002, 104003, 104004, 104005}},
+				{atMs: 60, prompt: 4, output: 9, ids: []int{100000}},
+				{atMs: 60, prompt: 7, output: 3, ids: []int{101000, 101001}},
+				{atMs: 17, prompt: 18, output: 13, ids: []int{1000, 1001, 102002, 102003, 102004}},
+				{atMs: 0, prompt: 16, output: 9, ids: []int{1000, 1001, 1002, 103003}},
+				{atMs: 0, prompt: 22, output: 2, ids: []int{1000, 1001, 1002, 104003, 104004, 104005}},
 			},
 			ends: []string{"tokens", "tokens", "tokens", "tokens", "tokens"}, passes: 10_100,
 		},
@@ -123,10 +124,10 @@ func TestNoHang(t *testing.T) {
 			name: "cached prefix lost after a preemption, chunking off",
 			args: `"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, "enable_chunked_prefill": false`,
 			workload: []arrival{
-				{prompt: 8, output: 1, ids: []uint64{1, 2}},
-				{atMs: 20, prompt: 7, output: 17, ids: []uint64{8, 9}},
-				{atMs: 20, prompt: 12, output: 4, ids: []uint64{1, 2, 3}},
-				{atMs: 30, prompt: 8, output: 2, ids: []uint64{4, 5}},
+				{prompt: 8, output: 1, ids: []int{1, 2}},
+				{atMs: 20, prompt: 7, output: 17, ids: []int{8, 9}},
+				{atMs: 20, prompt: 12, output: 4, ids: []int{1, 2, 3}},
+				{atMs: 30, prompt: 8, output: 2, ids: []int{4, 5}},
 			},
 			ends: []string{"tokens", "tokens", overBudget, "tokens"}, passes: 21,
 		},
@@ -136,13 +137,13 @@ func TestNoHang(t *testing.T) {
 				t.Run(c.name+options+fmt.Sprint(", plain ", plain), func(t *testing.T) {
 					m := newSimulation(parseArgs(t, "{"+c.args+options+"}"), c.workload)
 					m.plain = plain
-					notes := newRecorder(len(m.arrivals))
+					notes := enginetest.NewRecorder(len(m.arrivals))
 					passes := 0
 					err := m.run(func(p *engine.Pass) error {
 						if passes++; passes > 10*c.passes {
 							return fmt.Errorf("no end after %d passes", passes)
 						}
-						return notes.see(p)
+						return notes.See(p)
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -151,7 +152,7 @@ func TestNoHang(t *testing.T) {
 						t.Errorf("took %d passes, want at most %d", passes, c.passes)
 					}
 					for i, want := range c.ends {
-						switch o := notes.fates[i]; {
+						switch o := notes.Fates[i]; {
 						case want == "tokens" && len(o.TokenMs) != m.arrivals[i].output:
 							t.Errorf("request %d got %d tokens, want %d (rejected: %q)", i, len(o.TokenMs), m.arrivals[i].output, o.Rejected)
 						case want != "tokens" && !strings.Contains(o.Rejected, want):
@@ -169,9 +170,9 @@ func TestNoHang(t *testing.T) {
 func TestRejectedAfterPreemption(t *testing.T) {
 	args := parseArgs(t, `{"block_size": 4, "num_gpu_blocks": 6, "max_num_batched_tokens": 8, "enable_chunked_prefill": false}`)
 	m := newSimulation(args, []arrival{
-		{name: "A", prompt: 8, output: 1, ids: []uint64{1, 2}},
-		{name: "B", atMs: 20, prompt: 7, output: 17, ids: []uint64{8, 9}},
-		{name: "C", atMs: 20, prompt: 12, output: 4, ids: []uint64{1, 2, 3}},
+		{name: "A", prompt: 8, output: 1, ids: []int{1, 2}},
+		{name: "B", atMs: 20, prompt: 7, output: 17, ids: []int{8, 9}},
+		{name: "C", atMs: 20, prompt: 12, output: 4, ids: []int{1, 2, 3}},
 	})
 	first := m.requests[2].Prompt.Block(0)
 	admitted := false

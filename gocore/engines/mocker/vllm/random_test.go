@@ -10,6 +10,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache/paged"
 	"dynosim/gocore/speculation"
 )
@@ -88,11 +89,11 @@ func workloadFrom(data []byte) (engineargs.Args, []arrival) {
 			prompt: 1 + next()%40,
 			output: 1 + next()%20,
 		}
-		family, leaves := uint64(1+next()%3), next()%20
+		family, leaves := 1+next()%3, next()%20
 		for block := range a.prompt/args.BlockSize + 1 {
 			id := family
 			if block >= leaves {
-				id = uint64(10 + len(workload))
+				id = 10 + len(workload)
 			}
 			a.ids = append(a.ids, id)
 		}
@@ -118,7 +119,7 @@ func checkWorkload(data []byte) error {
 	args, workload := workloadFrom(data)
 	m := newSimulationWith(args, setupFrom(data), workload)
 	m.plain = true
-	notes := newRecorder(len(m.arrivals))
+	notes := enginetest.NewRecorder(len(m.arrivals))
 	var seen []passRecord
 	limit := passLimit(args, workload)
 	err := m.run(func(p *engine.Pass) error {
@@ -129,7 +130,7 @@ func checkWorkload(data []byte) error {
 		if p.Idle() {
 			return errors.New("a pass without any effect")
 		}
-		return errors.Join(notes.see(p), checkState(m.s), checkPass(m.s, p))
+		return errors.Join(notes.See(p), checkState(m.s), checkPass(m.s, p))
 	})
 	if err == nil {
 		err = checkEnd(m, notes)
@@ -248,15 +249,15 @@ func checkPass(s *Scheduler, p *engine.Pass) error {
 }
 
 // checkEnd checks that nothing is left and that exactly those were rejected that can never run.
-func checkEnd(m *simulation, notes *recorder) error {
+func checkEnd(m *simulation, notes *enginetest.Recorder) error {
 	if m.s.Requests() != 0 || m.s.pool.Active() != 0 || len(m.s.States()) != 0 {
 		return fmt.Errorf("at the end %d requests are owned and %d blocks active", m.s.Requests(), m.s.pool.Active())
 	}
 	rejectedLate := false
 	for i, a := range m.arrivals {
-		o := &notes.fates[i]
+		o := &notes.Fates[i]
 		switch never, unlessCached := m.hopeless(a); {
-		case !o.over():
+		case !o.Over():
 			return fmt.Errorf("%s never ends", a.name)
 		case never && o.Finished:
 			return fmt.Errorf("%s finishes although it cannot run", a.name)
@@ -266,15 +267,15 @@ func checkEnd(m *simulation, notes *recorder) error {
 			return fmt.Errorf("%s got %d of %d tokens", a.name, len(o.TokenMs), a.output)
 		case o.Finished && (o.AdmitMs < a.atMs || o.TokenMs[0] <= o.AdmitMs):
 			return fmt.Errorf("%s arrives at %v, is admitted at %v, gets its first token at %v", a.name, a.atMs, o.AdmitMs, o.TokenMs[0])
-		case o.maxReused() > a.prompt || !m.s.args.PrefixCaching && o.maxReused() > 0:
-			return fmt.Errorf("%s reused %d of %d prompt tokens", a.name, o.maxReused(), a.prompt)
+		case o.MaxReused() > a.prompt || !m.s.args.PrefixCaching && o.MaxReused() > 0:
+			return fmt.Errorf("%s reused %d of %d prompt tokens", a.name, o.MaxReused(), a.prompt)
 		}
 		rejectedLate = rejectedLate || o.Rejected != "" && o.Reused != nil
 	}
 	if rejectedLate {
 		return nil
 	}
-	return notes.unclaimed()
+	return notes.Unclaimed()
 }
 
 // hopeless tells whether a request can never run, or only if enough of its prompt is cached at the right time.
@@ -286,7 +287,7 @@ func (m *simulation) hopeless(a arrival) (never, unlessCached bool) {
 
 // checkRenamed runs the workload with other numbers for the same prefixes. MultiLRU is left out: it counts uses in a
 // sketch, where numbers may collide.
-func checkRenamed(args engineargs.Args, setup engine.Setup, workload []arrival, want *recorder) error {
+func checkRenamed(args engineargs.Args, setup engine.Setup, workload []arrival, want *enginetest.Recorder) error {
 	if args.Eviction == engineargs.MultiLRU {
 		return nil
 	}
@@ -296,12 +297,12 @@ func checkRenamed(args engineargs.Args, setup engine.Setup, workload []arrival, 
 			r.Prompt.Segments[i] = 1<<20 - 3*segment
 		}
 	}
-	got := newRecorder(len(m.arrivals))
-	if err := m.run(got.see); err != nil {
+	got := enginetest.NewRecorder(len(m.arrivals))
+	if err := m.run(got.See); err != nil {
 		return fmt.Errorf("renamed: %w", err)
 	}
-	if !reflect.DeepEqual(got.fates, want.fates) {
-		return fmt.Errorf("renamed blocks change the run\n got %+v\nwant %+v", got.fates, want.fates)
+	if !reflect.DeepEqual(got.Fates, want.Fates) {
+		return fmt.Errorf("renamed blocks change the run\n got %+v\nwant %+v", got.Fates, want.Fates)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
+	"dynosim/gocore/engines/enginetest"
 	"dynosim/gocore/kvcache"
 )
 
@@ -15,18 +16,18 @@ import (
 // each request and by that of its first admission.
 func TestCacheVectors(t *testing.T) {
 	evictionOrder := []arrival{
-		{atMs: 0, prompt: 16, output: 2, ids: []uint64{1, 2}},
-		{atMs: 1000, prompt: 16, output: 2, ids: []uint64{3, 4}},
-		{atMs: 2000, prompt: 16, output: 2, ids: []uint64{5, 6}},
-		{atMs: 3000, prompt: 16, output: 2, ids: []uint64{1, 2}},
+		{atMs: 0, prompt: 16, output: 2, ids: []int{1, 2}},
+		{atMs: 1000, prompt: 16, output: 2, ids: []int{3, 4}},
+		{atMs: 2000, prompt: 16, output: 2, ids: []int{5, 6}},
+		{atMs: 3000, prompt: 16, output: 2, ids: []int{1, 2}},
 	}
 	preemption := []arrival{
-		{prompt: 16, output: 12, ids: []uint64{1, 2}},
-		{prompt: 16, output: 12, ids: []uint64{1, 3}},
+		{prompt: 16, output: 12, ids: []int{1, 2}},
+		{prompt: 16, output: 12, ids: []int{1, 3}},
 	}
 	samePass := []arrival{
-		{prompt: 32, output: 2, ids: []uint64{1, 2, 3, 4}},
-		{prompt: 32, output: 2, ids: []uint64{1, 2, 3, 4}},
+		{prompt: 32, output: 2, ids: []int{1, 2, 3, 4}},
+		{prompt: 32, output: 2, ids: []int{1, 2, 3, 4}},
 	}
 	for _, c := range []struct {
 		name              string
@@ -40,9 +41,9 @@ func TestCacheVectors(t *testing.T) {
 			name: "one block shared, then two",
 			args: `"num_gpu_blocks": 6`,
 			workload: []arrival{
-				{atMs: 0, prompt: 16, output: 4, ids: []uint64{1, 2}},
-				{atMs: 1000, prompt: 16, output: 4, ids: []uint64{1, 3}},
-				{atMs: 2000, prompt: 20, output: 6, ids: []uint64{1, 2, 4}},
+				{atMs: 0, prompt: 16, output: 4, ids: []int{1, 2}},
+				{atMs: 1000, prompt: 16, output: 4, ids: []int{1, 3}},
+				{atMs: 2000, prompt: 20, output: 6, ids: []int{1, 2, 4}},
 			},
 			want:  "A(4,2,0) A(3,2,1) A(2,3,1)",
 			reuse: 0.46153846153846156, firstReuse: 0.46153846153846156, durationMs: 2178.4188269999995,
@@ -99,7 +100,7 @@ func TestCacheVectors(t *testing.T) {
 		},
 		{
 			name: "pool filled exactly", args: `"num_gpu_blocks": 3`,
-			workload:   []arrival{{prompt: 16, output: 8, ids: []uint64{1, 2}}},
+			workload:   []arrival{{prompt: 16, output: 8, ids: []int{1, 2}}},
 			want:       "A(1,2,0)",
 			durationMs: 285.12112999999994,
 		},
@@ -108,14 +109,14 @@ func TestCacheVectors(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, plain %t", c.name, plain), func(t *testing.T) {
 				m := newSimulation(parseArgs(t, `{"block_size": 8, `+c.args+`}`), c.workload)
 				m.plain = plain
-				notes := newRecorder(len(m.arrivals))
+				notes := enginetest.NewRecorder(len(m.arrivals))
 				var trace []string
 				err := m.run(func(p *engine.Pass) error {
 					for _, e := range m.s.pool.TakeEvents() {
 						kind := map[kvcache.EventKind]string{kvcache.Stored: "A", kvcache.Removed: "E"}[e.Kind]
 						trace = append(trace, fmt.Sprintf("%s(%d,%d,%d)", kind, e.Free, e.Active, e.Inactive))
 					}
-					return notes.see(p)
+					return notes.See(p)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -135,12 +136,12 @@ func TestCacheVectors(t *testing.T) {
 	}
 }
 
-func reuseRatios(m *simulation, notes *recorder) (largest, first float64) {
+func reuseRatios(m *simulation, notes *enginetest.Recorder) (largest, first float64) {
 	prompt, sumLargest, sumFirst := 0, 0, 0
 	for i, a := range m.arrivals {
 		prompt += a.prompt
-		sumLargest += notes.fates[i].maxReused()
-		sumFirst += notes.fates[i].Reused[0]
+		sumLargest += notes.Fates[i].MaxReused()
+		sumFirst += notes.Fates[i].Reused[0]
 	}
 	return float64(sumLargest) / float64(prompt), float64(sumFirst) / float64(prompt)
 }

@@ -13,8 +13,8 @@ import (
 // cached.
 func TestWork(t *testing.T) {
 	m := newSimulation(parseArgs(t, `{"block_size": 16, "num_gpu_blocks": 64}`), []arrival{
-		{name: "A", prompt: 96, output: 2, ids: []uint64{1, 2, 3, 4, 5, 6}},
-		{name: "B", atMs: 1000, prompt: 72, output: 3, ids: []uint64{1, 2, 7, 7, 7}},
+		{name: "A", prompt: 96, output: 2, ids: []int{1, 2, 3, 4, 5, 6}},
+		{name: "B", atMs: 1000, prompt: 72, output: 3, ids: []int{1, 2, 7, 7, 7}},
 	})
 	m.s.ReportWork()
 	want := []string{

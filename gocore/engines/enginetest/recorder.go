@@ -1,25 +1,30 @@
-package sglang
+package enginetest
 
 import (
 	"fmt"
+	"slices"
 
 	"dynosim/gocore/engine"
 )
 
-// fate is what a user learns about one request.
-type fate struct {
+// Fate is what a user learns about one request.
+type Fate struct {
 	AdmitMs  float64 // first admission
-	Reused   []int   // at each admission
+	Reused   []int   // prompt tokens, at each admission
 	TokenMs  []float64
 	Finished bool
 	Rejected string // why
 }
 
-func (o *fate) over() bool { return o.Finished || o.Rejected != "" }
+// Over reports whether the request has finished or was rejected.
+func (o *Fate) Over() bool { return o.Finished || o.Rejected != "" }
 
-// recorder follows passes and rebuilds from them, by the contract of engine.Pass alone, when every token was emitted.
-type recorder struct {
-	fates  []fate
+// MaxReused returns the most prompt tokens that an admission has reused.
+func (o *Fate) MaxReused() int { return slices.Max(append([]int{0}, o.Reused...)) }
+
+// Recorder follows passes and rebuilds from them, by the contract of engine.Pass alone, when every token was emitted.
+type Recorder struct {
+	Fates  []Fate
 	runs   [][]tokenRun // by request
 	endMs  []float64    // of the emitting passes
 	tokens []int        // of the emitting passes, those that no finished request has claimed
@@ -36,17 +41,19 @@ type tokenRun struct {
 	pass  int // emitting pass of its first token
 }
 
-func newRecorder(requests int) *recorder {
-	return &recorder{fates: make([]fate, requests), runs: make([][]tokenRun, requests), bursts: map[burstPlace]int{}}
+// NewRecorder returns a recorder that has seen no pass.
+func NewRecorder(requests int) *Recorder {
+	return &Recorder{Fates: make([]Fate, requests), runs: make([][]tokenRun, requests), bursts: map[burstPlace]int{}}
 }
 
-func (r *recorder) see(p *engine.Pass) error {
+// See records a pass. It returns what is wrong with it.
+func (r *Recorder) See(p *engine.Pass) error {
 	if p.EndMs < p.StartMs {
 		return fmt.Errorf("time goes back to %v", p.EndMs)
 	}
 	for _, a := range p.Admitted {
-		o := &r.fates[a.ID]
-		if o.over() {
+		o := &r.Fates[a.ID]
+		if o.Over() {
 			return fmt.Errorf("request %d is admitted after its end", a.ID)
 		}
 		if o.Reused == nil {
@@ -71,30 +78,33 @@ func (r *recorder) see(p *engine.Pass) error {
 		return fmt.Errorf("started %v, bursts %v and finished %v without a token", p.Started, p.Bursts, p.Finished)
 	}
 	for _, id := range p.Finished {
-		if r.fates[id].over() {
+		if r.Fates[id].Over() {
 			return fmt.Errorf("request %d ends twice", id)
 		}
-		r.fates[id].Finished = true
+		r.Fates[id].Finished = true
 		if err := r.noteTokens(id); err != nil {
 			return err
 		}
 	}
 	for _, rejected := range p.Rejected {
-		if r.fates[rejected.ID].over() {
+		if r.Fates[rejected.ID].Over() {
 			return fmt.Errorf("request %d ends twice", rejected.ID)
 		}
-		r.fates[rejected.ID].Rejected = rejected.Reason
+		r.Fates[rejected.ID].Rejected = rejected.Reason
 	}
 	return nil
 }
 
+// Emitted reports whether a request had a token, even one that was rejected.
+func (r *Recorder) Emitted(request int) bool { return len(r.runs[request]) > 0 }
+
 // noteTokens lays the runs of a request that finishes in the last emitting pass end to end.
-func (r *recorder) noteTokens(id engine.RequestID) error {
+func (r *Recorder) noteTokens(id engine.RequestID) error {
 	runs := r.runs[id]
 	if len(runs) == 0 || runs[0].index != 0 {
 		return fmt.Errorf("request %d finishes, its runs are %v", id, runs)
 	}
-	o := &r.fates[id]
+	o := &r.Fates[id]
 	for i, run := range runs {
 		end, last := len(r.endMs), i+1 == len(runs)
 		if !last {
@@ -113,9 +123,9 @@ func (r *recorder) noteTokens(id engine.RequestID) error {
 	return nil
 }
 
-// unclaimed is an error if a pass emitted other tokens than those of the finished requests; right when no request was
+// Unclaimed returns an error if a pass emitted other tokens than those of the finished requests; right when no request was
 // rejected after its first token.
-func (r *recorder) unclaimed() error {
+func (r *Recorder) Unclaimed() error {
 	for pass, left := range r.tokens {
 		if left != 0 {
 			return fmt.Errorf("emitting pass %d has %d tokens that no request got", pass, left)
@@ -124,14 +134,14 @@ func (r *recorder) unclaimed() error {
 	return nil
 }
 
-// copyPass returns a pass that stays as it is, without what only an observed engine reports; empty slices are nil.
-func copyPass(p *engine.Pass) engine.Pass {
+// CopyPass returns a pass that stays as it is, without what only an observed engine reports; empty slices are nil.
+func CopyPass(p *engine.Pass) engine.Pass {
 	c := *p
 	c.KVEvents, c.KVEventsAtMs, c.Signals = nil, 0, nil
-	c.Admitted, c.Started, c.Finished, c.Rejected = copyOf(c.Admitted), copyOf(c.Started), copyOf(c.Finished), copyOf(c.Rejected)
-	c.Bursts, c.Held = copyOf(c.Bursts), copyOf(c.Held)
+	c.Admitted, c.Started, c.Finished, c.Rejected = CopyOf(c.Admitted), CopyOf(c.Started), CopyOf(c.Finished), CopyOf(c.Rejected)
+	c.Bursts, c.Held = CopyOf(c.Bursts), CopyOf(c.Held)
 	return c
 }
 
-// copyOf returns nil for every empty slice.
-func copyOf[T any](s []T) []T { return append([]T(nil), s...) }
+// CopyOf returns nil for every empty slice.
+func CopyOf[T any](s []T) []T { return append([]T(nil), s...) }
