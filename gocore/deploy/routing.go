@@ -60,7 +60,7 @@ func Stream(pools int) uint64 { return routerStream + uint64(pools-1) }
 func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 	stages := make([]*router.Options, len(pools))
 	for i, p := range pools {
-		config, stage := r.Config, ""
+		config, stage, groups := r.Config, "", p.Args.LayerGroups()
 		switch {
 		case len(pools) == 2 && i == 0:
 			config, stage = config.PrefillStage(), engine.Prefill.String()
@@ -70,7 +70,7 @@ func (r Routing) Stages(pools []Pool, first uint64) []*router.Options {
 		stages[i] = &router.Options{
 			Config: config.WithQueuePolicy(p.Args.RouterQueuePolicy), Workers: p.Workers,
 			BlockSize: p.Args.BlockSize, MaxNumBatchedTokens: p.Args.MaxNumBatchedTokens,
-			Groups: router.Groups{Beside: p.Args.VLLM.Groups.Beside, Run: p.Args.VLLM.Groups.Run(p.Args.BlockSize)},
+			Groups: router.Groups{Beside: groups.Beside, Run: groups.Run},
 			Rand:   rand.New(rand.NewPCG(config.Seed, first+uint64(i))), Stage: stage, Settings: r.Settings,
 			LowerTiers: p.Args.HostCache.Asked(),
 		}

@@ -44,10 +44,40 @@ type LockstepReporter interface {
 
 // GroupUse is what the groups of layers of a hybrid KV cache have, and what requests wait for.
 type GroupUse struct {
-	Full int // blocks in use by the group of full attention
+	Full, Others int // blocks in use by the group of full attention, and by the others
 	// How long the first request in line had no room while passes ran: as its blocks of full attention alone were more than there
 	// were, and as there was room for these but not for those of the other groups beside.
 	WaitFullMs, WaitOthersMs float64
+}
+
+// Lack is what the first request in line has no room for, as far as it was looked at.
+type Lack uint8
+
+const (
+	NoLack     Lack = iota
+	FullLack        // the blocks of full attention, even if it had no others
+	OthersLack      // those of the other groups beside them
+)
+
+// LackOf returns what the first request in line lacks if it lacks blocks, and whether those of full attention alone are too many.
+func LackOf(lacks, full bool) Lack {
+	switch {
+	case full:
+		return FullLack
+	case lacks:
+		return OthersLack
+	}
+	return NoLack
+}
+
+// Wait counts the time of passes that run while the first request in line waits.
+func (g *GroupUse) Wait(l Lack, ms float64) {
+	switch l {
+	case FullLack:
+		g.WaitFullMs += ms
+	case OthersLack:
+		g.WaitOthersMs += ms
+	}
 }
 
 // Since returns the time after an earlier report of the same worker. An engine that has taken the place of another one begins anew.

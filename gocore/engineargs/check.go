@@ -276,9 +276,6 @@ func notBuilt(o *strictjson.Object, in shell) []error {
 	if in == live && named(o).rules != Dynamo && workerType(o) != engine.Aggregated {
 		refuse("scheduler", "hand-offs of live workers by the engine's own rules; dynamo has them")
 	}
-	if in == live && len(o.Objects("kv_cache_groups")) > 1 {
-		refuse("kv_cache_groups", "KV cache groups of live workers")
-	}
 	if nested := o.Object("host_cache"); in.onClock() && nested != nil && nested.Given("shared") && nested.Bool("shared") {
 		errs = append(errs, &strictjson.NotBuiltError{Field: "host_cache.shared", Value: "true", Feature: "a store that live workers share"})
 	}

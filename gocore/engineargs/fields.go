@@ -169,19 +169,19 @@ var table = []field{
 		"Which blocks of windows and linear states are kept for later prompts: those at the ends of prompts (0, the default from vLLM 0.33 "+
 			"on), besides those at each multiple of so many tokens, or all (null in JSON, the default of 0.28).").only(VLLM).by(VLLMOwn).byKeyword(),
 	row("model", strictjson.Text{NonEmpty: true}, nil,
-		"A model that ``python -m dynamo.replay models`` lists, served by vLLM: scheduler, KV cache groups, block size, num_gpu_blocks, "+
-			"max_model_len and aic_tp_size follow from it, as far as they are not given.").only(VLLM).byKeyword(),
+		"A model that ``python -m dynamo.replay models`` lists, served by vLLM or SGLang: scheduler, KV cache groups, block size, num_gpu_blocks, "+
+			"max_model_len and aic_tp_size follow from it, as far as they are not given.").only(VLLM, SGLang).byKeyword(),
 	row("model_config", path, nil,
-		"The config.json of a model, or its folder, of any other model; replays only.").only(VLLM).byKeyword(),
+		"The config.json of a model, or its folder, of any other model; replays only.").only(VLLM, SGLang).byKeyword(),
 	row("model_weights_gib", strictjson.Number{Max: 1e6, MinOpen: true}, nil,
-		"GiB of the weights, of all GPUs together. Known for ``model``.").only(VLLM).unless("kv_cache_memory_bytes").byKeyword(),
+		"GiB of the weights, of all GPUs together. Known for ``model``.").only(VLLM, SGLang).unless("kv_cache_memory_bytes").byKeyword(),
 	row("gpu_memory_gib", strictjson.Number{Max: 1e6, MinOpen: true}, nil,
-		"GiB of a GPU, of which vLLM takes gpu_memory_utilization for weights, 2 GiB of its own and the KV cache. None is that of "+
-			"aic_system, or 79.2, that of an H100.").only(VLLM).unless("kv_cache_memory_bytes").byKeyword(),
+		"GiB of a GPU, of which vLLM takes gpu_memory_utilization for weights, 2 GiB of its own and the KV cache, and SGLang 0.88 for weights "+
+			"and KV cache. None is that of aic_system, or 79.2, that of an H100.").only(VLLM, SGLang).unless("kv_cache_memory_bytes").byKeyword(),
 	row("kv_cache_memory_bytes", between(1, 1<<50), nil,
-		"Bytes of the KV cache on each GPU, instead of an estimate: \"Available KV cache memory\" in vLLM's log.").only(VLLM).byKeyword(),
+		"Bytes of the KV cache on each GPU, instead of an estimate: \"Available KV cache memory\" in vLLM's log.").only(VLLM, SGLang).byKeyword(),
 	row("kv_cache_dtype", word("auto", "fp8"), "auto",
-		"``\"fp8\"`` keeps keys and values of ``model`` in one byte instead of two.").only(VLLM).byKeyword(),
+		"``\"fp8\"`` keeps keys and values of ``model`` in one byte instead of two.").only(VLLM, SGLang).byKeyword(),
 	row("host_cache", strictjson.Nested{Fields: fieldsOf(hostCacheTable)}, nil,
 		"Memory of the host below the KV blocks of the pool, as SGLang's HiCache or vLLM's offloading uses it: a HostCacheArgs or a dict of its fields.").
 		only(SGLang, VLLM).by(SGLangOwn, VLLMOwn).byKeyword(),

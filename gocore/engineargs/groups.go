@@ -28,6 +28,24 @@ func (g Groups) Run(blockSize int) int {
 	return (g.Window - 1 + blockSize - 1) / blockSize
 }
 
+// LayerGroups are the groups of layers of an engine beside the one of full attention, whether they share its pool, as vLLM's do, or have
+// one of their own, as SGLang's window. The zero value has none.
+type LayerGroups struct {
+	Beside int
+	Run    int // blocks that a prefix needs at its end in each of them
+	Linear bool
+	Window int // tokens
+}
+
+// LayerGroups returns the groups of layers of an engine.
+func (a *Args) LayerGroups() LayerGroups {
+	if w := a.SGLang.Window; w.Blocks > 0 {
+		return LayerGroups{Beside: 1, Run: (w.Tokens + a.BlockSize - 1) / a.BlockSize, Window: w.Tokens}
+	}
+	g := a.VLLM.Groups
+	return LayerGroups{Beside: g.Beside, Run: g.Run(a.BlockSize), Linear: g.Linear, Window: g.Window}
+}
+
 // RetainAll registers every block of every group.
 const RetainAll = -1
 

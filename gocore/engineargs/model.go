@@ -78,8 +78,12 @@ func checkModel(o *strictjson.Object) error {
 		return mismatch(o, configField, "it left out, or model: one of them says what the layers are")
 	case o.Given(groupsField):
 		return &strictjson.FieldError{Field: groupsField, Got: "groups beside " + field, Want: "it left out: they follow from the model"}
+	case engineType(o) == SGLang && o.Given("scheduler") && named(o).rules != SGLangOwn:
+		return mismatch(o, "scheduler", "sglang, sglang-0.5, or it left out with "+field)
+	case engineType(o) == SGLang:
+		return nil
 	case engineType(o) != VLLM:
-		return mismatch(o, field, fmt.Sprintf("it left out with engine_type %s: KV caches are laid out as vLLM does", engineType(o)))
+		return mismatch(o, field, fmt.Sprintf("it left out with engine_type %s: KV caches are laid out as vLLM and SGLang do", engineType(o)))
 	case o.Given("scheduler") && named(o).rules != VLLMOwn:
 		return mismatch(o, "scheduler", "vllm, vllm-0.33, vllm-0.28, or it left out with "+field)
 	}
@@ -137,6 +141,9 @@ func settings(o *strictjson.Object, facts models.Facts) (map[string]any, error) 
 	if o.Given("max_model_len") {
 		limits.Length = o.Int("max_model_len")
 	}
+	if engineType(o) == SGLang {
+		return settingsOfSGLang(o, facts, limits)
+	}
 	alone := workerType(o) == engine.Aggregated && o.Object("host_cache") == nil
 	if o.Bool("async_scheduling") && (alone || o.Given("async_scheduling")) {
 		limits.Flights = 2
@@ -183,6 +190,16 @@ func poolOf(o *strictjson.Object, facts models.Facts, layout models.Layout, rank
 	case o.Given("kv_cache_memory_bytes"):
 		return layout.Blocks(o.Int("kv_cache_memory_bytes")), nil
 	}
+	share := 0.9
+	if o.Given("gpu_memory_utilization") {
+		share = o.Float("gpu_memory_utilization")
+	}
+	left, err := memoryLeft(o, facts, share, ranks)
+	return layout.Blocks(left - reservedGiB<<30), err
+}
+
+// memoryLeft returns the bytes of a share of a GPU that the weights leave.
+func memoryLeft(o *strictjson.Object, facts models.Facts, share float64, ranks int) (int, error) {
 	weights := facts.WeightsGiB
 	if o.Given("model_weights_gib") {
 		weights = o.Float("model_weights_gib")
@@ -197,11 +214,7 @@ func poolOf(o *strictjson.Object, facts models.Facts, layout models.Layout, rank
 	if !known {
 		return 0, &strictjson.FieldError{Field: "gpu_memory_gib", Got: "nothing", Want: "the memory of a GPU with aic_system " + o.Shown("aic_system")}
 	}
-	share := 0.9
-	if o.Given("gpu_memory_utilization") {
-		share = o.Float("gpu_memory_utilization")
-	}
-	return layout.Blocks(int((memory*share - weights/float64(ranks) - reservedGiB) * (1 << 30))), nil
+	return int((memory*share - weights/float64(ranks)) * (1 << 30)), nil
 }
 
 // tooLarge returns the error of a pool that does not hold the longest request.
@@ -223,8 +236,13 @@ func settingsOf(o *strictjson.Object, facts models.Facts, layout models.Layout, 
 	set := map[string]any{
 		groupsField: groups, "block_size": layout.BlockSize, "num_gpu_blocks": blocks - 1, "max_model_len": limits.Length, "aic_tp_size": ranks,
 	}
+	return withNames(o, facts, set, schedulers[1].name)
+}
+
+// withNames adds the scheduler, and the model for AIC, unless they are given.
+func withNames(o *strictjson.Object, facts models.Facts, set map[string]any, scheduler string) map[string]any {
 	if !o.Given("scheduler") {
-		set["scheduler"] = schedulers[1].name
+		set["scheduler"] = scheduler
 	}
 	if o.Given("aic_backend") && !o.Given("aic_model_path") && o.Given(modelField) {
 		set["aic_model_path"] = facts.Name
@@ -232,7 +250,7 @@ func settingsOf(o *strictjson.Object, facts models.Facts, layout models.Layout, 
 	return set
 }
 
-// CacheLog is what vLLM logs of its KV cache when it starts.
+// CacheLog is what vLLM logs of its KV cache when it starts, and the same of SGLang, which logs less.
 type CacheLog struct {
 	Model       string // as it was given
 	Tokens      int    // "GPU KV cache size"
@@ -240,10 +258,14 @@ type CacheLog struct {
 	Concurrency float64
 }
 
-// CacheLog returns what vLLM would log, and reports whether a model was given, from which all of it follows.
+// CacheLog returns what the engine would log, and reports whether a model was given, from which all of it follows.
 func (a *Args) CacheLog() (log CacheLog, ok bool) {
 	if a.Model == "" {
 		return log, false
+	}
+	if a.EngineType == SGLang {
+		tokens := a.NumGPUBlocks * a.BlockSize
+		return CacheLog{a.Model, tokens, a.MaxModelLen, float64(tokens) / float64(a.MaxModelLen)}, true
 	}
 	g := a.VLLM.Groups
 	layout := models.Layout{BlockSize: a.BlockSize, FullGroups: 1, WindowTokens: g.Window}

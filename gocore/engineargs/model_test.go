@@ -49,16 +49,19 @@ func TestModels(t *testing.T) {
 
 func TestModelErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"model": "gpt-oss-121b"}`:                                        "model: got \"gpt-oss-121b\", want a name that",
-		`{"model": "gpt-oss-20b", "model_config": "a"}`:                    "model_config: got \"a\", want it left out, or model",
-		`{"model": "gpt-oss-20b", "kv_cache_groups": [{"type": "full"}]}`:  "kv_cache_groups: got groups beside model",
-		`{"model": "gpt-oss-20b", "engine_type": "sglang"}`:                "want it left out with engine_type sglang",
-		`{"model": "gpt-oss-20b", "scheduler": "dynamo"}`:                  "scheduler: got \"dynamo\"",
-		`{"model": "gpt-oss-20b", "aic_tp_size": 1, "gpu_memory_gib": 16}`: "max_model_len: got 131072, for which 9225 blocks",
-		`{"model": "gpt-oss-20b", "aic_system": "tpu"}`:                    "gpu_memory_gib: got nothing, want the memory of a GPU with aic_system",
-		`{"model_config": "none"}`:                                         "model_config: none: file does not exist",
-		`{"gpu_memory_gib": 80}`:                                           "gpu_memory_gib: got 80, want it left out without model",
-		`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 0}`:             "kv_cache_memory_bytes: got 0",
+		`{"model": "gpt-oss-121b"}`:                                                           "model: got \"gpt-oss-121b\", want a name that",
+		`{"model": "gpt-oss-20b", "model_config": "a"}`:                                       "model_config: got \"a\", want it left out, or model",
+		`{"model": "gpt-oss-20b", "kv_cache_groups": [{"type": "full"}]}`:                     "kv_cache_groups: got groups beside model",
+		`{"model": "gpt-oss-20b", "engine_type": "trtllm"}`:                                   "want it left out with engine_type trtllm",
+		`{"model": "qwen3-next-80b-a3b-instruct", "engine_type": "sglang"}`:                   "has linear attention, whose states are not simulated with SGLang",
+		`{"model": "gpt-oss-20b", "engine_type": "sglang", "scheduler": "dynamo"}`:            "scheduler: got \"dynamo\", want sglang",
+		`{"model": "gpt-oss-20b", "engine_type": "sglang", "kv_cache_memory_bytes": 1000000}`: "max_model_len: got 131072, and 22 tokens fit",
+		`{"model": "gpt-oss-20b", "scheduler": "dynamo"}`:                                     "scheduler: got \"dynamo\"",
+		`{"model": "gpt-oss-20b", "aic_tp_size": 1, "gpu_memory_gib": 16}`:                    "max_model_len: got 131072, for which 9225 blocks",
+		`{"model": "gpt-oss-20b", "aic_system": "tpu"}`:                                       "gpu_memory_gib: got nothing, want the memory of a GPU with aic_system",
+		`{"model_config": "none"}`:                                                            "model_config: none: file does not exist",
+		`{"gpu_memory_gib": 80}`:                                                              "gpu_memory_gib: got 80, want it left out without model",
+		`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 0}`:                                "kv_cache_memory_bytes: got 0",
 	} {
 		full, err := Expand(text, func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 		if err == nil {
@@ -74,6 +77,38 @@ func TestModelErrors(t *testing.T) {
 	if _, warnings, err := Parse(`{"model": "gpt-oss-20b", "kv_cache_memory_bytes": 20000000000, "gpu_memory_utilization": 0.5, "gpu_memory_gib": 80}`); err != nil ||
 		len(warnings) != 1 || !strings.Contains(warnings[0], "gpu_memory_gib") || !strings.Contains(warnings[0], "gpu_memory_utilization") {
 		t.Errorf("got %q, %v", warnings, err)
+	}
+}
+
+// TestModelsOfSGLang: the pool of the window layers has 0.8 tokens for each of the other one, and both take what there is. MiMo-V2-Flash logged
+// full_layer_tokens=375360, swa_layer_tokens=300288 with pages of 64.
+func TestModelsOfSGLang(t *testing.T) {
+	for _, c := range []struct {
+		text                        string
+		page, full, window, visible int
+		gpus                        int
+	}{
+		// 18 and 0.8 * 18 layers, 2 * 8 * 64 values of 2 bytes: 66,355.2 bytes a token
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "kv_cache_memory_bytes": 20000000000}`, 1, 301408, 241126, 128, 1},
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "kv_cache_memory_bytes": 20000000000}`, 64, 4709, 3767, 128, 1},
+		{`{"model": "gpt-oss-120b", "engine_type": "sglang", "block_size": 64, "num_gpu_blocks": 5865}`, 64, 5865, 4692, 128, 1},
+		// (79.2 * 0.88 - 131.4 / 4) GiB, 80 layers, 2 * 2 * 128 values of 2 bytes
+		{`{"model": "llama-3.3-70b", "engine_type": "sglang", "block_size": 16}`, 16, 30184, 0, 0, 4},
+	} {
+		text, err := Expand(c.text, nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		a, warnings, err := Parse(text)
+		if want := (WindowArgs{Blocks: c.window, Tokens: c.visible}); err != nil || len(warnings) > 0 || a.BlockSize != c.page || a.NumGPUBlocks != c.full ||
+			a.SGLang.Window != want || a.GPUsPerWorker != c.gpus || a.Scheduler != SGLangOwn {
+			t.Errorf("%s: %d pages of %d, %+v, %d GPUs, %s, warnings %q, %v", c.text, a.NumGPUBlocks, a.BlockSize, a.SGLang.Window,
+				a.GPUsPerWorker, a.SchedulerName(), warnings, err)
+		}
+		if log, ok := a.CacheLog(); !ok || log.Tokens != c.full*c.page {
+			t.Errorf("%s: %+v", c.text, log)
+		}
 	}
 }
 

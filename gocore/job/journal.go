@@ -102,11 +102,12 @@ func (s *journalSpec) open(r *run) *journal.Journal {
 		Requests: r.workload.Len(),
 		Timeline: s.timeline != "", FromMs: s.fromMs, ToMs: s.toMs, Series: s.series, StepMs: s.stepMs, Ranked: !d.disaggregated && d.args.VLLM.Ranks > 1,
 		Hosted:  d.args.HostCache.Blocks > 0,
-		Grouped: d.args.VLLM.Groups.Beside > 0,
+		Grouped: d.args.LayerGroups().Beside > 0,
 		Name:    r.nameInTimeline,
 	}
 	cfg.Blocks[engine.Aggregated], cfg.Blocks[engine.Decode] = d.args.NumGPUBlocks, d.args.NumGPUBlocks
 	cfg.Blocks[engine.Prefill] = d.prefill.NumGPUBlocks
+	cfg.OtherBlocks[engine.Aggregated] = d.args.SGLang.Window.Blocks
 	if r.sla.IsSet() {
 		cfg.Good = r.sla.Met
 	}

@@ -54,7 +54,7 @@ func kvCachesOf(d deployment) []kvCache {
 				log.Model = filepath.Base(strings.TrimSuffix(log.Model, "/config.json"))
 			}
 			list = append(list, kvCache{
-				Argument: name, Model: log.Model, Groups: args.VLLM.Groups.Beside + 1, BlockSize: args.BlockSize, Blocks: args.NumGPUBlocks,
+				Argument: name, Model: log.Model, Groups: args.LayerGroups().Beside + 1, BlockSize: args.BlockSize, Blocks: args.NumGPUBlocks,
 				GPUs: args.GPUsPerWorker, Tokens: log.Tokens, MaxModelLen: log.Length, Concurrency: log.Concurrency,
 			})
 		}

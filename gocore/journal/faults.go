@@ -149,7 +149,7 @@ func (j *Journal) Gone(r engine.Role, i int, p *engine.Pass, ms float64) {
 	}
 	w.use(ms, inUse{})
 	w.counters[blocksCounter].set(ms, 0)
-	w.full.set(ms, 0)
+	w.countGroup(ms, inUse{})
 	w.countRequests(ms)
 }
 

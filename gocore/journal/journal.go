@@ -21,8 +21,9 @@ type Config struct {
 	Hosted bool // there is a tier of host memory, and columns and tracks on its copies
 	// Grouped tells that caches have several groups: there is a counter of the blocks of full attention, and the series has columns.
 	Grouped bool
-	// Blocks is the size of the KV pool of a worker, by role.
-	Blocks [3]int
+	// Blocks is the size of the KV pool of a worker, by role, and OtherBlocks that of the pool which the groups beside full attention have;
+	// 0 if they share it.
+	Blocks, OtherBlocks [3]int
 	// Good tells whether the latencies of a completed request are within the service level; nil if there is none.
 	Good func(ttftMs, e2eMs float64, outputTokens int) bool
 	// Name is what a request is called.

@@ -26,7 +26,7 @@ type window struct {
 	hostFound                                   int64
 	// Of caches with several groups: blocks in use by full attention, and 1 while the first request in line has no room for its blocks
 	// of full attention, and for those of the others beside.
-	fullBlocksMs, waitFullMs, waitOthersMs float64
+	fullBlocksMs, otherBlocksMs, waitFullMs, waitOthersMs float64
 
 	// Of a run with faults.
 	worksMs                       float64 // workers
@@ -99,6 +99,7 @@ func (in *window) add(other *window) {
 	in.loadedBlocks += other.loadedBlocks
 	in.hostFound += other.hostFound
 	in.fullBlocksMs += other.fullBlocksMs
+	in.otherBlocksMs += other.otherBlocksMs
 	in.waitFullMs += other.waitFullMs
 	in.waitOthersMs += other.waitOthersMs
 	in.worksMs += other.worksMs
@@ -141,6 +142,7 @@ func (s *series) use(fromMs, toMs float64, before, after inUse) {
 		}
 		in.blocksMs += grown(float64(before.blocks), float64(after.blocks))
 		in.fullBlocksMs += grown(float64(before.full), float64(after.full))
+		in.otherBlocksMs += grown(float64(before.others), float64(after.others))
 	})
 }
 
@@ -187,12 +189,13 @@ func (in *window) blocksOf(c engine.Copy) *float64 {
 
 // keep adds a time in which a worker is idle and its blocks stay as they are.
 func (s *series) keep(fromMs, toMs float64, used inUse) {
-	if used.blocks == 0 {
+	if used == (inUse{}) {
 		return
 	}
-	blocks, full := float64(used.blocks), float64(used.full)
+	blocks, full, others := float64(used.blocks), float64(used.full), float64(used.others)
 	s.over(fromMs, toMs, func(in *window, partMs, _, _ float64) {
 		in.blocksMs += float64(blocks * partMs)
 		in.fullBlocksMs += float64(full * partMs)
+		in.otherBlocksMs += float64(others * partMs)
 	})
 }

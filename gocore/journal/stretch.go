@@ -12,8 +12,8 @@ type stretch struct {
 	used, usedBefore      inUse // after the last pass, and before the first
 }
 
-// inUse is blocks in use, and how many of them belong to full attention if the cache has several groups.
-type inUse struct{ blocks, full int }
+// inUse is blocks in use, and those of full attention and of the other groups if the cache has several.
+type inUse struct{ blocks, full, others int }
 
 // run adds a pass to the stretches.
 func (w *worker) run(p *engine.Pass, used inUse) {
@@ -82,7 +82,7 @@ func (w *worker) blocksOf(e engine.Engine) (used inUse) {
 	}
 	if reporter, ok := e.(engine.GroupReporter); ok && w.j.cfg.Grouped {
 		now, _ := reporter.Groups()
-		used.full = now.Full
+		used.full, used.others = now.Full, now.Others
 	}
 	return used
 }

@@ -68,6 +68,7 @@ type place struct {
 	routerMs float64 // requests that wait in front of all workers; NaN for a worker
 	workers  int     // 1 for a worker
 	blocks   int
+	others   int     // blocks of the pool from which the groups beside full attention take theirs
 	ms       float64 // length of the window
 	emits    bool
 	goods    bool // there is a service level
@@ -116,7 +117,7 @@ var ofHosts = []figure{
 // ofGroups are those that only runs with several groups in a cache have.
 var ofGroups = []figure{
 	{"kv_use_full_attention", func(p *place) float64 { return p.fullBlocksMs / p.ms / float64(p.blocks) }},
-	{"kv_use_other_groups", func(p *place) float64 { return (p.blocksMs - p.fullBlocksMs) / p.ms / float64(p.blocks) }},
+	{"kv_use_other_groups", func(p *place) float64 { return p.otherBlocksMs / p.ms / float64(p.others) }},
 	{"kv_wait_full_attention", func(p *place) float64 { return p.waitFullMs / p.ms / float64(p.workers) }},
 	{"kv_wait_other_groups", func(p *place) float64 { return p.waitOthersMs / p.ms / float64(p.workers) }},
 }
@@ -192,7 +193,7 @@ func (j *Journal) Table() *Table {
 		places := []place{{pool: "cluster", number: -1, ms: lengthMs, emits: true, goods: j.cfg.Good != nil}}
 		for _, w := range workers {
 			p := place{
-				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks, ms: lengthMs,
+				pool: poolNames[w.role], number: w.number, window: w.series.window(i), workers: 1, blocks: w.blocks, others: w.otherBlocks(), ms: lengthMs,
 				routerMs: math.NaN(), emits: w.role != engine.Prefill,
 			}
 			places = append(places, p)
@@ -229,6 +230,7 @@ func (p *place) sum(workers []place, front window) {
 		p.window.add(&workers[i].window)
 		p.workers++
 		p.blocks += workers[i].blocks
+		p.others += workers[i].others
 	}
 	p.worksMs = front.worksMs // those that were never heard of included
 }

@@ -34,7 +34,7 @@ const (
 	requestsTrack = 2 + numCounters
 	toHostTrack   = 3 + numCounters
 	fromHostTrack = 4 + numCounters
-	fullTrack     = 5 + numCounters
+	groupTrack    = 5 + numCounters
 	firstLane     = 16
 )
 
@@ -91,10 +91,12 @@ func (w *worker) describe() {
 		w.copied.Describe(perfetto.Track{ID: w.base + fromHostTrack, Parent: w.base, Name: "copies from the host", Rank: 3 + numCounters})
 	}
 	if w.j.cfg.Grouped {
-		w.out.Describe(perfetto.Track{
-			ID: w.base + fullTrack, Parent: w.base, Name: "KV blocks of full attention", Rank: 1 + blocksCounter, Counts: true,
-		})
-		w.full = counter{out: w.passes, track: w.base + fullTrack, fromMs: w.j.cfg.FromMs, toMs: w.j.cfg.ToMs}
+		name := "KV blocks of full attention"
+		if w.hasOwnPool() {
+			name = "KV blocks of the window layers"
+		}
+		w.out.Describe(perfetto.Track{ID: w.base + groupTrack, Parent: w.base, Name: name, Rank: 1 + blocksCounter, Counts: true})
+		w.group = counter{out: w.passes, track: w.base + groupTrack, fromMs: w.j.cfg.FromMs, toMs: w.j.cfg.ToMs}
 	}
 	w.out.Describe(perfetto.Track{ID: w.base + requestsTrack, Parent: w.base, Name: "requests", Rank: 1 + numCounters})
 }
@@ -136,7 +138,16 @@ func (w *worker) writeStretch(s *stretch) {
 	w.passes.Begin(perfetto.Event{Track: w.base + passesTrack, AtNs: from, Name: name, Args: args})
 	w.passes.End(w.base+passesTrack, to)
 	w.counters[blocksCounter].set(s.toMs, s.used.blocks)
-	w.full.set(s.toMs, s.used.full)
+	w.countGroup(s.toMs, s.used)
+}
+
+// countGroup brings the counter of a group up to date: of full attention, as the others are the rest, or of those with a pool of their own.
+func (w *worker) countGroup(ms float64, used inUse) {
+	if w.hasOwnPool() {
+		w.group.set(ms, used.others)
+	} else {
+		w.group.set(ms, used.full)
+	}
 }
 
 // writeCopy writes a slice for a copy to the host, or back.
@@ -216,7 +227,7 @@ func (w *worker) closeCounters() {
 	for i := range w.counters {
 		w.counters[i].close()
 	}
-	w.full.close()
+	w.group.close()
 }
 
 // counter is a number over time. A value that it has for no time does not show. Before the timeline begins a counter only

@@ -35,7 +35,7 @@ type worker struct {
 
 	base      perfetto.TrackID
 	counters  [numCounters]counter
-	full      counter // blocks of full attention, if the cache has several groups
+	group     counter // blocks of one of the groups, if the cache has several
 	described int     // lanes
 }
 
@@ -119,6 +119,17 @@ func (w *worker) begin(e engine.Engine, p *engine.Pass, lastTokenMs func(engine.
 	w.run(p, w.blocksOf(e))
 	w.follow(e, p.StartMs, p.EndMs)
 	w.keepEnd(p)
+}
+
+// hasOwnPool reports whether the groups beside full attention have a pool of their own.
+func (w *worker) hasOwnPool() bool { return w.j.cfg.OtherBlocks[w.role] > 0 }
+
+// otherBlocks returns the size of the pool from which the groups beside full attention take their blocks.
+func (w *worker) otherBlocks() int {
+	if w.hasOwnPool() {
+		return w.j.cfg.OtherBlocks[w.role]
+	}
+	return w.blocks
 }
 
 // follow notes how the ranks of an engine waited for each other in passes, and what requests waited for in a cache of several groups.

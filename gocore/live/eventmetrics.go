@@ -48,6 +48,9 @@ type eventCounter struct{ stored, removed []prometheus.Counter }
 // CacheChanged implements [Observer].
 func (c *eventCounter) CacheChanged(changes []blocks.Change) {
 	for i := range changes {
+		if changes[i].To == blocks.Routers {
+			continue
+		}
 		counters := c.stored
 		if changes[i].Kind == kvcache.Removed {
 			counters = c.removed

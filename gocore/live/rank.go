@@ -114,6 +114,8 @@ func newRank(args *engineargs.Args, setup engine.Setup, log *slog.Logger) *rank 
 		requests: map[engine.RequestID]*request{},
 		broken:   func() error { return nil },
 	}
+	groups := args.LayerGroups()
+	r.names.Group(blocks.Groups{Beside: groups.Beside, Run: groups.Run})
 	switch setup.Role {
 	case engine.Prefill:
 		r.source = r.engine.(engine.Source)

@@ -28,6 +28,7 @@ func newTimeline(c *Config) *timeline {
 		Name: func(id engine.RequestID) string { return strconv.Itoa(int(id)) },
 	}
 	cfg.Blocks[c.Args.Role] = c.Args.NumGPUBlocks
+	cfg.Grouped, cfg.OtherBlocks[c.Args.Role] = c.Args.LayerGroups().Beside > 0, c.Args.SGLang.Window.Blocks
 	t.journal = journal.New(cfg)
 	for i := range t.parts {
 		t.parts[i] = t.journal.Part(i)

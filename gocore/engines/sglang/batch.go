@@ -24,6 +24,7 @@ type batch struct {
 	inUse             int // pages
 	retracted         int
 	stuck             bool // the only running request has no room for its next token
+	lacks             engine.Lack
 	ms                float64
 	startMs           float64 // set when it runs
 	promptMs          float64 // of ms, if the batch has prefills
@@ -103,6 +104,7 @@ func (s *Scheduler) deliver(b *batch) {
 	}
 	s.out.Scheduled = len(b.prefills) + b.decodes
 	s.work = b.work
+	s.waits.Wait(b.lacks, b.ms)
 	s.explain(b)
 	completed := &s.out.Singles
 	if b.decodes > 0 {

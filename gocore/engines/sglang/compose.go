@@ -19,9 +19,10 @@ func (s *Scheduler) compose() *batch {
 	}
 	s.mergePrefilled()
 	if s.pool.Windowed() {
-		s.full = false
+		s.full, s.lacks = false, engine.NoLack
 	}
 	s.composePrefill(b)
+	b.lacks = s.lacks
 	if len(b.prefills) > 0 {
 		if s.pool.Tiered() {
 			b.loadEndMs, _ = s.pool.SubmitLoads()
@@ -141,7 +142,8 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	r := s.waiting.Front()
 	cached := s.pool.Open(&r.lease, r.tokens()-1)
 	tokens, output := r.tokens()-cached, s.clipped(r.maxOutput)
-	if !s.leaves(left, tokens+s.owed(r)+s.pageSize) || !s.leavesWindow(left, s.windowNeed(left, tokens, s.owed(r))) {
+	if lack := s.lackOf(left, tokens, s.owed(r)); lack != engine.NoLack {
+		s.lacks = lack
 		s.pool.Close(&r.lease)
 		return noRoom
 	}
@@ -176,6 +178,12 @@ func (s *Scheduler) admit(b *batch, left *budget) verdict {
 	return s.verdict(left)
 }
 
+// lackOf returns which pool has no room for a request that computes tokens tokens and gets output more.
+func (s *Scheduler) lackOf(left *budget, tokens, output int) engine.Lack {
+	full := !s.leaves(left, tokens+output+s.pageSize)
+	return engine.LackOf(full || !s.leavesWindow(left, s.windowNeed(left, tokens, output)), full)
+}
+
 // verdict tells whether the budgets admit anything more.
 func (s *Scheduler) verdict(left *budget) verdict {
 	switch {
@@ -200,6 +208,7 @@ func (s *Scheduler) continueChunked(b *batch, left *budget) bool {
 	}
 	if s.pool.Windowed() {
 		if limit = min(limit, s.floor(s.pool.WindowAvailable()-s.pageSize)); limit <= 0 {
+			s.lacks = engine.OthersLack
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"dynosim/gocore/engine"
+	"dynosim/gocore/kvcache/radix"
 )
 
 // cannotEverRun says why SGLang would refuse a request or shorten its output, or "" if it would not.
@@ -21,5 +22,34 @@ func (s *Scheduler) cannotEverRun(req engine.Request) string {
 		return fmt.Sprintf("SGLang would cut the output of %d tokens to %d: with num_gpu_blocks %d of %d no more fits beside a prompt of %d",
 			output, max(longest, 0), s.args.NumGPUBlocks, s.pageSize, req.PromptTokens)
 	}
+	if w := s.rules.Window; w.Blocks > 0 {
+		// What is in sight at the end of the prompt, and what is computed until a decode gives slots back.
+		if needed := min(min(req.PromptTokens, w.Tokens)+output-1, w.Tokens+radix.EvictionInterval-1); needed > w.Blocks*s.pageSize {
+			return fmt.Sprintf("it takes %d slots of the window layers, and their pool has %d blocks of %d", needed, w.Blocks, s.pageSize)
+		}
+	}
 	return ""
+}
+
+// giveUp rejects a request if nothing can be computed any more, as the pool of the window layers is too small for it: the last one that
+// decodes, or else the one of which a part is computed, or else the first in line. SGLang aborts the first of these and waits for ever
+// with the others.
+func (s *Scheduler) giveUp(b *batch) {
+	var r *sequence
+	switch {
+	case b.stuck:
+		r = s.running[0]
+	case len(s.running) > 0:
+		return
+	case s.chunked != nil:
+		r = s.chunked
+	case s.waiting.Len() > 0:
+		r = s.waiting.Front()
+	default:
+		return
+	}
+	reason := fmt.Sprintf("SGLang has no room for it in the %d blocks of %d of the window layers, and nothing else runs",
+		s.rules.Window.Blocks, s.pageSize)
+	s.Cancel(r.id)
+	s.out.Rejected = append(s.out.Rejected, engine.Rejection{ID: r.id, Reason: reason})
 }

@@ -54,6 +54,9 @@ type Scheduler struct {
 	parts    *engine.Parts // nil unless passes are to be explained
 	observed bool
 
+	lacks engine.Lack     // of the round, with windows
+	waits engine.GroupUse // only the times
+
 	copied    radix.HostUse // as of the last pass
 	missed    int           // pages of the host that requests of this pass compute
 	found     int           // tokens that requests admitted first in this pass found on the host
@@ -160,6 +163,9 @@ func (s *Scheduler) RunPass(nowMs float64) (pass *engine.Pass, alive bool) {
 	}
 	s.deliver(b)
 	s.awaitCopy(b)
+	if s.pool.Windowed() && b.empty() && s.flying == nil {
+		s.giveUp(b)
+	}
 	s.spares.Put(b)
 	if ahead != nil && ahead.empty() {
 		s.spares.Put(ahead)

@@ -33,6 +33,16 @@ func (s *Scheduler) Load() (waiting, running, activeBlocks int) {
 	return s.unread.Len() + s.waiting.Len() + len(s.rejected), s.rows, s.inUse()
 }
 
+// Groups implements [engine.GroupReporter]. The layers with a window have a pool of their own.
+func (s *Scheduler) Groups() (engine.GroupUse, bool) {
+	if !s.pool.Windowed() {
+		return engine.GroupUse{}, false
+	}
+	now := s.waits
+	now.Full, now.Others = s.inUse(), s.rules.Window.Blocks-s.pool.WindowAvailable()/s.pageSize
+	return now, true
+}
+
 // workOf counts the requests that have a share of the batch that was composed last.
 func (s *Scheduler) workOf(b *batch) engine.Phases {
 	var p engine.Phases

@@ -1,6 +1,9 @@
 package vllm
 
-import "dynosim/gocore/timing"
+import (
+	"dynosim/gocore/engine"
+	"dynosim/gocore/timing"
+)
 
 // Coasting runs many passes at once. While all running requests are steady and none can be admitted, passes follow each
 // other that give each request one token and open a block now and then; all that a shell can see of them is when they end.
@@ -93,7 +96,7 @@ func (c *coast) composeNext() bool {
 // Settle implements [engine.Coaster].
 func (s *Scheduler) Settle(passes int) {
 	t := &s.steady
-	if passes > 0 && s.use.lacks != nothing {
+	if passes > 0 && s.use.lacks != engine.NoLack {
 		s.use.pass(s.coastEnds[passes-1] - s.coastAtMs)
 	}
 	for range passes {

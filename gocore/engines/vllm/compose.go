@@ -105,7 +105,7 @@ func (s *Scheduler) preemptLast(b *batch) *sequence {
 func (s *Scheduler) admitWaiting(b *batch, budget int) {
 	budget = s.admitLoaded(b, budget)
 	if !s.headWaits {
-		s.use.lacks = nothing
+		s.use.lacks = engine.NoLack
 	}
 	for budget > 0 && len(s.running) < s.rules.MaxActiveSeqs && s.waiting.Len() > 0 && !s.headWaits {
 		r := s.waiting.Front()

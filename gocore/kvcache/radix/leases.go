@@ -214,12 +214,15 @@ func (p *LeasePool) Share(l *Lease, tokens, promptTokens int) {
 }
 
 // announce records that pages from..to-1 of key entered the tree.
-func (p *LeasePool) announce(key *kvcache.Key, from, to int) {
+func (p *LeasePool) announce(key *kvcache.Key, from, to int) { p.announceIn(0, key, from, to) }
+
+// announceIn does what announce does, in a group of layers.
+func (p *LeasePool) announceIn(group int, key *kvcache.Key, from, to int) {
 	to = min(to, key.Shareable) // only this request can have the pages behind
 	if !p.recording || from >= to {
 		return
 	}
-	e := kvcache.Event{Kind: kvcache.Stored, Blocks: key.AppendBlocks(nil, from, to)}
+	e := kvcache.Event{Kind: kvcache.Stored, Group: group, Blocks: key.AppendBlocks(nil, from, to)}
 	if from > 0 {
 		e.Parent, e.HasParent = key.Block(from-1), true
 	}

@@ -144,7 +144,9 @@ func (p *LeasePool) unlockWindow(at ref, from int32) {
 // giveWindow gives a node a window part.
 func (p *LeasePool) giveWindow(at ref, now Time) {
 	s := p.side(at)
-	s.has, s.used = true, windowUse(now, p.nodes[at].end())
+	n := &p.nodes[at]
+	s.has, s.used = true, windowUse(now, n.end())
+	p.announceIn(windowGroup, &n.key, int(n.first), int(n.end()))
 	if s.locks == 0 {
 		p.window.evictable += p.slotsOf(at)
 	}
@@ -157,8 +159,20 @@ func (p *LeasePool) takeWindow(at ref) {
 		panic("radix: window slots that a request sees are taken away")
 	}
 	s.has = false
+	p.windowGone(at)
 	p.window.evictable -= p.slotsOf(at)
 	p.window.free += p.slotsOf(at)
+}
+
+// windowGroup is the number of the layers with a window in events.
+const windowGroup = 1
+
+// windowGone records that a node has lost its window part.
+func (p *LeasePool) windowGone(at ref) {
+	n := &p.nodes[at]
+	if end := min(int(n.end()), n.key.Shareable); p.recording && int(n.first) < end {
+		p.events = append(p.events, kvcache.Event{Kind: kvcache.Removed, Group: windowGroup, Blocks: n.key.AppendBlocks(nil, int(n.first), end)})
+	}
 }
 
 // evictFull evicts leaves that no request holds, the one unused for longest first, until so many slots are free. Their window
@@ -231,12 +245,12 @@ func (p *LeasePool) leaveSight(l *Lease, tokens int) {
 	p.window.free += max(was, l.unseen) - was
 }
 
-// evictionInterval is how many tokens have to leave the window of a request that decodes until it gives their slots back.
-const evictionInterval = 128
+// EvictionInterval is how many tokens have to leave the window of a request that decodes until it gives their slots back.
+const EvictionInterval = 128
 
 // Pass does for l, of which tokens tokens are computed, what a decode does to its window.
 func (p *LeasePool) Pass(l *Lease, tokens int) {
-	if tokens-p.window.tokens-l.unseen >= evictionInterval {
+	if tokens-p.window.tokens-l.unseen >= EvictionInterval {
 		p.leaveSight(l, tokens)
 	}
 }
@@ -281,6 +295,7 @@ func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known int32) {
 	}
 	if at < pages {
 		now = p.now()
+		p.announce(&l.Key, int(at), int(pages))
 		if at < unseen {
 			end = p.addChild(end, node{key: l.Key, first: at, pages: unseen - at})
 			p.nodes[end].used = now
@@ -294,7 +309,6 @@ func (p *LeasePool) shareWindow(l *Lease, tokens int, pages, known int32) {
 		if more := pages - p.window.ceil; more > from {
 			p.splitWindow(end, more-from)
 		}
-		p.announce(&l.Key, int(at), int(pages))
 	}
 	p.touchWindow(end, now, p.window.tokens+p.pageSize)
 	p.lock(end)

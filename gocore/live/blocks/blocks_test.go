@@ -137,6 +137,7 @@ type follower struct {
 	table  *Table
 	held   map[engine.RequestID]kvcache.Prompt
 	cached map[uint64]bool
+	check  func() // after each pass; may be nil
 }
 
 func (f *follower) run(t *testing.T, rng *rand.Rand) {
@@ -174,6 +175,9 @@ func (f *follower) add(id engine.RequestID, rng *rand.Rand) {
 
 func (f *follower) see(pass *engine.Pass) {
 	for _, c := range f.table.Resolve(pass.KVEvents) {
+		if c.To == Subscribers {
+			continue
+		}
 		for _, b := range c.Blocks {
 			if c.Kind == kvcache.Stored {
 				f.cached[b.Hash] = true
@@ -181,6 +185,9 @@ func (f *follower) see(pass *engine.Pass) {
 				delete(f.cached, b.Hash)
 			}
 		}
+	}
+	if f.check != nil {
+		f.check()
 	}
 	for _, id := range pass.Finished {
 		f.release(id)

@@ -8,8 +8,10 @@ import (
 
 // Change is a cache event in terms of the outside world: hashes and tokens instead of ids.
 type Change struct {
-	Kind kvcache.EventKind
-	Tier kvcache.Tier
+	Kind  kvcache.EventKind
+	Tier  kvcache.Tier
+	Group int // of layers; 0 for routers
+	To    Audience
 	// Blocks of a Stored event follow each other in one sequence. Those of a Removed one are in eviction order and have
 	// only a Hash.
 	Blocks []Block
@@ -17,6 +19,16 @@ type Change struct {
 	Parent    uint64
 	HasParent bool
 }
+
+// Audience tells whom a change concerns. Only with several groups of layers do routers learn of something else than subscribers of the
+// engine's own format.
+type Audience uint8
+
+const (
+	Everyone Audience = iota
+	Subscribers
+	Routers
+)
 
 // Block is a full block as routers and subscribers know it.
 type Block struct {
@@ -29,6 +41,9 @@ type Block struct {
 // Resolve translates the cache events of a pass and records what the engine has cached. Blocks that only one request can
 // ever have are left out, and so are events without any other blocks. Later changes of the table do not change the result.
 func (t *Table) Resolve(events []kvcache.Event) []Change {
+	if t.groups.Beside > 0 {
+		return t.resolveGroups(events)
+	}
 	var changes []Change
 	for _, e := range events {
 		c := Change{Kind: e.Kind, Tier: e.Tier}
@@ -56,7 +71,7 @@ func (t *Table) stored(ids []kvcache.BlockID) []Block {
 			break
 		}
 		b := t.mustKnow(id)
-		list = append(list, Block{Hash: b.key.sequence, TokensHash: b.tokensHash, Tokens: b.tokens, New: !b.cached})
+		list = append(list, b.shown(!b.cached))
 		b.cached = true
 	}
 	return list
@@ -72,9 +87,14 @@ func (t *Table) removed(ids []kvcache.BlockID) []Block {
 		}
 		list = append(list, Block{Hash: b.key.sequence})
 		b.cached = false
-		t.forgetUnneeded(id, b)
+		t.forgetUnneeded(b)
 	}
 	return list
+}
+
+// shown returns a block as the outside world knows it.
+func (b *block) shown(isNew bool) Block {
+	return Block{Hash: b.key.sequence, TokensHash: b.tokensHash, Tokens: b.tokens, New: isNew}
 }
 
 func (t *Table) mustKnow(id kvcache.BlockID) *block {

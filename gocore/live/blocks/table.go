@@ -17,17 +17,20 @@ type Table struct {
 	blocks     map[kvcache.BlockID]*block
 	next       uint32 // the id to try first
 	scratch    []byte
+	groups     Groups
 }
 
 // key identifies a block and everything before it: its sequence hash, and the chained hash with another seed.
 type key struct{ sequence, check uint64 }
 
 type block struct {
+	id         kvcache.BlockID
 	key        key
 	tokensHash uint64
 	tokens     []uint32 // nil unless the table keeps them
 	holders    int32    // requests
-	cached     bool     // by the engine
+	cached     bool     // by the engine, in some group of layers
+	path                // with several groups
 }
 
 // checkSeed seeds the second half of a key.
@@ -54,6 +57,7 @@ func (t *Table) Hold(tokens []uint32) kvcache.Prompt {
 	full := len(tokens) / t.blockSize
 	ids := make([]uint32, full)
 	var previous key
+	var before *block
 	for i := range ids {
 		content := tokens[i*t.blockSize : (i+1)*t.blockSize]
 		tokensHash := kvcache.BlockHash(content)
@@ -61,7 +65,8 @@ func (t *Table) Hold(tokens []uint32) kvcache.Prompt {
 		if i > 0 {
 			k.sequence = kvcache.ChainHash(previous.sequence, tokensHash)
 		}
-		ids[i] = t.hold(k, tokensHash, content)
+		before = t.hold(k, tokensHash, content, before)
+		ids[i] = uint32(before.id)
 		previous = k
 	}
 	return kvcache.Prompt{Segments: ids, PerSegment: 1}
@@ -76,22 +81,25 @@ func (t *Table) Release(p kvcache.Prompt) {
 			panic(fmt.Sprintf("blocks: block %d was released that no request holds", id))
 		}
 		b.holders--
-		t.forgetUnneeded(id, b)
+		t.forgetUnneeded(b)
 	}
 }
 
-func (t *Table) hold(k key, tokensHash uint64, content []uint32) uint32 {
-	id, known := t.byKey[k]
-	if !known {
-		id = t.freshID()
-		b := &block{key: k, tokensHash: tokensHash}
-		if t.keepTokens {
-			b.tokens = append([]uint32(nil), content...)
-		}
-		t.byKey[k], t.blocks[id] = id, b
+func (t *Table) hold(k key, tokensHash uint64, content []uint32, before *block) *block {
+	if id, known := t.byKey[k]; known {
+		b := t.blocks[id]
+		b.holders++
+		return b
 	}
-	t.blocks[id].holders++
-	return uint32(id)
+	b := &block{id: t.freshID(), key: k, tokensHash: tokensHash, holders: 1}
+	if t.keepTokens {
+		b.tokens = append([]uint32(nil), content...)
+	}
+	if t.groups.Beside > 0 {
+		b.link(before)
+	}
+	t.byKey[k], t.blocks[b.id] = b.id, b
+	return b
 }
 
 // freshID returns the next id that no block has.
@@ -115,9 +123,12 @@ func (t *Table) check(previous uint64, content []uint32) uint64 {
 	return xxh3.HashSeed(buf, checkSeed)
 }
 
-func (t *Table) forgetUnneeded(id kvcache.BlockID, b *block) {
-	if b.holders == 0 && !b.cached {
+// forgetUnneeded forgets a block that is not held, not cached, and before none of the table, and those above it of which that is true then.
+func (t *Table) forgetUnneeded(b *block) {
+	for b != nil && b.holders == 0 && !b.cached && len(b.kids) == 0 {
 		delete(t.byKey, b.key)
-		delete(t.blocks, id)
+		delete(t.blocks, b.id)
+		b.unlink()
+		b = b.parent
 	}
 }

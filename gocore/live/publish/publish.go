@@ -28,13 +28,14 @@ type Config struct {
 	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that missed
 	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
 	NativePort, ReplayPort int
-	BlockSize              int                // tokens
-	Host                   string             // to bind sockets to, "" for all addresses
-	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
-	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
-	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
-	KVEventLag             time.Duration      // how long after a change of the cache it is published; 0 for at once
-	Patience               time.Duration      // how long nobody may subscribe to KV events that are published before that is logged
+	BlockSize              int                 // tokens
+	Groups                 []events.LayerGroup // of layers, if there are several
+	Host                   string              // to bind sockets to, "" for all addresses
+	Endpoint               discovery.Endpoint  // where the worker generates: subjects and records name it
+	Bus                    *bus.Conn           // to publish over; nil if the worker has sockets of its own
+	Stream                 *bus.Stream         // keeps KV events for later subscribers; nil if they go to the current ones only
+	KVEventLag             time.Duration       // how long after a change of the cache it is published; 0 for at once
+	Patience               time.Duration       // how long nobody may subscribe to KV events that are published before that is logged
 	Log                    *slog.Logger
 }
 
@@ -149,6 +150,7 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 		return nil
 	}
 	r.native = events.NewNative(c.BlockSize, r.id)
+	r.native.Group(c.Groups)
 	pub, err := zmtp.ListenPub(c.address(c.NativePort+int(r.id)), c.Log)
 	if err != nil {
 		return err
@@ -210,7 +212,9 @@ func (w *Worker) publishCache(r *rank, changes []blocks.Change) {
 	}
 	unixS := float64(time.Now().UnixMicro()) / 1e6
 	for i := range changes {
-		r.nativePub.Send(r.native.Message(&changes[i], unixS).Frames())
+		if changes[i].To != blocks.Routers {
+			r.nativePub.Send(r.native.Message(&changes[i], unixS).Frames())
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func Keys(tokens []uint32, blockSize int, salt string) []Key {
 
 // cachesOf returns the empty caches of a worker: one for each group of layers.
 func cachesOf(args engineargs.Args) []naming.Cache {
-	caches := make([]naming.Cache, 1+args.VLLM.Groups.Beside)
+	caches := make([]naming.Cache, 1+args.LayerGroups().Beside)
 	for group := range caches {
 		caches[group] = naming.Cache{}
 	}

@@ -163,20 +163,20 @@ class MockEngineArgs(FieldSet):
         prefix_cache_retention_interval: Which blocks of windows and linear states are kept for later prompts: those at
             the ends of prompts (0, the default from vLLM 0.33 on), besides those at each multiple of so many tokens, or
             all (null in JSON, the default of 0.28). Works with ``engine_type`` vllm, ``scheduler`` vllm.
-        model: A model that ``python -m dynamo.replay models`` lists, served by vLLM: scheduler, KV cache groups, block
-            size, num_gpu_blocks, max_model_len and aic_tp_size follow from it, as far as they are not given. Works with
-            ``engine_type`` vllm.
+        model: A model that ``python -m dynamo.replay models`` lists, served by vLLM or SGLang: scheduler, KV cache
+            groups, block size, num_gpu_blocks, max_model_len and aic_tp_size follow from it, as far as they are not
+            given. Works with ``engine_type`` vllm or sglang.
         model_config: The config.json of a model, or its folder, of any other model; replays only. Works with
-            ``engine_type`` vllm.
+            ``engine_type`` vllm or sglang.
         model_weights_gib: GiB of the weights, of all GPUs together. Known for ``model``. Works with ``engine_type``
-            vllm, no ``kv_cache_memory_bytes``.
+            vllm or sglang, no ``kv_cache_memory_bytes``.
         gpu_memory_gib: GiB of a GPU, of which vLLM takes gpu_memory_utilization for weights, 2 GiB of its own and the
-            KV cache. None is that of aic_system, or 79.2, that of an H100. Works with ``engine_type`` vllm, no
-            ``kv_cache_memory_bytes``.
+            KV cache, and SGLang 0.88 for weights and KV cache. None is that of aic_system, or 79.2, that of an H100.
+            Works with ``engine_type`` vllm or sglang, no ``kv_cache_memory_bytes``.
         kv_cache_memory_bytes: Bytes of the KV cache on each GPU, instead of an estimate: "Available KV cache memory" in
-            vLLM's log. Works with ``engine_type`` vllm.
+            vLLM's log. Works with ``engine_type`` vllm or sglang.
         kv_cache_dtype: ``"fp8"`` keeps keys and values of ``model`` in one byte instead of two. Works with
-            ``engine_type`` vllm.
+            ``engine_type`` vllm or sglang.
         host_cache: Memory of the host below the KV blocks of the pool, as SGLang's HiCache or vLLM's offloading uses
             it: a HostCacheArgs or a dict of its fields. Works with ``engine_type`` sglang or vllm, ``scheduler`` sglang
             or vllm.

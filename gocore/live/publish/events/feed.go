@@ -27,6 +27,9 @@ func NewFeed(workerID uint64, dpRank uint32) *Feed {
 func (f *Feed) Apply(changes []blocks.Change) []RouterEvent {
 	events := make([]RouterEvent, 0, len(changes))
 	for i := range changes {
+		if changes[i].To == blocks.Subscribers {
+			continue
+		}
 		data, ok := f.data(&changes[i])
 		if !ok {
 			continue

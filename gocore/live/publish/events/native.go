@@ -21,10 +21,24 @@ const replayedMessages = 10_000
 type Native struct {
 	blockSize int
 	dpRank    uint32
+	groups    []LayerGroup // if there are several
 	next      uint64
 	keep      bool
 	kept      deque.Deque[NativeMessage]
 }
+
+// LayerGroup is what events say of a group of layers, in vLLM's words.
+type LayerGroup struct {
+	Kind   string
+	Window int // tokens; 0 for none
+}
+
+// The kinds of groups.
+const (
+	FullAttention = "full_attention"
+	SlidingWindow = "sliding_window"
+	Linear        = "mamba"
+)
 
 // NativeMessage is one engine-native message: a batch of a single event.
 type NativeMessage struct {
@@ -37,6 +51,9 @@ func NewNative(blockSize int, dpRank uint32) *Native {
 	return &Native{blockSize: blockSize, dpRank: dpRank}
 }
 
+// Group makes events say which of several groups they are about.
+func (n *Native) Group(groups []LayerGroup) { n.groups = groups }
+
 // KeepForReplay makes From know the last messages.
 func (n *Native) KeepForReplay() { n.keep = true }
 
@@ -46,7 +63,7 @@ func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
 	b = msgp.AppendFloat64(b, unixS)
 	b = msgp.AppendArrayHeader(b, 1)
 	if c.Kind == kvcache.Removed {
-		b = appendNativeRemoved(b, c)
+		b = n.appendRemoved(b, c)
 	} else {
 		b = n.appendStored(b, c)
 	}
@@ -62,9 +79,14 @@ func (n *Native) Message(c *blocks.Change, unixS float64) NativeMessage {
 	return m
 }
 
-// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name.
+// appendStored: tag, hashes, parent, tokens, block size, LoRA id, medium, LoRA name; with several groups also extra keys, number,
+// kind and window of the group.
 func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
-	b = msgp.AppendArrayHeader(b, 8)
+	fields := uint32(8)
+	if len(n.groups) > 0 {
+		fields = 12
+	}
+	b = msgp.AppendArrayHeader(b, fields)
 	b = msgp.AppendString(b, nativeStored)
 	b = appendHashes(b, c.Blocks)
 	if c.HasParent {
@@ -79,14 +101,32 @@ func (n *Native) appendStored(b []byte, c *blocks.Change) []byte {
 		}
 	}
 	b = msgp.AppendInt(b, n.blockSize)
-	return msgp.AppendNil(msgp.AppendNil(msgp.AppendNil(b)))
+	b = msgp.AppendNil(msgp.AppendNil(msgp.AppendNil(b)))
+	if len(n.groups) == 0 {
+		return b
+	}
+	group := n.groups[c.Group]
+	b = msgp.AppendInt(msgp.AppendNil(b), c.Group)
+	b = msgp.AppendString(b, group.Kind)
+	if group.Window == 0 {
+		return msgp.AppendNil(b)
+	}
+	return msgp.AppendInt(b, group.Window)
 }
 
-// appendNativeRemoved: tag, hashes, medium.
-func appendNativeRemoved(b []byte, c *blocks.Change) []byte {
-	b = msgp.AppendArrayHeader(b, 3)
+// appendRemoved: tag, hashes, medium; with several groups also the number of the group.
+func (n *Native) appendRemoved(b []byte, c *blocks.Change) []byte {
+	fields := uint32(3)
+	if len(n.groups) > 0 {
+		fields = 4
+	}
+	b = msgp.AppendArrayHeader(b, fields)
 	b = msgp.AppendString(b, nativeRemoved)
-	return msgp.AppendNil(appendHashes(b, c.Blocks))
+	b = msgp.AppendNil(appendHashes(b, c.Blocks))
+	if len(n.groups) > 0 {
+		b = msgp.AppendInt(b, c.Group)
+	}
+	return b
 }
 
 func appendHashes(b []byte, list []blocks.Block) []byte {
@@ -146,6 +186,9 @@ type NativeEvent struct {
 	Tokens    []uint32
 	BlockSize uint64
 	Medium    string // "" for the GPU
+	// With several groups of layers.
+	Group, Window uint64
+	Kind          string
 }
 
 // ParseNative decodes a payload by the place of its fields, like vLLM's subscribers.
@@ -209,17 +252,36 @@ var nativeFields = map[string][]func(*NativeEvent, []byte) ([]byte, error){
 		func(e *NativeEvent, b []byte) ([]byte, error) { return readOptional(b, &e.Parent) },
 		func(e *NativeEvent, b []byte) ([]byte, error) { return readUints(b, &e.Tokens) },
 		func(e *NativeEvent, b []byte) ([]byte, error) { return readUint(b, &e.BlockSize) },
-		func(_ *NativeEvent, b []byte) ([]byte, error) { return msgp.Skip(b) }, // LoRA id
+		(*NativeEvent).skip, // LoRA id
 		(*NativeEvent).readMedium,
+		(*NativeEvent).skip, // LoRA name
+		(*NativeEvent).skip, // extra keys
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readUintOrNil(b, &e.Group) },
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readTextOrNil(b, &e.Kind) },
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readUintOrNil(b, &e.Window) },
 	},
-	nativeRemoved: {(*NativeEvent).readHashes, (*NativeEvent).readMedium},
+	nativeRemoved: {
+		(*NativeEvent).readHashes, (*NativeEvent).readMedium,
+		func(e *NativeEvent, b []byte) ([]byte, error) { return readUintOrNil(b, &e.Group) },
+	},
 }
+
+func (*NativeEvent) skip(b []byte) ([]byte, error) { return msgp.Skip(b) }
 
 func (e *NativeEvent) readHashes(b []byte) ([]byte, error) { return readUints(b, &e.Hashes) }
 
-func (e *NativeEvent) readMedium(b []byte) ([]byte, error) {
+func (e *NativeEvent) readMedium(b []byte) ([]byte, error) { return readTextOrNil(b, &e.Medium) }
+
+func readTextOrNil(b []byte, text *string) ([]byte, error) {
 	if msgp.IsNil(b) {
 		return b[1:], nil
 	}
-	return readString(b, &e.Medium)
+	return readString(b, text)
+}
+
+func readUintOrNil(b []byte, number *uint64) ([]byte, error) {
+	if msgp.IsNil(b) {
+		return b[1:], nil
+	}
+	return readUint(b, number)
 }
