@@ -62,7 +62,7 @@ func (t *tree) oldest() (ref, bool) {
 		at := t.leaves[0].at
 		n := &t.nodes[at]
 		switch {
-		case n.locks > 0 || n.children > 0:
+		case n.locks > 0 || n.children > 0 || n.id == noPage: // the last as its window part was evicted
 			n.queued = false
 			t.leaves.pop()
 		case n.used != t.leaves[0].used:

@@ -23,13 +23,15 @@ type window struct {
 	free      int
 	evictable int
 	sides     []windowSide // of the nodes, by their places in the arena
+	unseen    leafHeap     // candidates for eviction; entries may be out of date
 }
 
 // windowSide is the window part of a node.
 type windowSide struct {
-	has   bool
-	locks int32
-	used  Time
+	has    bool
+	queued bool // is in window.unseen
+	locks  int32
+	used   Time
 }
 
 // windowUse makes a time for each node of a path: those nearer to the root are older.
@@ -66,6 +68,7 @@ func (p *LeasePool) splitWindow(lower ref, pages int32) ref {
 	upper := p.split(lower, pages)
 	side := *p.side(lower)
 	*p.side(upper) = windowSide{has: side.has, locks: side.locks, used: side.used - Time(p.nodes[lower].pages)}
+	p.offerWindow(upper)
 	return upper
 }
 
@@ -137,6 +140,7 @@ func (p *LeasePool) unlockWindow(at ref, from int32) {
 		s.locks--
 		if s.locks == 0 {
 			p.window.evictable += p.slotsOf(at)
+			p.offerWindow(at)
 		}
 	}
 }
@@ -149,7 +153,34 @@ func (p *LeasePool) giveWindow(at ref, now Time) {
 	p.announceIn(windowGroup, &n.key, int(n.first), int(n.end()))
 	if s.locks == 0 {
 		p.window.evictable += p.slotsOf(at)
+		p.offerWindow(at)
 	}
+}
+
+// offerWindow makes the window part of a node a candidate for eviction, if there is one that no request sees.
+func (p *LeasePool) offerWindow(at ref) {
+	if s := p.side(at); s.has && s.locks == 0 && !s.queued {
+		s.queued = true
+		p.window.unseen.push(leaf{s.used, at})
+	}
+}
+
+// oldestWindow takes the candidate that was used first out of the queue, as oldest does.
+func (p *LeasePool) oldestWindow() (ref, bool) {
+	queue := &p.window.unseen
+	for len(*queue) > 0 {
+		at := (*queue)[0].at
+		s := p.side(at)
+		if current := s.has && s.locks == 0; current && s.used != (*queue)[0].used {
+			queue.replaceTop(leaf{s.used, at})
+			continue
+		} else if queue.pop(); current {
+			s.queued = false
+			return at, true
+		}
+		s.queued = false
+	}
+	return root, false
 }
 
 // takeWindow takes the window part of a node away.
@@ -179,13 +210,8 @@ func (p *LeasePool) windowGone(at ref) {
 // parts go with them.
 func (p *LeasePool) evictFull(slots int) {
 	for p.free < slots {
-		oldest := root
-		for i := 1; i < len(p.nodes); i++ {
-			if n := &p.nodes[i]; n.id != noPage && n.locks == 0 && n.children == 0 && (oldest == root || n.used < p.nodes[oldest].used) {
-				oldest = ref(i)
-			}
-		}
-		if oldest == root {
+		oldest, ok := p.oldest()
+		if !ok {
 			return
 		}
 		p.dropLeaf(oldest)
@@ -196,13 +222,8 @@ func (p *LeasePool) evictFull(slots int) {
 // free. Leaves that no request holds go as a whole.
 func (p *LeasePool) evictWindow(slots int) {
 	for p.window.free < slots {
-		oldest := root
-		for i := 1; i < len(p.window.sides); i++ {
-			if s := &p.window.sides[i]; s.has && s.locks == 0 && (oldest == root || s.used < p.window.sides[oldest].used) {
-				oldest = ref(i)
-			}
-		}
-		if oldest == root {
+		oldest, ok := p.oldestWindow()
+		if !ok {
 			return
 		}
 		if n := &p.nodes[oldest]; n.children > 0 || n.locks > 0 {
