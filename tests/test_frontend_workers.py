@@ -106,6 +106,27 @@ def test_kv_routing_follows_events(place: Meeting) -> None:
     until(lambda: cached(later) >= 36)
 
 
+def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
+    """Routers are told of a prefix up to where a prompt can go on, so equal prompts go to the worker that has it."""
+    window = {"type": "sliding_window", "window": 8}
+    engine = {"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 400, "kv_cache_groups": [{"type": "full"}, window]}
+    place.workers("--num-workers", "3", "--extra-engine-args", json.dumps({**engine, "speedup_ratio": 100}))
+    front = place.frontend("--router-mode", "kv")
+    front.until_models("tiny")
+    place.until_known(front, 3)
+
+    def found(prompt: str) -> int:
+        status, answer = front.complete(prompt, 1)
+        assert status == 200
+        tokens: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        return tokens
+
+    prompt = " ".join(WORDS[10:50])
+    assert found(prompt) == 0
+    until(lambda: found(prompt) == 36)  # the last block is computed anew
+    assert [found(prompt) for _ in range(6)] == [36] * 6
+
+
 @pytest.mark.parametrize("lag_ms", [1, 3_600_000])
 def test_kv_events_that_are_late(place: Meeting, lag_ms: int) -> None:
     """Equal prompts find their blocks once the router has heard of them, and go anywhere until then."""

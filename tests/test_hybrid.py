@@ -127,3 +127,31 @@ def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert models.main([]) == 0
     text = capsys.readouterr().out
     assert "12 full, 36 linear             4         544" in text
+
+
+def test_the_two_pools_of_sglang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Waits, series and timeline know the pool of the window layers; the router counts what workers find."""
+    windows = [{"type": "full"}, {"type": "sliding_window", "window": 1024, "num_blocks": 700}]
+    engine = {"engine_type": "sglang", "block_size": 16, "num_gpu_blocks": 12000, "kv_cache_groups": windows}
+    engine |= {"scheduler": "sglang", "sglang": {"chunked_prefill_size": 2048}}
+    run = [str(TRACE), "--num-workers", "4", "--explain", "--timeline", str(tmp_path / "run.pftrace")]
+    assert main([*run, "--extra-engine-args", json.dumps(engine)]) == 0
+    assert "for windows or states beside them" in capsys.readouterr().out
+    assert b"KV blocks of the window layers" in (tmp_path / "run.pftrace").read_bytes()
+    report = run_trace_replay(TRACE, num_workers=4, extra_engine_args=engine, timeseries_step="1s")
+    assert report["kv_wait_other_groups_ms"] > 2 * report["kv_wait_full_attention_ms"]
+    series = report.timeseries
+    assert 0.5 < series["kv_use_other_groups"].max() <= 1
+    assert 0 < series["kv_use_full_attention"].max() < 0.7
+    assert series["kv_use_full_attention"] == pytest.approx(series["kv_use"])
+
+
+def test_a_model_on_sglang(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = '{"engine_type": "sglang", "block_size": 64, "kv_cache_memory_bytes": 20000000000}'
+    load = ["--input-tokens", "300", "--output-tokens", "30", "--request-count", "5", "--request-rate", "2"]
+    assert main(["--model", "gpt-oss-120b", "--extra-engine-args", engine, *load]) == 0
+    shown = capsys.readouterr().out
+    assert "GPU KV cache size: 301,376 tokens" in shown
+    assert "4,709 blocks of 64 tokens and 3,767 for windows in 2 KV cache groups, 1 GPU" in shown
+    assert main(["--model", "Qwen3-Next-80B-A3B-Instruct", "--extra-engine-args", engine, *load]) == 2
+    assert "linear attention, whose states are not simulated with SGLang" in capsys.readouterr().err

@@ -37,7 +37,8 @@ type kvCache struct {
 	Groups      int     `json:"groups"`
 	BlockSize   int     `json:"block_size"`
 	Blocks      int     `json:"blocks"`
-	GPUs        int     `json:"gpus"` // of one worker
+	Windows     int     `json:"window_blocks,omitempty"` // of a pool of their own
+	GPUs        int     `json:"gpus"`                    // of one worker
 	Tokens      int     `json:"tokens"`
 	MaxModelLen int     `json:"max_model_len"`
 	Concurrency float64 `json:"concurrency"`
@@ -55,7 +56,7 @@ func kvCachesOf(d deployment) []kvCache {
 			}
 			list = append(list, kvCache{
 				Argument: name, Model: log.Model, Groups: args.LayerGroups().Beside + 1, BlockSize: args.BlockSize, Blocks: args.NumGPUBlocks,
-				GPUs: args.GPUsPerWorker, Tokens: log.Tokens, MaxModelLen: log.Length, Concurrency: log.Concurrency,
+				Windows: args.SGLang.Window.Blocks, GPUs: args.GPUsPerWorker, Tokens: log.Tokens, MaxModelLen: log.Length, Concurrency: log.Concurrency,
 			})
 		}
 	}

@@ -122,9 +122,14 @@ def _kv_caches(report: Mapping[str, Any]) -> list[str]:
     return [
         f"GPU KV cache size: {cache['tokens']:,} tokens; Maximum concurrency for {cache['max_model_len']:,} tokens per "
         f"request: {cache['concurrency']:.2f}x ({cache['model']}: {cache['blocks']:,} blocks of {cache['block_size']} "
-        f"tokens in {_counted(cache['groups'], 'KV cache group')}, {_counted(cache['gpus'], 'GPU')})"
+        f"tokens{_windows(cache)} in {_counted(cache['groups'], 'KV cache group')}, {_counted(cache['gpus'], 'GPU')})"
         for cache in report.get("provenance", {}).get("kv_caches", ())
     ]
+
+
+def _windows(cache: Mapping[str, Any]) -> str:
+    """The second pool that SGLang has for layers with a window."""
+    return f" and {cache['window_blocks']:,} for windows" if "window_blocks" in cache else ""
 
 
 def _rows(report: Mapping[str, Any]) -> list[list[str]]:

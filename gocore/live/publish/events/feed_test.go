@@ -61,6 +61,16 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestFeedOfGroups: what concerns subscribers of the engine's own format only is left out.
+func TestFeedOfGroups(t *testing.T) {
+	f := NewFeed(7, 0)
+	own, routers := stored(0, 1), stored(0, 2)
+	own.To, routers.To = blocks.Subscribers, blocks.Routers
+	if got, want := brief(f.Apply([]blocks.Change{own, routers})), "1 stored 2; "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestRemoveFilter: blocks that look alike from outside are gone when the last one is.
 func TestRemoveFilter(t *testing.T) {
 	f := NewFeed(7, 0)

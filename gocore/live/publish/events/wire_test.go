@@ -151,6 +151,37 @@ func TestNative(t *testing.T) {
 	}
 }
 
+// TestNativeOfGroups: with several groups each event says which it is about, in the fields of vLLM's classes; msgspec decodes these bytes into them.
+func TestNativeOfGroups(t *testing.T) {
+	n := NewNative(2, 0)
+	n.Group([]LayerGroup{{Kind: FullAttention}, {Kind: SlidingWindow, Window: 1024}})
+	stored := blocks.Change{Group: 1, Blocks: []blocks.Block{{Hash: 7, Tokens: []uint32{1, 2}}}, Parent: 6, HasParent: true}
+	removed := blocks.Change{Kind: kvcache.Removed, Group: 1, Blocks: []blocks.Block{{Hash: 7}}}
+	full := blocks.Change{Blocks: []blocks.Block{{Hash: 6, Tokens: []uint32{3, 4}}}}
+	for _, test := range []struct {
+		change blocks.Change
+		want   NativeEvent
+		ends   string
+	}{
+		{stored, NativeEvent{Hashes: []uint64{7}, Tokens: []uint32{1, 2}, BlockSize: 2, Group: 1, Kind: "sliding_window", Window: 1024},
+			"02 c0c0c0 c0 01 ae" + hex.EncodeToString([]byte("sliding_window")) + "d10400 00"},
+		{full, NativeEvent{Hashes: []uint64{6}, Tokens: []uint32{3, 4}, BlockSize: 2, Kind: "full_attention"},
+			"02 c0c0c0 c0 00 ae" + hex.EncodeToString([]byte("full_attention")) + "c0 00"},
+		{removed, NativeEvent{Removed: true, Hashes: []uint64{7}, Group: 1}, "91 07 c0 01 00"},
+	} {
+		m := n.Message(&test.change, 0)
+		batch, err := ParseNative(m.Payload)
+		if err != nil || len(batch.Events) != 1 {
+			t.Fatalf("%+v: got %+v, %v", test.change, batch, err)
+		}
+		got := batch.Events[0]
+		got.Parent = nil
+		if !reflect.DeepEqual(got, test.want) || !bytes.HasSuffix(m.Payload, unhex(t, test.ends)) {
+			t.Errorf("got %+v, %x, want %+v", got, m.Payload, test.want)
+		}
+	}
+}
+
 func TestNativeReplay(t *testing.T) {
 	c := blocks.Change{Kind: kvcache.Removed, Blocks: []blocks.Block{{Hash: 1}}}
 	n := NewNative(16, 2)
