@@ -108,8 +108,8 @@ def test_kv_routing_follows_events(place: Meeting) -> None:
 
 def test_routers_of_workers_with_hybrid_caches(place: Meeting) -> None:
     """Routers are told of a prefix up to where a prompt can go on, so equal prompts go to the worker that has it."""
-    window = {"type": "sliding_window", "window": 8}
-    engine = {"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 400, "kv_cache_groups": [{"type": "full"}, window]}
+    groups = [{"type": "full"}, {"type": "sliding_window", "window": 8}]
+    engine = {"scheduler": "vllm", "block_size": 4, "num_gpu_blocks": 400, "kv_cache_groups": groups}
     place.workers("--num-workers", "3", "--extra-engine-args", json.dumps({**engine, "speedup_ratio": 100}))
     front = place.frontend("--router-mode", "kv")
     front.until_models("tiny")

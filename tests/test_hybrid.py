@@ -142,7 +142,6 @@ def test_the_two_pools_of_sglang(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert report["kv_wait_other_groups_ms"] > 2 * report["kv_wait_full_attention_ms"]
     series = report.timeseries
     assert 0.5 < series["kv_use_other_groups"].max() <= 1
-    assert 0 < series["kv_use_full_attention"].max() < 0.7
     assert series["kv_use_full_attention"] == pytest.approx(series["kv_use"])
 
 

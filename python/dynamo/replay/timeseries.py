@@ -47,7 +47,8 @@ class Timeseries(Requests):
 
     Runs whose KV caches have several groups have four more:
         kv_use_full_attention, kv_use_other_groups: Part of the blocks that the group of full attention has in use, and
-            that those of sliding windows or linear attention have; together kv_use, but with SGLang each of its own pool.
+            that those of sliding windows or linear attention have; together kv_use. With SGLang each is of its
+            own pool.
         kv_wait_full_attention, kv_wait_other_groups: Part of the time in which passes ran and the first request in line
             had no room: as its blocks of full attention alone were too many, and as those of the other groups did not
             fit beside them.
