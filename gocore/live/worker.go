@@ -17,7 +17,6 @@ import (
 	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/live/plane"
 	"dynosim/gocore/live/publish"
-	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
 )
@@ -164,9 +163,8 @@ func (w *Worker) publisherConfig() publish.Config {
 	if c.Events == EventsOverNATS {
 		config.Bus = w.process.bus
 	}
-	if groups := w.args.LayerGroups(); groups.Beside > 0 {
-		config.Groups = layerGroups(groups)
-	}
+	groups := w.args.LayerGroups()
+	config.Groups = publish.Groups{Beside: groups.Beside, Linear: groups.Linear, Window: groups.Window}
 	if w.index < len(c.EventsPorts) {
 		config.NativePort = c.EventsPorts[w.index]
 	}
@@ -174,15 +172,6 @@ func (w *Worker) publisherConfig() publish.Config {
 		config.ReplayPort = c.ReplayPorts[w.index]
 	}
 	return config
-}
-
-// layerGroups describes the groups of layers of an engine as its own events do.
-func layerGroups(g engineargs.LayerGroups) []events.LayerGroup {
-	beside := events.LayerGroup{Kind: events.SlidingWindow, Window: g.Window}
-	if g.Linear {
-		beside = events.LayerGroup{Kind: events.Linear}
-	}
-	return append([]events.LayerGroup{{Kind: events.FullAttention}}, slices.Repeat([]events.LayerGroup{beside}, g.Beside)...)
 }
 
 // hasKVEvents reports whether routers follow the caches. For decode workers they do not, as they are not chosen by cache content.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,15 +29,34 @@ type Config struct {
 	// NativePort and ReplayPort are the first of Ranks ports for events in vLLM's own format, and for subscribers that missed
 	// some; 0 is none. The former needs KVEvents and tables that keep tokens, the latter the former.
 	NativePort, ReplayPort int
-	BlockSize              int                 // tokens
-	Groups                 []events.LayerGroup // of layers, if there are several
-	Host                   string              // to bind sockets to, "" for all addresses
-	Endpoint               discovery.Endpoint  // where the worker generates: subjects and records name it
-	Bus                    *bus.Conn           // to publish over; nil if the worker has sockets of its own
-	Stream                 *bus.Stream         // keeps KV events for later subscribers; nil if they go to the current ones only
-	KVEventLag             time.Duration       // how long after a change of the cache it is published; 0 for at once
-	Patience               time.Duration       // how long nobody may subscribe to KV events that are published before that is logged
+	BlockSize              int // tokens
+	Groups                 Groups
+	Host                   string             // to bind sockets to, "" for all addresses
+	Endpoint               discovery.Endpoint // where the worker generates: subjects and records name it
+	Bus                    *bus.Conn          // to publish over; nil if the worker has sockets of its own
+	Stream                 *bus.Stream        // keeps KV events for later subscribers; nil if they go to the current ones only
+	KVEventLag             time.Duration      // how long after a change of the cache it is published; 0 for at once
+	Patience               time.Duration      // how long nobody may subscribe to KV events that are published before that is logged
 	Log                    *slog.Logger
+}
+
+// Groups are the groups of layers of an engine beside the one of full attention, which are alike. The zero value has none.
+type Groups struct {
+	Beside int
+	Linear bool
+	Window int // tokens; 0 for linear attention
+}
+
+// listed describes all groups as events do; it is empty if there is one only.
+func (g Groups) listed() []events.LayerGroup {
+	if g.Beside == 0 {
+		return nil
+	}
+	beside := events.LayerGroup{Kind: events.SlidingWindow, Window: g.Window}
+	if g.Linear {
+		beside = events.LayerGroup{Kind: events.Linear}
+	}
+	return append([]events.LayerGroup{{Kind: events.FullAttention}}, slices.Repeat([]events.LayerGroup{beside}, g.Beside)...)
 }
 
 // Channel is what subscribers have to find: a socket, or a subject of a NATS server.
@@ -150,7 +170,7 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 		return nil
 	}
 	r.native = events.NewNative(c.BlockSize, r.id)
-	r.native.Group(c.Groups)
+	r.native.Group(c.Groups.listed())
 	pub, err := zmtp.ListenPub(c.address(c.NativePort+int(r.id)), c.Log)
 	if err != nil {
 		return err
