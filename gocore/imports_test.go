@@ -106,7 +106,7 @@ var areas = []struct {
 		"live":                  {"cachetrace", "engine", "engines/emission", "engineargs", "handoff", "journal", "kvcache", "live/blocks", "live/bus", "enginemetrics", "guard", "live/plane", "live/publish", "live/rendezvous", "pace", "protocol/bootstrap", "protocol/card", "protocol/discovery", "protocol/wire", "timing", "worker"},
 	}},
 	{"the OpenAI-compatible server: a router and engines in one process", map[string][]string{
-		"server/cluster":    {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache", "kvcache/naming", "planner", "router"},
+		"server/cluster":    {"engine", "engines/emission", "engineargs", "fleet", "handoff", "kvcache", "kvcache/naming", "live/blocks", "planner", "router"},
 		"server/deployment": {"guard", "server/cluster"},
 		"server/detokenize": {},
 		"server/tokens":     {"guard", "server/detokenize"},
@@ -123,7 +123,7 @@ var areas = []struct {
 		"job/memory":     {},
 		"job/tracestats": {"workload"},
 		"job":            {"aic", "aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "faults", "fleet", "handoff", "job/memory", "job/tracestats", "journal", "pace", "planner", "replay", "report", "router", "router/policies", "spelling", "strictjson", "timing", "timing/profile", "worker", "workload"},
-		"serve":          {"aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "spelling", "strictjson", "timing", "timing/profile", "worker"},
+		"serve":          {"aic/session", "cachetrace", "calibration", "deploy", "engine", "engineargs", "frontend", "frontend/routing", "handoff", "live", "live/blocks", "live/bus", "live/connlimit", "enginemetrics", "guard", "live/plane", "live/publish", "live/store", "live/store/etcd", "live/store/kubernetes", "protocol/card", "protocol/discovery", "router", "router/policies", "server/answers", "server/cluster", "server/deployment", "server/openai", "server/tokens", "spelling", "strictjson", "timing", "timing/profile", "worker"},
 	}},
 	{"what Python calls", map[string][]string{
 		"bindings/border":    {},

@@ -61,7 +61,7 @@ def test_chat_streams_what_the_worker_says(place: Meeting) -> None:
     assert (status, answer["choices"][0]["finish_reason"], answer["choices"][0]["text"]) == (200, "stop", " ")
 
 
-@pytest.mark.parametrize("mode", ["round-robin", "random", "kv"])
+@pytest.mark.parametrize("mode", ["round-robin", "random", "kv", "sglang_cache_aware", "endpoint_picker"])
 def test_all_workers_are_used(place: Meeting, mode: str) -> None:
     place.workers(
         "--num-workers",

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from livetools import PATIENCE_S, mocker, post
+from frontendtools import meeting
+from livetools import PATIENCE_S, get, mocker, post
 from servetools import FAST, MODEL, SLOW, Server, serving
 
 ROUTER = """
@@ -148,8 +149,32 @@ def test_refused(tmp_path: Path, router: str, arguments: list[str], says: str) -
     assert says in done.stderr
 
 
-def test_a_frontend_refuses_it(tmp_path: Path, router: str) -> None:
-    command = mocker("--frontend", "--http-port", "0", "--router", router)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 2
-    assert "want it left out with frontend" in done.stderr
+def test_before_live_workers(tmp_path: Path, router: str) -> None:
+    """It decides about workers that are other processes, hears of their requests, rejects some, and ends the server when it fails."""
+    told = tmp_path / "notes"
+    with meeting(tmp_path) as place:
+        place.workers("--num-workers", "2", *FAST)
+        front = place.frontend("--router", router, "--router-config", json.dumps({"path": str(told)}))
+        front.until_models("tiny")
+        place.until_known(front, 2)
+
+        def ask_front(**headers: str) -> tuple[int, str]:
+            body = {"model": "tiny", "prompt": "tok5 tok6", "max_tokens": 3, "priority": 7}
+            named = {name.replace("_", "-"): text for name, text in headers.items()}
+            return post(f"{front.url}/v1/completions", body, headers=named)
+
+        assert ask_front(X_Tenant_ID="b", X_Deadline_Ms="250000", X_Session_ID="chat")[0] == 200
+        status, text = ask_front(X_Tenant_ID="nobody")
+        assert (status, json.loads(text)["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert ask_front()[0] == 200
+        first, left, _, last = notes(told)[:4]
+        assert first["left_ms"] > 249000 and first["queue"] == [0, 0]
+        assert (first["session"], first["tenant"], first["priority"], first["stage"]) == ("chat", "b", 7, "")
+        assert left == {"left": 1, "stage": ""}
+        assert last["tenant"] == ""
+        sent = json.loads(get(f"{front.url}/dashboard/state")[1])["models"][0]["workers"]
+        assert len(sent) == 2
+        with contextlib.suppress(OSError):  # the answer is 503, unless the process has ended before that
+            assert ask_front(X_Tenant_ID="broken")[0] == 503
+        assert front.wait() == 1
+        assert "KeyError: 'no such tenant'" in front.log.splitlines()[-1]

@@ -25,6 +25,9 @@ func (m *model) Submit(c *backend.Call) error {
 	m.waiting.Add(1)
 	m.calls.Add(1)
 	a := &answering{model: m, frontend: m.frontend, call: c, prompt: c.Request.Prompt, most: m.most(&c.Request), endTokens: m.ends()}
+	if c.Request.DeadlineMs > 0 {
+		a.deadlineMs = m.frontend.nowMs() + c.Request.DeadlineMs
+	}
 	m.frontend.running.Go(guard.Func(func() {
 		defer m.calls.Add(-1)
 		defer a.begun()
@@ -59,6 +62,7 @@ type answering struct {
 	most       int      // tokens that are still wanted
 	got        []uint32 // tokens of the answer
 	endTokens  []uint32 // of the model
+	deadlineMs float64  // on the clock of the frontend, 0 for none
 	complete   atomic.Bool
 	migrations int
 	failures   int // before any token
@@ -101,7 +105,7 @@ func (a *answering) run(ctx context.Context) {
 			return
 		}
 		var final *finalError
-		if errors.As(err, &final) || errors.Is(err, errNoWorkers) && a.model.choose() == nil {
+		if errors.As(err, &final) || errors.Is(err, errRefused) || errors.Is(err, errNoWorkers) && a.model.choose() == nil {
 			a.fail(err)
 			return
 		}
@@ -131,6 +135,9 @@ func (a *answering) fail(err error) {
 	case errors.As(err, &final):
 		a.call.Fail(deployment.Failure{Reason: final.reason})
 		return
+	case errors.Is(err, errRefused):
+		a.call.Fail(deployment.Failure{Reason: errRefused.Error()})
+		return
 	case errors.Is(err, errNoWorkers):
 		err = fmt.Errorf("no worker serves %s now", a.model.name)
 	case errors.Is(err, plane.ErrOverloaded):
@@ -146,13 +153,19 @@ func (a *answering) attempt(ctx context.Context, g *group) error {
 	if g.prefill != nil {
 		return a.attemptSplit(ctx, g)
 	}
-	b, err := g.answer.pick(ctx, a.prompt, a.call.Request.Priority)
+	b, err := g.answer.pick(ctx, a.routed())
 	if err != nil {
 		return err
 	}
 	defer b.free()
 	a.call.Routed(b.worker.name(), b.overlap())
 	return a.ask(ctx, b, newID(), a.request(b))
+}
+
+// routed returns what routers know of the request, whose prompt has the tokens of earlier attempts.
+func (a *answering) routed() routing.Request {
+	r := &a.call.Request
+	return routing.Request{Prompt: a.prompt, Priority: r.Priority, Session: r.Session, Tenant: r.Tenant, DeadlineMs: a.deadlineMs}
 }
 
 // newID returns how workers know an attempt. It is never what a client says, nor that of an earlier attempt: workers of Dynamo end all

@@ -36,6 +36,7 @@ type Config struct {
 	Bus func() (*bus.Conn, error)
 
 	Mode  routing.Mode
+	Rule  routing.Rule // of the mode Ruled
 	Rules routing.Rules
 	// Patience is how long the KV events of a worker may not be heard before that is logged.
 	Patience       time.Duration
@@ -49,6 +50,8 @@ type Config struct {
 	Tokenizer func(folder string) (tokens.Tokenizer, error)
 	Served    Served
 	Log       *slog.Logger
+	// Failed hears that a router outside of the program has failed, after which nothing can be answered. Nil for routers that are part of it.
+	Failed func(error)
 }
 
 // Served hears which models there are. One goroutine calls it.
@@ -146,6 +149,9 @@ func (f *Frontend) run() {
 		}
 	}
 }
+
+// hears reports whether routers go by KV events.
+func (f *Frontend) hears() bool { return f.config.Mode.Hears(f.config.Rule) }
 
 // nowMs returns the time since the start in milliseconds.
 func (f *Frontend) nowMs() float64 { return float64(time.Since(f.started)) / 1e6 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/discovery"
 )
@@ -20,7 +19,7 @@ type hearing struct {
 
 // noteUnheard logs, for each worker whose KV events have not been heard for a while, why; and when they are heard.
 func (f *Frontend) noteUnheard(r *roster, now time.Time) {
-	if f.config.Mode != routing.KV {
+	if !f.hears() {
 		return
 	}
 	c := f.connections(r)

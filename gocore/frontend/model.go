@@ -68,7 +68,9 @@ func (f *Frontend) group(c *card.Card, namespace string) *group {
 	if g == nil {
 		g = &group{key: key, checksums: map[card.WorkerType]string{}}
 		config := routing.Config{
-			Mode: f.config.Mode, Rules: f.config.Rules, BlockSize: c.KVCacheBlockSize, Router: f.config.Router, MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens,
+			Mode: f.config.Mode, Rules: f.config.Rules, BlockSize: c.KVCacheBlockSize, Router: f.config.Router,
+			MaxNumBatchedTokens: c.RuntimeConfig.MaxNumBatchedTokens, Rule: f.config.Rule, Blocks: c.RuntimeConfig.TotalKVBlocks,
+			Name: c.DisplayName + " of " + namespace,
 		}
 		seed := f.made
 		f.made++

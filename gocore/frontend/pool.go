@@ -3,14 +3,19 @@ package frontend
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"dynosim/gocore/frontend/routing"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/protocol/card"
 	"dynosim/gocore/protocol/discovery"
+	"dynosim/gocore/router"
 	"dynosim/gocore/server/backend"
+	"dynosim/gocore/server/deployment"
 )
 
 // pool is workers of one kind, with a lock around their router.
@@ -21,6 +26,7 @@ type pool struct {
 	routing *routing.Pool
 	workers map[uint64]*worker
 	waiting map[int32]chan routing.Choice // requests that the router keeps back
+	armed   bool                          // there is a timer for the next tick of the router
 }
 
 func newPool(f *Frontend, c routing.Config) *pool {
@@ -57,9 +63,7 @@ func (p *pool) remove(w *worker) {
 
 // note tells requests that waited which workers they go to. p is locked.
 func (p *pool) note(chosen []routing.Choice, err error) {
-	if err != nil { // a slip of the bookkeeping; the request itself has been noted
-		p.frontend.config.Log.Error("the router", "cause", err)
-	}
+	p.report(err)
 	for _, c := range chosen {
 		if ch, waits := p.waiting[c.Request]; waits {
 			delete(p.waiting, c.Request)
@@ -68,7 +72,38 @@ func (p *pool) note(chosen []routing.Choice, err error) {
 	}
 }
 
+// report logs an error of the router: a slip of the bookkeeping, or the end of a router outside of the program.
+func (p *pool) report(err error) {
+	if err == nil {
+		return
+	}
+	p.frontend.config.Log.Error("the router", "cause", err)
+	if decision := new(router.DecisionError); errors.As(err, &decision) && p.frontend.config.Failed != nil {
+		p.frontend.config.Failed(err)
+	}
+}
+
+// arm has the router told the time when it wants to be. p is locked.
+func (p *pool) arm() {
+	next := p.routing.NextTickMs()
+	if p.armed || math.IsInf(next, 1) || p.frontend.life.Err() != nil {
+		return
+	}
+	p.armed = true
+	time.AfterFunc(time.Duration((next-p.frontend.nowMs())*1e6), guard.Func(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.armed = false
+		if p.frontend.life.Err() == nil {
+			p.note(p.routing.Tick(p.frontend.nowMs()))
+			p.arm()
+		}
+	}))
+}
+
 var (
+	// errRefused is the error of a request that the router has rejected.
+	errRefused = errors.New(deployment.Refused)
 	// errNoWorkers is the error of a request for which there is no worker.
 	errNoWorkers = errors.New("there is no worker")
 	// errGone is the error of a request whose worker has gone before it was sent.
@@ -85,16 +120,17 @@ type booking struct {
 }
 
 // pick waits for the worker of a request.
-func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*booking, error) {
+func (p *pool) pick(ctx context.Context, r routing.Request) (*booking, error) {
 	ch := make(chan routing.Choice, 1)
 	p.mu.Lock()
 	if len(p.workers) == 0 {
 		p.mu.Unlock()
 		return nil, errNoWorkers
 	}
-	id, chosen, err := p.routing.Submit(prompt, priority, p.frontend.nowMs())
+	id, chosen, err := p.routing.Submit(r, p.frontend.nowMs())
+	p.arm()
 	p.waiting[id] = ch
-	p.note(chosen, nil)
+	p.note(chosen, err)
 	if _, waits := p.waiting[id]; waits && err != nil {
 		delete(p.waiting, id)
 		close(ch)
@@ -110,7 +146,7 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 	defer p.mu.Unlock()
 	delete(p.waiting, id)
 	w := p.workers[c.Worker]
-	if known && w != nil {
+	if known && w != nil && !c.Refused {
 		w.load.open.Add(1)
 		return &booking{pool: p, id: id, worker: w, choice: c}, nil
 	}
@@ -120,6 +156,8 @@ func (p *pool) pick(ctx context.Context, prompt []uint32, priority int64) (*book
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, err
+	case c.Refused:
+		return nil, errRefused
 	case len(p.workers) > 0: // the worker has gone since it was chosen
 		return nil, errGone
 	default:

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dynosim/gocore/frontend/routing"
 	"dynosim/gocore/live/publish"
 	"dynosim/gocore/live/publish/events"
 	"dynosim/gocore/protocol/card"
@@ -185,7 +184,7 @@ func (f *Frontend) removeWorker(key workerKey, w *worker) {
 // findRecovery finds where missed events can be asked for: at the endpoint that the record of an event source names, or under the name
 // that workers of 1.3 give it.
 func (f *Frontend) findRecovery(r *roster) {
-	if f.config.Mode != routing.KV {
+	if !f.hears() {
 		return
 	}
 	sources := map[discovery.Endpoint]int{} // the rank for which an endpoint answers

@@ -17,7 +17,7 @@ import (
 // attemptSplit has a prefill worker compute the prompt and a decode worker make the answer. If the prefill worker takes part in
 // hand-offs, both begin at once and meet there; otherwise the decode worker begins when the prefill worker has ended.
 func (a *answering) attemptSplit(ctx context.Context, g *group) error {
-	first, err := g.prefill.pick(ctx, a.prompt, a.call.Request.Priority)
+	first, err := g.prefill.pick(ctx, a.routed())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func room(b *booking) uint64 {
 
 // decode has a decode worker make the answer.
 func (a *answering) decode(ctx context.Context, g *group, id string, complete func(*wire.Request)) error {
-	b, err := g.answer.pick(ctx, a.prompt, a.call.Request.Priority)
+	b, err := g.answer.pick(ctx, a.routed())
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ type Pool struct {
 // Wishes are what a [Decider] wants to be asked.
 type Wishes struct {
 	TickMs float64 // between two ticks, 0 for none
+	// MetricsMs above 0 has questions tell the loads of the last poll, at 0, 1, 2, ... times so many milliseconds.
+	MetricsMs float64
 }
 
 // Question asks for the next decision. Requests that were kept before are known by their ids.
@@ -125,6 +127,7 @@ type Asked struct {
 	gathered [3][]int64
 	cached   []Cached
 	admitted []Admission
+	reports  *reported // nil for a router that counts its own requests
 }
 
 // place is where a request is, and whether its prompt is not computed yet.
@@ -171,6 +174,7 @@ func (*Asked) Traits() Traits { return Traits{Observes: true, Keeps: true} }
 
 // Submit implements [Router].
 func (a *Asked) Submit(r Request, nowMs float64) ([]Admission, error) {
+	a.reports.poll(nowMs)
 	a.admitted = a.admitted[:0]
 	k := a.kv
 	k.stretches = appendStretches(k.stretches[:0], r.Prompt, r.PromptTokens/k.blockSize)
@@ -197,6 +201,10 @@ func (a *Asked) decide(why Occasion, nowMs float64) ([]Admission, error) {
 			return fail(-1, err)
 		}
 		a.begun, a.tickMs = true, wishes.TickMs
+		if wishes.MetricsMs > 0 {
+			a.reports = &reported{everyMs: wishes.MetricsMs, of: []*Asked{a}}
+			a.reports.poll(nowMs)
+		}
 		if a.tickMs > 0 {
 			a.ticked = math.Floor(nowMs / a.tickMs)
 		}
@@ -231,14 +239,14 @@ func (a *Asked) ask(why Occasion, nowMs float64) *Question {
 	if a.changed {
 		q.Workers = a.workers
 	}
-	tokens, blocks := a.kv.tracker.prefillTokens, a.kv.tracker.activeBlocks
+	seen := a.seen()
 	q.Requests = q.Requests[:0]
 	a.gathered[0], a.gathered[1], a.gathered[2] = a.gathered[0][:0], a.gathered[1][:0], a.gathered[2][:0]
 	for _, w := range a.workers {
-		q.Requests = append(q.Requests, a.requests[w])
-		a.gathered[0] = append(a.gathered[0], tokens[w])
-		a.gathered[1] = append(a.gathered[1], blocks[w])
-		a.gathered[2] = append(a.gathered[2], a.queued[w])
+		q.Requests = append(q.Requests, seen.requests[w])
+		a.gathered[0] = append(a.gathered[0], seen.tokens[w])
+		a.gathered[1] = append(a.gathered[1], seen.blocks[w])
+		a.gathered[2] = append(a.gathered[2], seen.queued[w])
 	}
 	q.PrefillTokens, q.ActiveBlocks, q.Queued = a.gathered[0], a.gathered[1], a.gathered[2]
 	return q
@@ -291,6 +299,7 @@ func (a *Asked) again(why Occasion, nowMs float64) ([]Admission, error) {
 
 // PrefillCompleted implements [Router].
 func (a *Asked) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
+	a.reports.poll(nowMs)
 	if err := a.kv.tracker.prefillCompleted(id, nowMs); err != nil {
 		return nil, err
 	}
@@ -303,6 +312,7 @@ func (a *Asked) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
 
 // Free implements [Router].
 func (a *Asked) Free(id int32, nowMs float64) ([]Admission, error) {
+	a.reports.poll(nowMs)
 	at, active := a.places[id]
 	if !active {
 		return nil, nil
@@ -332,6 +342,7 @@ func (a *Asked) Apply(worker int, events []kvcache.Event) { a.kv.Apply(worker, e
 
 // SetWorkers implements [Elastic].
 func (a *Asked) SetWorkers(active []int, nowMs float64) ([]Admission, error) {
+	a.reports.poll(nowMs)
 	a.workers, a.changed = append(a.workers[:0], active...), true
 	if n := len(active); n > 0 {
 		a.kv.tracker.growTo(active[n-1] + 1)
@@ -361,6 +372,7 @@ func (a *Asked) NextTickMs() float64 {
 
 // Tick implements [Ticker].
 func (a *Asked) Tick(nowMs float64) ([]Admission, error) {
+	a.reports.poll(nowMs)
 	a.ticked++
 	return a.again(Ticked, nowMs)
 }

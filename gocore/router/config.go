@@ -38,6 +38,10 @@ type Config struct {
 	// TenantWeights says how much tenants get against each other in a WFQ queue, such as "gold=3,free=1"; others have weight 1.
 	TenantWeights string
 
+	// MetricsIntervalMs above 0 has decisions go by the loads of the last poll, and Replicas above 1 by so many routers.
+	MetricsIntervalMs float64
+	Replicas          int
+
 	// Seed decides ties and draws, if Seeded; otherwise the seed of the run does.
 	Seed   uint64
 	Seeded bool
@@ -130,6 +134,8 @@ func build(o *strictjson.Object) Config {
 		QueueThreshold:     o.Float("router_queue_threshold"),
 		QueuePolicy:        policy,
 		TenantWeights:      o.Text("router_tenant_weights"),
+		MetricsIntervalMs:  o.Float("metrics_interval_ms"),
+		Replicas:           o.Int("router_replicas"),
 	}
 	if !c.Queueing {
 		c.QueueThreshold = 0

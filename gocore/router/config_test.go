@@ -14,7 +14,7 @@ import (
 var defaults = Config{
 	OverlapCredit: 1, HostCredit: 0.75, PrefillLoadScale: 1,
 	TrackActiveBlocks: true, AssumeKVReuse: true, TrackPrefillTokens: true,
-	Queueing: true, QueueThreshold: 16,
+	Queueing: true, QueueThreshold: 16, Replicas: 1,
 }
 
 func TestParseConfig(t *testing.T) {
@@ -113,7 +113,7 @@ func TestConfigWarnings(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`[]`, `got [], want a JSON object`},
-		{`{"temperature": 1}`, `unknown field "temperature", want one of 33, such as router_temperature, router_seed, serve_indexer`},
+		{`{"temperature": 1}`, `unknown field "temperature", want one of 35, such as router_temperature, router_seed, serve_indexer`},
 		{`{"router_temp": 1}`, `unknown field "router_temp", did you mean "router_temperature"?`},
 		{`{"router_temperatur": 1}`, `unknown field "router_temperatur", did you mean "router_temperature"?`},
 		{`{"overlap_score_credits": 1}`, `unknown field "overlap_score_credits", did you mean "overlap_score_credit"?`},
@@ -173,6 +173,10 @@ func TestEveryFieldIsTreated(t *testing.T) {
 		case strictjson.Number:
 			if f.Default == 1.0 {
 				value = "0.5"
+			}
+		case strictjson.Integer:
+			if f.Default == 1 {
+				value = "2"
 			}
 		case strictjson.Text:
 			value = `"x"`

@@ -53,6 +53,7 @@ const noPlace = -1
 
 // SetWorkers implements [Elastic].
 func (k *KV) SetWorkers(active []int, nowMs float64) ([]Admission, error) {
+	k.polled.poll(nowMs)
 	if k.members == nil {
 		k.members = &members{}
 		k.candidates.prefillTokens, k.candidates.activeBlocks = nil, nil // those of the tracker
@@ -96,15 +97,21 @@ func (k *KV) Queues() bool { return k.config.Queueing }
 // gather makes the loads of members those of the candidates.
 func (k *KV) gather(nowMs float64) {
 	c := &k.candidates
-	tokens := k.tracker.tokensAt(nowMs)
+	var tokens, usage []int64
+	if k.polled == nil {
+		tokens, usage = k.tracker.tokensAt(nowMs), k.tracker.activeBlocks
+	} else {
+		k.polled.growTo(len(k.tracker.activeBlocks))
+		tokens, usage = k.polled.tokens, k.polled.usage
+	}
 	if k.members == nil {
-		c.prefillTokens = tokens
+		c.prefillTokens, c.activeBlocks = tokens, usage
 		return
 	}
 	c.prefillTokens, c.activeBlocks = c.prefillTokens[:0], c.activeBlocks[:0]
 	for _, id := range k.members.ids {
 		c.prefillTokens = append(c.prefillTokens, tokens[id])
-		c.activeBlocks = append(c.activeBlocks, k.tracker.activeBlocks[id])
+		c.activeBlocks = append(c.activeBlocks, usage[id])
 	}
 }
 

@@ -25,7 +25,8 @@ type KV struct {
 	tracker    *tracker
 	queue      queue
 	candidates candidates
-	members    *members // nil if the workers of the pool never change
+	members    *members     // nil if the workers of the pool never change
+	polled     *polledLoads // nil if decisions go by the loads of this instant
 
 	// Room that is used again.
 	admitted  []Admission
@@ -93,7 +94,9 @@ func New(o Options) *KV {
 	if o.LowerTiers {
 		k.lower = &lowerTiers{}
 	}
-	if o.rankable() {
+	if o.Config.MetricsIntervalMs > 0 {
+		k.polled = &polledLoads{everyMs: o.Config.MetricsIntervalMs, of: []*KV{k}}
+	} else if o.rankable() {
 		k.tracker.ranking, k.tracker.blockSize = newRanking(o.Workers), int64(o.BlockSize)
 	}
 	return k
@@ -118,6 +121,7 @@ func (o *Options) busyAbove() float64 {
 
 // Submit routes a request that arrives now. It is admitted at once, or waits if all workers are busy or others wait.
 func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
+	k.polled.poll(nowMs)
 	k.admitted = k.admitted[:0]
 	blocks := r.PromptTokens / k.blockSize
 	if r.PromptTokens < 1 {
@@ -138,6 +142,7 @@ func (k *KV) Submit(r Request, nowMs float64) ([]Admission, error) {
 
 // PrefillCompleted says that the first token of a request is there, and not its last one. The request must be active.
 func (k *KV) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
+	k.polled.poll(nowMs)
 	if err := k.tracker.prefillCompleted(id, nowMs); err != nil {
 		return nil, err
 	}
@@ -146,6 +151,7 @@ func (k *KV) PrefillCompleted(id int32, nowMs float64) ([]Admission, error) {
 
 // Free says that a request has ended, in whatever way. An unknown one changes nothing.
 func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
+	k.polled.poll(nowMs)
 	k.stretches, _ = k.tracker.free(id, nowMs, k.stretches)
 	return k.drain(nowMs)
 }
@@ -153,6 +159,7 @@ func (k *KV) Free(id int32, nowMs float64) ([]Admission, error) {
 // Cancel withdraws a request. One that waits just leaves the queue, and no other is admitted instead; one that is active
 // ends as by Free.
 func (k *KV) Cancel(id int32, nowMs float64) ([]Admission, error) {
+	k.polled.poll(nowMs)
 	var active bool
 	if k.stretches, active = k.tracker.free(id, nowMs, k.stretches); active {
 		return k.drain(nowMs)

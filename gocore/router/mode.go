@@ -37,7 +37,7 @@ const (
 
 var modes = []Mode{
 	{Name: RoundRobinMode, New: func(o Options) Router { return NewRoundRobin(o.Workers) }},
-	{Name: KVMode, New: func(o Options) Router { return New(o) }, Configured: true},
+	{Name: KVMode, New: func(o Options) Router { return NewKV(o) }, Configured: true},
 }
 
 // Register adds a mode, so that runs find it by its name. It is for the init functions of packages that bring modes along,

@@ -55,11 +55,14 @@ func (t *Told) Begin(pool Pool) (Wishes, error) {
 	if strings.HasPrefix(answer, "failed") {
 		return Wishes{}, ErrTold
 	}
-	o, err := strictjson.Decode(answer, strictjson.Schema{Fields: []strictjson.Field{{Name: "tick_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0}}})
+	o, err := strictjson.Decode(answer, strictjson.Schema{Fields: []strictjson.Field{
+		{Name: "tick_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0},
+		{Name: "metrics_interval_ms", Type: strictjson.Number{Max: math.MaxFloat64}, Default: 0.0},
+	}})
 	if err != nil {
 		return Wishes{}, err
 	}
-	return Wishes{TickMs: o.Float("tick_ms")}, nil
+	return Wishes{TickMs: o.Float("tick_ms"), MetricsMs: o.Float("metrics_interval_ms")}, nil
 }
 
 var occasions = [...]string{Arrived: "arrived", Freed: "freed", Ticked: "ticked", More: "more", Ended: "ended"}

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"time"
 
@@ -28,6 +29,7 @@ type frontendSpec struct {
 	mode      routing.Mode
 	rules     routing.Rules
 	router    router.Config
+	routing   servedModel // mode, settings and router in Python
 	migration int
 	standard  int
 	marks     *answers.Marks
@@ -50,12 +52,6 @@ func parseFrontend(text string) (*frontendSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, built := routingModes[given.Text("router_mode")]; !built {
-		return nil, &strictjson.FieldError{Field: "router_mode", Got: given.Shown("router_mode"), Want: "round-robin, random or kv: workers that come and go need one of these"}
-	}
-	if given.Given("router") {
-		return nil, &strictjson.FieldError{Field: "router", Got: given.Shown("router"), Want: "it left out with frontend: workers that come and go need router_mode round-robin, random or kv"}
-	}
 	text, env, err := withDefaults(text)
 	if err != nil {
 		return nil, err
@@ -65,7 +61,7 @@ func parseFrontend(text string) (*frontendSpec, error) {
 		return nil, err
 	}
 	s := &frontendSpec{
-		mode: routingModes[o.Text("router_mode")], rules: routerRules[o.Text("router_rules")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
+		rules: routerRules[o.Text("router_rules")], migration: o.Int("migration_limit"), standard: o.Int("default_max_tokens"),
 		cache: card.HubCache(env.get), python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		bus: func() (bus.Config, error) { return bus.FromEnvironment(env.get) },
 	}
@@ -107,13 +103,39 @@ func (s *frontendSpec) parseWorkers(o *strictjson.Object, env environment) error
 }
 
 func (s *frontendSpec) parseRouting(o *strictjson.Object) error {
-	m := servedModel{seed: o.Uint("seed")}
+	m := &s.routing
+	m.seed = o.Uint("seed")
 	if err := m.parseRouter(o); err != nil {
 		return err
 	}
 	s.router = m.routing.Config
 	s.warnings = append(s.warnings, m.warnings...)
+	built := false
+	if s.mode, built = routingModes[o.Text("router_mode")]; !built || m.asked != "" {
+		s.mode = routing.Ruled
+	}
+	if s.mode == routing.Ruled && m.asked == "" {
+		trial := router.Options{Config: m.routing.Config, Settings: m.routing.Settings, Workers: 1, BlockSize: 1, Blocks: 1, Rand: rand.New(rand.NewPCG(0, 0))}
+		if _, elastic := m.routing.Mode.New(trial).(router.Elastic); !elastic {
+			return &strictjson.FieldError{Field: "router_mode", Got: o.Shown("router_mode"), Want: "a mode for workers that come and go, which this one is not"}
+		}
+	}
 	return nil
+}
+
+// rule makes the routers of pools of live workers.
+func (s *frontendSpec) rule(ask Ask) routing.Rule {
+	m := &s.routing
+	return routing.Rule{
+		Hears: m.routing.Mode.Hears || m.routing.Mode.Asks,
+		Make: func(name string, o router.Options) router.Elastic {
+			o.Settings = m.routing.Settings
+			if m.asked != "" {
+				o.Decider = &router.Told{Ask: ask, Of: name, Make: m.asked, Settings: m.told}
+			}
+			return m.routing.Mode.New(o).(router.Elastic)
+		},
+	}
 }
 
 func (s *frontendSpec) parseModel(o *strictjson.Object) (err error) {
@@ -138,10 +160,15 @@ func (s *frontendSpec) parseModel(o *strictjson.Object) (err error) {
 }
 
 // runFrontend serves until stop.
-func runFrontend(text string, stop *Stop) error {
+func runFrontend(text string, stop *Stop, ask Ask) error {
 	spec, err := parseFrontend(text)
 	if err != nil {
 		return err
+	}
+	if spec.routing.asked != "" {
+		if _, err := ask(router.IsThere); err != nil {
+			return fmt.Errorf("router: got %q, want it left out: this program has no Python", spec.routing.asked)
+		}
 	}
 	log := spec.log.open()
 	for _, w := range spec.warnings {
@@ -160,26 +187,33 @@ func runFrontend(text string, stop *Stop) error {
 		return fmt.Errorf("the address for answers of workers: %w", err)
 	}
 	defer caller.Close()
-	return spec.serve(found, caller, log, stop)
+	return spec.serve(found, caller, ask, log, stop)
 }
 
 // serve opens the socket, follows the workers and waits for the end.
-func (s *frontendSpec) serve(found *watched, caller *plane.Caller, log *slog.Logger, stop *Stop) error {
+func (s *frontendSpec) serve(found *watched, caller *plane.Caller, ask Ask, log *slog.Logger, stop *Stop) error {
 	registry := newRegistry()
 	config := s.http(log, registry)
 	config.Discovers = true
 	server := openai.New(config)
+	failed := make(chan error, 1)
 	f := frontend.Start(frontend.Config{
 		Records: found.records, Interval: found.interval, Changed: found.changed, Caller: caller, Bus: s.connectBus(log),
-		Mode: s.mode, Rules: s.rules, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
+		Mode: s.mode, Rule: s.rule(ask), Rules: s.rules, Patience: patience, Router: s.router, Seed: s.router.Seed, MigrationLimit: s.migration, Standard: s.standard,
 		Folder: func(c *card.Card) (string, error) { return c.Folder(s.folder, s.cache) },
 		Tokenizer: func(folder string) (tokens.Tokenizer, error) {
 			return tokens.OpenFolder(s.python, folder, s.helpers, false, log)
 		},
 		Served: &servedModels{server: server, marks: s.marks, models: map[string]*openai.Model{}}, Log: log,
+		Failed: func(err error) {
+			select {
+			case failed <- err:
+			default: // only the first failure is reported
+			}
+		},
 	})
 	defer f.Close()
-	return s.answer(server, nil, log, stop)
+	return s.answer(server, failed, log, stop)
 }
 
 // patience is how long the KV events of a worker may not be heard before the log says so.

@@ -59,7 +59,7 @@ func mode(o *strictjson.Object) (workerType, warning string) {
 }
 
 // ports reads a list of one port for each worker; nil for none. ranks is how many ports each of them stands for.
-func ports(o *strictjson.Object, name string, ranks int) ([]int, error) {
+func ports(o *strictjson.Object, name string, ranks, workers int) ([]int, error) {
 	text := o.Text(name)
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -74,8 +74,8 @@ func ports(o *strictjson.Object, name string, ranks int) ([]int, error) {
 		}
 		list = append(list, port)
 	}
-	if n := o.Int("num_workers"); len(list) != n {
-		return nil, fmt.Errorf("%s: must have exactly num_workers (%d) ports, got %d: %v", name, n, len(list), list)
+	if len(list) != workers {
+		return nil, fmt.Errorf("%s: must have exactly num_workers (%d) ports, got %d: %v", name, workers, len(list), list)
 	}
 	return list, nil
 }

@@ -78,7 +78,7 @@ func run(text string, stop *Stop, ask Ask) error {
 	case role == serverRole:
 		return runServer(text, stop, ask)
 	case role == frontendRole:
-		return runFrontend(text, stop)
+		return runFrontend(text, stop, ask)
 	}
 	spec, err := Parse(text)
 	if err != nil {

@@ -22,6 +22,8 @@ import (
 // side of any server.
 type serverSpec struct {
 	models   []servedModel
+	ranks    int    // servers, one for each data-parallel rank, or 1
+	host     string // to listen at
 	version  string
 	address  openai.Address
 	keys     []string
@@ -82,7 +84,11 @@ func parseServer(text string) (*serverSpec, error) {
 		return nil, err
 	}
 	for i := range s.models {
+		s.models[i].eventsHost = strings.Trim(s.host, "[]")
 		s.warnings = append(s.warnings, s.models[i].warnings...)
+	}
+	if err := s.parseRankPorts(o); err != nil {
+		return nil, err
 	}
 	s.warnings = append(s.warnings, s.vainFaults()...)
 	return s, nil
@@ -133,9 +139,9 @@ func (s *serverSpec) parseAddress(o *strictjson.Object) error {
 	if err != nil {
 		return err
 	}
-	host := cmp.Or(o.Text("http_host"), listen, loopback)
+	s.host = cmp.Or(o.Text("http_host"), listen, loopback)
 	s.address = openai.Address{
-		Listen:      net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(o.Int("http_port"))),
+		Listen:      net.JoinHostPort(strings.Trim(s.host, "[]"), strconv.Itoa(o.Int("http_port"))),
 		Certificate: o.Text("tls_cert"), Key: o.Text("tls_key"), SelfSigned: o.Bool("tls_self_signed"), MaxConnections: o.Int("max_connections"),
 	}
 	if o.Given("tls_cert") != o.Given("tls_key") {

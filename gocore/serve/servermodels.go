@@ -37,11 +37,15 @@ type servedModel struct {
 	maxAdapters int
 	responses   answers.Mode
 	recording   string // file, "" for none
-	record      string // file that is written, "" for none
-	standard    int    // tokens of an answer if the request asks for no number
-	kvType      string
-	python      string // that runs tokenizers
-	helpers     int    // processes of it
+	images      openai.Images
+	// eventsPorts and replayPorts are where workers publish their KV events, at eventsHost; nil for nowhere.
+	eventsPorts, replayPorts []int
+	eventsHost               string
+	record                   string // file that is written, "" for none
+	standard                 int    // tokens of an answer if the request asks for no number
+	kvType                   string
+	python                   string // that runs tokenizers
+	helpers                  int    // processes of it
 	// toolCalls is the probability of calls where a request leaves them to the model, mostCalls how many there are at most.
 	toolCalls float64
 	mostCalls int
@@ -171,7 +175,8 @@ var responseModes = map[string]answers.Mode{"random": answers.Random, "echo": an
 func parseServed(o *strictjson.Object, env environment) (m servedModel, err error) {
 	m = servedModel{
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
-		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"), maxAdapters: o.Int("max_loras"), responses: responseModes[o.Text("response_mode")],
+		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"), maxAdapters: o.Int("max_loras"),
+		images: openai.Images{Tokens: o.Int("image_tokens"), Tile: o.Int("image_tile")}, responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		toolCalls: o.Float("tool_call_probability"), mostCalls: o.Int("max_parallel_tool_calls"),
@@ -202,7 +207,10 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	if err := m.parseRouter(o); err != nil {
 		return m, err
 	}
-	return m, m.parsePools(o)
+	if err := m.parsePools(o); err != nil {
+		return m, err
+	}
+	return m, m.parseEventPorts(o)
 }
 
 // lag is the option that says how late routers hear of caches.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"dynosim/gocore/engine"
 	"dynosim/gocore/engineargs"
 	"dynosim/gocore/enginemetrics"
+	"dynosim/gocore/guard"
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/live"
 	"dynosim/gocore/protocol/card"
@@ -130,14 +132,45 @@ func (l *loadedModel) loadTokenizer(log *slog.Logger) error {
 	return nil
 }
 
-// serve starts the models, opens the socket and waits for the end.
+// serve serves until the end: as one server, or as one for each data-parallel rank.
 func (s *serverSpec) serve(l *loadedServer, ask Ask, log *slog.Logger, stop *Stop) error {
+	if s.ranks <= 1 {
+		return s.serveRank(l, nil, ask, log, stop)
+	}
+	ended := make(chan error, s.ranks)
+	for rank := range s.ranks {
+		one := *s
+		host, port, _ := net.SplitHostPort(s.address.Listen)
+		if first, _ := strconv.Atoi(port); first > 0 {
+			one.address.Listen = net.JoinHostPort(host, strconv.Itoa(first+rank))
+		}
+		go guard.Func(func() { ended <- one.serveRank(l, &rank, ask, log.With("rank", rank), stop) })()
+	}
+	var first error
+	for range s.ranks {
+		if err := <-ended; err != nil && first == nil {
+			first = err
+			stop.Kill()
+		}
+	}
+	return first
+}
+
+// serveRank starts the models, opens the socket and waits for the end. The rank is that of a server which is one of several, else nil.
+func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Logger, stop *Stop) error {
 	registry := newRegistry()
-	starter := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1), ask: ask}
+	starter := serverStart{
+		metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: registry, log: log, failed: make(chan error, 1), ask: ask, rank: rank,
+	}
 	config := s.http(log, registry)
 	config.Startup = l.startup()
 	for i := range l.models {
-		m := starter.start(&l.models[i])
+		sockets, err := l.models[i].spec.openKVSockets(rank, log)
+		if err != nil {
+			return err
+		}
+		defer sockets.close()
+		m := starter.start(&l.models[i], sockets)
 		defer m.Deployment.Close()
 		config.Models = append(config.Models, m)
 	}
@@ -196,12 +229,13 @@ type serverStart struct {
 	log      *slog.Logger
 	failed   chan error
 	ask      Ask
+	rank     *int // the only one that is started, nil for all
 }
 
-func (s *serverStart) start(l *loadedModel) *openai.Model {
+func (s *serverStart) start(l *loadedModel, sockets kvSockets) *openai.Model {
 	last := &l.pools[len(l.pools)-1].args
 	m := &openai.Model{
-		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters,
+		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters, Images: l.spec.images,
 		Answers: answers.Source{
 			Mode: l.spec.responses, Tokenizer: l.tokenizer, Seed: l.spec.seed, Recorded: l.recording, Standard: l.spec.standard,
 			ToolCalls: l.spec.toolCalls, MostCalls: l.spec.mostCalls,
@@ -212,6 +246,8 @@ func (s *serverStart) start(l *loadedModel) *openai.Model {
 	}
 	m.MaxLength = l.maxLength()
 	config, loads, latencies := s.cluster(l)
+	sockets.listen(&config)
+	m.TellsBlocks = sockets != nil
 	m.Workers = openai.NewWorkers()
 	for i := range l.pools {
 		role := ""
@@ -270,7 +306,11 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 		}
 		var shown []*enginemetrics.LoadMetrics
 		for range pools[i].Workers {
-			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(id), 0, &in.args)
+			worker, dpRank := id, 0
+			if s.rank != nil {
+				worker, dpRank = 0, *s.rank
+			}
+			load, requests := metrics.Rank(l.spec.name, strconv.Itoa(worker), dpRank, &in.args)
 			shown, latencies = append(shown, load), requests
 			id++
 		}

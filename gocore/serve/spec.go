@@ -142,13 +142,13 @@ var components = map[engine.Role]string{
 
 // parsePorts reads the lists of ports, and takes ports of the engine arguments where there is no list.
 func (w *workersSpec) parsePorts(o *strictjson.Object, args engineargs.Args) (err error) {
-	if w.eventsPorts, err = ports(o, "zmq_kv_events_ports", args.Live.Ranks); err != nil {
+	if w.eventsPorts, err = ports(o, "zmq_kv_events_ports", args.Live.Ranks, o.Int("num_workers")); err != nil {
 		return err
 	}
-	if w.replayPorts, err = ports(o, "zmq_replay_ports", args.Live.Ranks); err != nil {
+	if w.replayPorts, err = ports(o, "zmq_replay_ports", args.Live.Ranks, o.Int("num_workers")); err != nil {
 		return err
 	}
-	bootstrap, err := ports(o, "bootstrap_ports", 1)
+	bootstrap, err := ports(o, "bootstrap_ports", 1, o.Int("num_workers"))
 	if err != nil {
 		return err
 	}

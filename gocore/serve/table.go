@@ -180,9 +180,9 @@ var options = []option{
 		help(planesGroup, "address of every socket (default: DYN_LISTEN_HOST; see docs/security.md)"),
 	own("max_worker_histograms", strictjson.Integer{Max: math.MaxInt32}, 100).only(byWorkers).
 		help(planesGroup, "with more workers, histograms in /metrics are those of the model (default: 100)"),
-	own("zmq_kv_events_ports", strictjson.Text{}, "").only(byWorkers).
+	own("zmq_kv_events_ports", strictjson.Text{}, "").
 		help(planesGroup, "a port for each worker, with commas: KV events in the engine's own format").told("none"),
-	own("zmq_replay_ports", strictjson.Text{}, "").only(byWorkers).
+	own("zmq_replay_ports", strictjson.Text{}, "").
 		help(planesGroup, "a port for each worker, with commas: to ask for missed ones").told("none"),
 
 	own("disaggregation_mode", strictjson.Enum{Choices: []string{"agg", "prefill", "decode"}}, nil).only(byWorkers).
@@ -223,18 +223,24 @@ var options = []option{
 		help(serverGroup, "address to listen at").told("--listen-host, or 127.0.0.1"),
 	own("http_port", strictjson.Integer{Max: math.MaxUint16}, 8000).overHTTP().
 		help(serverGroup, "port to listen at, 0 for any (default: 8000)"),
+	own("image_tokens", strictjson.Integer{Max: 1 << 20}, 0).serving().
+		help(serverGroup, "tokens of a tile of an image in a prompt; 0 for a model that takes no images (default: 0)"),
+	own("image_tile", strictjson.Integer{Min: 1, Max: 1 << 20}, 512).serving().
+		help(serverGroup, "pixels of the sides of a tile (default: 512)"),
+	own("data_parallel_ports", strictjson.Bool{}, false).serving().ofProcess().
+		help(serverGroup, "make each rank of --data-parallel-size a server of its own, at --http-port plus its number"),
 	own("models", strictjson.Text{}, nil).serving().ofProcess().
 		help(serverGroup, "several models: JSON or @FILE, a list of objects with the options of each").told("one model"),
 	own("router_mode", strictjson.Enum{Choices: routerModes(), Added: routerModes, Aliases: map[string]string{"kv_router": "kv"}}, "round-robin").serving().also(byFrontend).
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
-	own("router", strictjson.Text{NonEmpty: true}, nil).serving().
+	own("router", strictjson.Text{NonEmpty: true}, nil).serving().also(byFrontend).
 		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/routers.md").told("--router-mode"),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).
 		help(serverGroup, "with --frontend: what is done about a worker that does not answer, as Dynamo's frontend of a release does it (default: own)"),
 	own("router_config", strictjson.Text{}, "{}").serving().also(byFrontend).
-		help(serverGroup, "JSON or @FILE: settings of the router with --router-mode kv").told("{}"),
+		help(serverGroup, "JSON or @FILE: settings of the router, see docs/reference/routing-modes.md").told("{}"),
 	own("num_prefill_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().
 		help(serverGroup, "workers that compute prompts and hand them over, instead of --num-workers").told("none"),
 	own("num_decode_workers", strictjson.Integer{Max: maxWorkers}, 0).serving().

@@ -24,6 +24,11 @@ func newBlocks() *blocks { return &blocks{naming.New[uint64]()} }
 
 // hold names the full blocks of a prompt.
 func (b *blocks) hold(prompt []uint32, blockSize int) []uint32 {
+	return b.names.Hold(chainsOf(prompt, blockSize))
+}
+
+// chainsOf returns the chain of hashes of each full block of a prompt.
+func chainsOf(prompt []uint32, blockSize int) []uint64 {
 	chains := make([]uint64, len(prompt)/blockSize)
 	for i := range chains {
 		chains[i] = kvcache.BlockHash(prompt[i*blockSize : (i+1)*blockSize])
@@ -31,7 +36,18 @@ func (b *blocks) hold(prompt []uint32, blockSize int) []uint32 {
 			chains[i] = kvcache.ChainHash(chains[i-1], chains[i])
 		}
 	}
-	return b.names.Hold(chains)
+	return chains
+}
+
+// hashed returns a number for each full block of a prompt that it has for ever: a part of its hash. A router that remembers what it has
+// sent compares them behind equal beginnings only, so that two blocks with one number do no harm.
+func hashed(prompt []uint32, blockSize int) []uint32 {
+	chains := chainsOf(prompt, blockSize)
+	numbers := make([]uint32, len(chains))
+	for i, chain := range chains {
+		numbers[i] = uint32(chain >> 32)
+	}
+	return numbers
 }
 
 func (b *blocks) release(ids []uint32) { b.names.Release(ids) }
@@ -110,19 +126,19 @@ func (p *Pool) Apply(worker uint64, rank int, e Event) {
 	c := p.slots[s].cache
 	switch {
 	case e.Cleared:
-		p.kv.Forget(s)
+		p.router.Forget(s)
 		p.blocks.drop(c)
 	case len(e.Stored) > 0:
-		p.kv.Apply(s, []kvcache.Event{{Kind: kvcache.Stored, Blocks: p.blocks.stored(c, &e)}})
+		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Stored, Blocks: p.blocks.stored(c, &e)}})
 	case len(e.Removed) > 0:
-		p.kv.Apply(s, []kvcache.Event{{Kind: kvcache.Removed, Blocks: p.blocks.removed(c, e.Removed)}})
+		p.router.Apply(s, []kvcache.Event{{Kind: kvcache.Removed, Blocks: p.blocks.removed(c, e.Removed)}})
 	}
 }
 
 // slot returns the place of a rank of a worker, -1 if there is none.
 func (p *Pool) slot(worker uint64, rank int) int {
 	i := p.place(worker)
-	if i < 0 || p.kv == nil {
+	if i < 0 || p.blocks == nil {
 		return -1
 	}
 	w := p.workers[i]

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -17,7 +18,24 @@ const (
 	RoundRobin Mode = iota
 	Random
 	KV
+	Ruled // by the router that Config.Rule makes
 )
+
+// Rule makes routers of a kind that is not built in here.
+type Rule struct {
+	// Make makes the router of a pool, which has no workers yet. The name tells pools of the same stage apart.
+	Make func(name string, o router.Options) router.Elastic
+	// Hears tells that these routers hear of cache events. Others that remember prompts know them by hashes.
+	Hears bool
+}
+
+// Request is what is known of a request when a worker is chosen for it.
+type Request struct {
+	Prompt          []uint32
+	Priority        int64
+	Session, Tenant string
+	DeadlineMs      float64 // the time by which its first token should be there, 0 for none
+}
 
 // Config describes a pool of workers.
 type Config struct {
@@ -29,19 +47,25 @@ type Config struct {
 	MaxNumBatchedTokens int
 	Rand                *rand.Rand
 	Stage               string // "", "prefill" or "decode": names the router in errors
+	Rule                Rule   // of Ruled
+	Name                string // of the pool, for the rule
+	Blocks              int    // that a worker has room for
 }
+
+// Hears reports whether the router goes by cache events.
+func (m Mode) Hears(r Rule) bool { return m == KV || m == Ruled && r.Hears }
 
 // Pool is the workers that may serve the same requests. It is not safe for concurrent use. Times must not go back.
 type Pool struct {
 	config  Config
-	workers []*worker    // in the order in which they came
-	turn    int          // place of the worker whose turn it is
-	slots   map[int]slot // by the id that the router has for them
-	made    int          // slots; the ids of those that have gone are not used again
-	kv      *router.KV
-	blocks  *blocks
-	active  []int // ids of the slots that get requests
-	last    int32 // id of a request
+	workers []*worker      // in the order in which they came
+	turn    int            // place of the worker whose turn it is
+	slots   map[int]slot   // by the id that the router has for them
+	made    int            // slots; the ids of those that have gone are not used again
+	router  router.Elastic // nil for workers in turn or at random
+	blocks  *blocks        // nil if the router hears of no cache events
+	active  []int          // ids of the slots that get requests
+	last    int32          // id of a request
 	open    map[int32]*request
 }
 
@@ -76,20 +100,32 @@ type Choice struct {
 	Ranked bool
 	// CachedBlocks is how many leading blocks of the prompt the worker has cached, as far as that is known.
 	CachedBlocks int
+	// Refused tells that the router rejects the request.
+	Refused bool
 }
 
 // New returns a pool without workers.
 func New(c Config) *Pool {
 	p := &Pool{config: c, slots: map[int]slot{}, open: map[int32]*request{}}
-	if c.Mode == KV {
-		batch := c.MaxNumBatchedTokens
-		if batch == 0 {
-			batch = 8192 // what an engine takes that does not say
-		}
-		p.blocks = newBlocks()
-		p.kv = router.New(router.Options{Config: c.Router, BlockSize: c.BlockSize, MaxNumBatchedTokens: batch, Rand: c.Rand, Stage: c.Stage})
-		_, _ = p.kv.SetWorkers(nil, 0) // workers come later
+	if c.Mode != KV && c.Mode != Ruled {
+		return p
 	}
+	batch := c.MaxNumBatchedTokens
+	if batch == 0 {
+		batch = 8192 // what an engine takes that does not say
+	}
+	o := router.Options{
+		Config: c.Router, BlockSize: c.BlockSize, MaxNumBatchedTokens: batch, Rand: c.Rand, Stage: c.Stage, Blocks: max(1, c.Blocks),
+	}
+	if c.Mode.Hears(c.Rule) {
+		p.blocks = newBlocks()
+	}
+	if c.Mode == KV {
+		p.router = router.NewKV(o)
+	} else {
+		p.router = c.Rule.Make(c.Name, o)
+	}
+	_, _ = p.router.SetWorkers(nil, 0) // workers come later
 	return p
 }
 
@@ -100,12 +136,16 @@ func (p *Pool) Len() int { return len(p.workers) }
 func (p *Pool) Add(id uint64, firstRank, ranks int, nowMs float64) ([]Choice, error) {
 	w := &worker{id: id, firstRank: firstRank}
 	p.workers = append(p.workers, w)
-	if p.kv == nil {
+	if p.router == nil {
 		return nil, nil
 	}
 	for rank := range ranks {
 		w.slots = append(w.slots, p.made)
-		p.slots[p.made] = slot{worker: w, rank: firstRank + rank, cache: p.blocks.newCache()}
+		s := slot{worker: w, rank: firstRank + rank}
+		if p.blocks != nil {
+			s.cache = p.blocks.newCache()
+		}
+		p.slots[p.made] = s
 		p.made++
 	}
 	return p.refresh(nowMs)
@@ -118,8 +158,10 @@ func (p *Pool) Remove(id uint64, nowMs float64) ([]Choice, error) {
 		return nil, nil
 	}
 	for _, s := range p.workers[i].slots {
-		p.kv.Forget(s)
-		p.blocks.drop(p.slots[s].cache)
+		p.router.Forget(s)
+		if p.blocks != nil {
+			p.blocks.drop(p.slots[s].cache)
+		}
 		delete(p.slots, s)
 	}
 	p.workers = slices.Delete(p.workers, i, i+1)
@@ -172,7 +214,7 @@ func (p *Pool) usable(nowMs float64) []*worker {
 
 // refresh tells the router which workers get requests, if that has changed.
 func (p *Pool) refresh(nowMs float64) ([]Choice, error) {
-	if p.kv == nil {
+	if p.router == nil {
 		return nil, nil
 	}
 	var active []int
@@ -184,29 +226,35 @@ func (p *Pool) refresh(nowMs float64) ([]Choice, error) {
 		return nil, nil
 	}
 	p.active = active
-	admitted, err := p.kv.SetWorkers(active, nowMs)
+	admitted, err := p.router.SetWorkers(active, nowMs)
 	return p.choices(admitted), err
 }
 
 // Submit asks for a worker for a request. The first result is its id. It is among the choices unless it has to wait; then it is
 // among those of a later call. There must be a worker.
-func (p *Pool) Submit(prompt []uint32, priority int64, nowMs float64) (id int32, chosen []Choice, err error) {
+func (p *Pool) Submit(asked Request, nowMs float64) (id int32, chosen []Choice, err error) {
 	if len(p.workers) == 0 {
 		return 0, nil, fmt.Errorf("there is no worker")
 	}
 	p.last = max(p.last+1, 1)
 	id = p.last
-	if p.kv == nil {
+	if p.router == nil {
 		return id, []Choice{{Request: id, Worker: p.simple(nowMs).id}}, nil
 	}
 	chosen, err = p.refresh(nowMs)
 	if err != nil {
 		return id, chosen, err
 	}
-	r := &request{blocks: p.blocks.hold(prompt, p.config.BlockSize)}
+	r := &request{}
+	named := hashed(asked.Prompt, p.config.BlockSize)
+	if p.blocks != nil {
+		r.blocks = p.blocks.hold(asked.Prompt, p.config.BlockSize)
+		named = r.blocks
+	}
 	p.open[id] = r
-	admitted, err := p.kv.Submit(router.Request{
-		ID: id, Prompt: kvcache.Prompt{Segments: r.blocks, PerSegment: 1}, PromptTokens: len(prompt), Priority: priority,
+	admitted, err := p.router.Submit(router.Request{
+		ID: id, Prompt: kvcache.Prompt{Segments: named, PerSegment: 1}, PromptTokens: len(asked.Prompt), Priority: asked.Priority,
+		Session: asked.Session, Tenant: asked.Tenant, DeadlineMs: asked.DeadlineMs,
 	}, nowMs)
 	return id, append(chosen, p.choices(admitted)...), err
 }
@@ -229,6 +277,10 @@ func (p *Pool) simple(nowMs float64) *worker {
 func (p *Pool) choices(admitted []router.Admission) []Choice {
 	var all []Choice
 	for _, a := range admitted {
+		if a.Worker == router.Refused {
+			all = append(all, Choice{Request: a.ID, Refused: true})
+			continue
+		}
 		s := p.slots[a.Worker]
 		if r := p.open[a.ID]; r != nil {
 			r.chosen = true
@@ -240,10 +292,10 @@ func (p *Pool) choices(admitted []router.Admission) []Choice {
 
 // FirstToken notes that the prompt of a request has been computed.
 func (p *Pool) FirstToken(id int32, nowMs float64) ([]Choice, error) {
-	if r := p.open[id]; p.kv == nil || r == nil || !r.chosen || p.config.Stage == "decode" {
+	if r := p.open[id]; p.router == nil || r == nil || !r.chosen || p.config.Stage == "decode" {
 		return nil, nil
 	}
-	admitted, err := p.kv.PrefillCompleted(id, nowMs)
+	admitted, err := p.router.PrefillCompleted(id, nowMs)
 	return p.choices(admitted), err
 }
 
@@ -254,7 +306,27 @@ func (p *Pool) Free(id int32, nowMs float64) ([]Choice, error) {
 		return nil, nil
 	}
 	delete(p.open, id)
-	admitted, err := p.kv.Cancel(id, nowMs)
-	p.blocks.release(r.blocks)
+	admitted, err := p.router.Cancel(id, nowMs)
+	if p.blocks != nil {
+		p.blocks.release(r.blocks)
+	}
 	return p.choices(admitted), err
+}
+
+// NextTickMs returns when the router wants to be told the time, +Inf for never.
+func (p *Pool) NextTickMs() float64 {
+	if t, ticks := p.router.(router.Ticker); ticks {
+		return t.NextTickMs()
+	}
+	return math.Inf(1)
+}
+
+// Tick tells the router the time as often as it wants by now.
+func (p *Pool) Tick(nowMs float64) (chosen []Choice, err error) {
+	for t := p.NextTickMs(); err == nil && t <= nowMs; t = p.NextTickMs() {
+		var admitted []router.Admission
+		admitted, err = p.router.(router.Ticker).Tick(t)
+		chosen = append(chosen, p.choices(admitted)...)
+	}
+	return chosen, err
 }

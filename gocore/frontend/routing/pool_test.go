@@ -24,7 +24,7 @@ func newPool(t *testing.T, mode Mode, workers ...uint64) *Pool {
 // submit returns the worker of a request, which must not wait.
 func submit(t *testing.T, p *Pool, prompt []uint32, nowMs float64) Choice {
 	t.Helper()
-	id, chosen, err := p.Submit(prompt, 0, nowMs)
+	id, chosen, err := p.Submit(Request{Prompt: prompt}, nowMs)
 	if err != nil || len(chosen) != 1 || chosen[0].Request != id {
 		t.Fatalf("got %v, %v, want a worker for request %d", chosen, err, id)
 	}
@@ -189,7 +189,7 @@ func TestQueue(t *testing.T) {
 	first := submit(t, p, prompt(0, 400), 0)
 	var waiting []int32
 	for i := range 3 {
-		id, chosen, err := p.Submit(prompt(uint32(1000*i), 400), 0, 1)
+		id, chosen, err := p.Submit(Request{Prompt: prompt(uint32(1000*i), 400)}, 1)
 		if err != nil || len(chosen) != 0 {
 			t.Fatalf("got %v, %v, want that it waits", chosen, err)
 		}
@@ -200,7 +200,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("got %v, want request %d", got, waiting[0])
 	}
 	chosen, err := p.Add(2, 0, 1, 2)
-	if err != nil || fmt.Sprint(chosen) != fmt.Sprintf("[{%d 2 0 true 0}]", waiting[2]) {
+	if err != nil || fmt.Sprint(chosen) != fmt.Sprintf("[{%d 2 0 true 0 false}]", waiting[2]) {
 		t.Errorf("got %v, %v, want request %d at worker 2", chosen, err, waiting[2])
 	}
 }
@@ -236,4 +236,113 @@ func TestForgets(t *testing.T) {
 	if c := submit(t, p, prompt(0, 80), 0); c.Worker != 1 || c.CachedBlocks != 0 {
 		t.Errorf("got %+v", c)
 	}
+}
+
+// decider sends requests to the first worker, keeps them while it has one, and rejects those of a tenant.
+type decider struct {
+	asked []router.Question
+	heard router.Request // the last new one
+	busy  int
+	kept  []int32
+}
+
+func (d *decider) Begin(router.Pool) (router.Wishes, error) { return router.Wishes{TickMs: 10}, nil }
+
+func (d *decider) Decide(q *router.Question) (router.Verdict, error) {
+	d.asked = append(d.asked, *q)
+	d.busy -= len(q.Left)
+	if q.New != nil {
+		d.heard = *q.New
+	}
+	switch {
+	case q.New != nil && q.New.Tenant == "unwanted":
+		return router.Verdict{Decided: true, ID: q.New.ID, Place: router.Refused}, nil
+	case q.New != nil:
+		d.kept = append(d.kept, q.New.ID)
+	}
+	if d.busy > 0 || len(d.kept) == 0 {
+		return router.Verdict{}, nil
+	}
+	v := router.Verdict{Decided: true, ID: d.kept[0]}
+	d.kept, d.busy = d.kept[1:], 1
+	return v, nil
+}
+
+// TestRule: a rule from elsewhere hears what is known of requests and of caches, keeps and rejects requests, and is told the time.
+func TestRule(t *testing.T) {
+	d := &decider{}
+	rule := Rule{Hears: true, Make: func(name string, o router.Options) router.Elastic {
+		if name != "m" || o.Blocks != 7 {
+			t.Errorf("the router is made for %q with %d blocks", name, o.Blocks)
+		}
+		o.Decider = d
+		return router.NewAsked(o)
+	}}
+	p := New(Config{Mode: Ruled, Rule: rule, Name: "m", Blocks: 7, BlockSize: 4, Router: router.DefaultConfig(), Rand: rand.New(rand.NewPCG(1, 2))})
+	for _, id := range []uint64{70, 60} {
+		if _, err := p.Add(id, 0, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := prompt(100, 40)
+	p.Apply(60, 0, stored(long[:20], 7000))
+	ask := func(tenant string) (int32, []Choice) {
+		id, chosen, err := p.Submit(Request{Prompt: long, Session: "s", Tenant: tenant, DeadlineMs: 500}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, chosen
+	}
+	first, chosen := ask("")
+	if len(chosen) != 1 || chosen[0].Worker != 70 {
+		t.Fatalf("got %v", chosen)
+	}
+	if q := d.asked[0]; d.heard.Session != "s" || d.heard.DeadlineMs != 500 || len(q.Cached) != 1 || q.Cached[0] != (router.Cached{Place: 1, Blocks: 5}) {
+		t.Errorf("it hears %+v of %+v", q.Cached, d.heard)
+	}
+	if refused, chosen := ask("unwanted"); len(chosen) != 1 || chosen[0] != (Choice{Request: refused, Refused: true}) {
+		t.Errorf("got %v", chosen)
+	}
+	second, chosen := ask("")
+	if len(chosen) != 0 {
+		t.Errorf("got %v, want that it waits", chosen)
+	}
+	if next := p.NextTickMs(); next != 10 {
+		t.Errorf("next tick at %v", next)
+	}
+	if chosen, err := p.Tick(35); err != nil || len(chosen) != 0 || p.NextTickMs() != 40 || d.asked[len(d.asked)-1].Why != router.Ticked {
+		t.Errorf("got %v, %v, then at %v", chosen, err, p.NextTickMs())
+	}
+	if got := free(t, p, first); len(got) != 1 || got[0].Request != second {
+		t.Errorf("got %v, want request %d", got, second)
+	}
+}
+
+// TestSent: a router that hears of no cache finds what it has sent again after its requests have ended.
+func TestSent(t *testing.T) {
+	var seen [][]uint32
+	rule := Rule{Make: func(_ string, o router.Options) router.Elastic {
+		return &noting{Elastic: router.NewRoundRobin(1), seen: &seen}
+	}}
+	p := New(Config{Mode: Ruled, Rule: rule, BlockSize: 4, Rand: rand.New(rand.NewPCG(1, 2))})
+	if _, err := p.Add(1, 0, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, tokens := range [][]uint32{prompt(5, 12), prompt(5, 8), prompt(6, 8)} {
+		free(t, p, submit(t, p, tokens, 0).Request)
+	}
+	if !slices.Equal(seen[0][:2], seen[1]) || seen[1][0] == seen[2][0] || len(seen[0]) != 3 {
+		t.Errorf("blocks are named %v", seen)
+	}
+}
+
+// noting is a router that notes how the blocks of prompts are named.
+type noting struct {
+	router.Elastic
+	seen *[][]uint32
+}
+
+func (n *noting) Submit(r router.Request, nowMs float64) ([]router.Admission, error) {
+	*n.seen = append(*n.seen, slices.Clone(r.Prompt.Segments))
+	return n.Elastic.Submit(r, nowMs)
 }

@@ -38,7 +38,7 @@ func TestRules(t *testing.T) {
 		for _, atMs := range []float64{1000, 5000} {
 			chosen := false
 			for range 4 { // all stay open, so each worker gets some
-				_, choices, err := p.Submit([]uint32{1, 2, 3, 4}, 0, atMs)
+				_, choices, err := p.Submit(Request{Prompt: []uint32{1, 2, 3, 4}}, atMs)
 				if err != nil || len(choices) != 1 {
 					t.Fatal(choices, err)
 				}

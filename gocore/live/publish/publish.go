@@ -3,7 +3,6 @@ package publish
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net"
 	"slices"
@@ -94,13 +93,12 @@ type rank struct {
 	gauge    events.LoadGauge
 	counter  events.PassCounter
 
-	mu        sync.Mutex // of the following
-	late      []lateChanges
-	feed      *events.Feed
-	channel   *channel // nil without KVEvents, or with a stream
-	stream    *bus.Stream
-	native    *events.Native
-	nativePub *zmtp.Pub
+	mu      sync.Mutex // of the following
+	late    []lateChanges
+	feed    *events.Feed
+	channel *channel // nil without KVEvents, or with a stream
+	stream  *bus.Stream
+	native  *Native // nil unless there is a port for it
 }
 
 // Start binds the sockets. After an error none is left open.
@@ -169,24 +167,15 @@ func (w *Worker) bindNative(c Config, r *rank) error {
 	if c.NativePort == 0 {
 		return nil
 	}
-	r.native = events.NewNative(c.BlockSize, r.id)
-	r.native.Group(c.Groups.listed())
-	pub, err := zmtp.ListenPub(c.address(c.NativePort+int(r.id)), c.Log)
-	if err != nil {
-		return err
+	native := NativeConfig{Host: c.Host, Port: c.NativePort + int(r.id), BlockSize: c.BlockSize, DPRank: int(r.id), Groups: c.Groups, Log: c.Log}
+	if c.ReplayPort != 0 {
+		native.ReplayPort = c.ReplayPort + int(r.id)
 	}
-	r.nativePub = pub
-	w.closes = append(w.closes, pub.Close)
-	if c.ReplayPort == 0 {
-		return nil
+	var err error
+	if r.native, err = OpenNative(native); err == nil {
+		w.closes = append(w.closes, r.native.Close)
 	}
-	r.native.KeepForReplay()
-	router, err := zmtp.ListenRouter(c.address(c.ReplayPort+int(r.id)), c.Log, r.replay)
-	if err != nil {
-		return err
-	}
-	w.closes = append(w.closes, router.Close)
-	return nil
+	return err
 }
 
 func (c *Config) address(port int) string { return net.JoinHostPort(c.Host, strconv.Itoa(port)) }
@@ -227,33 +216,8 @@ func (w *Worker) publishCache(r *rank, changes []blocks.Change) {
 			r.channel.publish(e.Append)
 		}
 	}
-	if r.native == nil {
-		return
-	}
-	unixS := float64(time.Now().UnixMicro()) / 1e6
-	for i := range changes {
-		if changes[i].To != blocks.Routers {
-			r.nativePub.Send(r.native.Message(&changes[i], unixS).Frames())
-		}
-	}
-}
-
-// replay answers a subscriber of the engine-native format that has missed messages.
-func (r *rank) replay(request [][]byte) iter.Seq[[][]byte] {
-	return func(yield func([][]byte) bool) {
-		start, ok := events.ParseReplay(request)
-		if !ok {
-			return
-		}
-		r.mu.Lock()
-		missed := r.native.From(start)
-		r.mu.Unlock()
-		for _, m := range missed {
-			if !yield(m.Frames()) {
-				return
-			}
-		}
-		yield(events.EndOfReplay())
+	if r.native != nil {
+		r.native.Publish(changes)
 	}
 }
 
@@ -301,8 +265,8 @@ func (w *Worker) Dropped() uint64 {
 		if r.channel != nil {
 			n += r.channel.dropped()
 		}
-		if r.nativePub != nil {
-			n += r.nativePub.Dropped()
+		if r.native != nil {
+			n += r.native.pub.Dropped()
 		}
 	}
 	return n

@@ -42,7 +42,7 @@ func (w *Worker) noteUnheard() {
 // subscribed reports whether anybody listens to the KV events of a rank.
 func (w *Worker) subscribed() bool {
 	for _, r := range w.ranks {
-		if r.channel != nil && r.channel.subscribed() || r.nativePub != nil && r.nativePub.Subscribed("") {
+		if r.channel != nil && r.channel.subscribed() || r.native != nil && r.native.pub.Subscribed("") {
 			return true
 		}
 	}

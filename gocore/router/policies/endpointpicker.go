@@ -79,8 +79,20 @@ type picked struct {
 type underWay struct{ worker, tokens int32 }
 
 func newEndpointPicker(o router.Options) router.Router {
-	o.Decider = newDecider(o)
-	return router.NewAsked(o)
+	n := o.Settings.Int("router_replicas")
+	replicas, all := make([]*router.Asked, n), make([]router.Elastic, n)
+	for i := range n {
+		o.Decider = newDecider(o)
+		replicas[i] = router.NewAsked(o)
+		all[i] = replicas[i]
+	}
+	if n == 1 {
+		return replicas[0]
+	}
+	if o.Settings.Given("metrics_interval_ms") {
+		router.ShareReports(replicas)
+	}
+	return router.NewReplicas(all...)
 }
 
 func newDecider(o router.Options) *endpointPicker {
@@ -244,20 +256,29 @@ func (p *endpointPicker) score(r *picked) {
 		}
 	}
 	home, known := p.sessions[r.request.Session]
-	queue, running := scale(p.polled.queued, nil), scale(p.polled.requests, p.polled.queued)
-	w := &p.weights
+	queue, w := scale(p.polled.queued, nil), &p.weights
 	p.scores = p.scores[:0]
 	for i, worker := range p.workers {
 		score := float64(w[queueScore]*queue.of(p.polled.queued[i])) + float64(w[kvScore]*(1-p.used(i)))
-		if worker < len(matched) && blocks > 0 {
+		if blocks > 0 && worker < len(matched) && matched[worker] > 0 {
 			score += float64(w[prefixScore] * (float64(matched[worker]) / float64(blocks)))
 		}
-		score += float64(w[runningScore] * running.of(p.polled.requests[i]-p.polled.queued[i]))
-		score += float64(w[tokenLoadScore] * (1 - min(1, float64(p.tokens[worker])/p.tokenLimit)))
-		if known && worker == home {
-			score += w[sessionScore]
-		}
 		p.scores = append(p.scores, score)
+	}
+	if w[runningScore] > 0 || w[tokenLoadScore] > 0 {
+		p.scoreLoad()
+	}
+	if place := slices.Index(p.workers, home); known && place >= 0 {
+		p.scores[place] += w[sessionScore]
+	}
+}
+
+// scoreLoad adds what the requests that run and the tokens in flight score.
+func (p *endpointPicker) scoreLoad() {
+	running, w := scale(p.polled.requests, p.polled.queued), &p.weights
+	for i, worker := range p.workers {
+		p.scores[i] += float64(w[runningScore] * running.of(p.polled.requests[i]-p.polled.queued[i]))
+		p.scores[i] += float64(w[tokenLoadScore] * (1 - min(1, float64(p.tokens[worker])/p.tokenLimit)))
 	}
 }
 

@@ -126,7 +126,7 @@ func TestPickerPrefix(t *testing.T) {
 		}
 	}
 	x.forget(0)
-	if x.lists[0].blocks != 0 || len(x.holders) != 0 || x.lists[0].first != none {
+	if x.lists[0].blocks != 0 || len(x.places) != 0 || x.lists[0].first != none {
 		t.Errorf("got %+v after a worker has gone", x)
 	}
 	if _, err := p.SetWorkers([]int{(worker + 1) % 4}, 1); err != nil {
@@ -270,6 +270,37 @@ func TestPickerDraws(t *testing.T) {
 		}
 		if got := float64(second) / n; got < want-0.04 || got > want+0.04 { // five standard deviations
 			t.Errorf("%s: a part of %v went to the worker with the higher score, want %v", picker, got, want)
+		}
+	}
+}
+
+// TestPickerReplicas: two pickers know what they have sent themselves, or with an interval what workers report of both.
+func TestPickerReplicas(t *testing.T) {
+	for _, c := range []struct {
+		settings string
+		same     bool
+	}{{`{"prefix_weight":0,"router_replicas":2}`, true}, {`{"prefix_weight":0,"router_replicas":2,"metrics_interval_ms":10}`, false}} {
+		m, _ := router.FindMode("endpoint_picker")
+		o, err := m.ParseSettings(c.settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		together := 0
+		for seed := range uint64(40) {
+			p := m.New(router.Options{Workers: 2, BlockSize: 16, Blocks: 100, Settings: o, Rand: rand.New(rand.NewPCG(seed, 4))})
+			first := sendTo(t, p, 1, blocksFrom(1, 4), 1)
+			if ticker := p.(router.Ticker); ticker.NextTickMs() == 10 {
+				if _, err := ticker.Tick(10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			second := sendTo(t, p, 2, blocksFrom(50, 4), 12)
+			if first[2:] == second[2:] {
+				together++
+			}
+		}
+		if (together > 0) != c.same {
+			t.Errorf("%s: %d of 40 second requests went to the worker of the first", c.settings, together)
 		}
 	}
 }

@@ -58,7 +58,7 @@ which routers of the field these are, and how far they agree with them.
 const commonHead = `
 ## Settings of every mode of this page
 
-They say what a router sees. ` + "`endpoint_picker` has no `router_replicas`" + `.
+They say what a router sees.
 
 `
 

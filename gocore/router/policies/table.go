@@ -2,6 +2,7 @@ package policies
 
 import (
 	"math"
+	"slices"
 
 	"dynosim/gocore/router"
 	"dynosim/gocore/strictjson"
@@ -18,16 +19,8 @@ type policy struct {
 	whole func(o router.Options) router.Router
 }
 
-// settings lists the keys of the policy. A whole router has no replicas.
-func (p *policy) settings() []strictjson.Field {
-	fields := append([]strictjson.Field(nil), p.own...)
-	for _, f := range common {
-		if p.whole == nil || f.Name != "router_replicas" {
-			fields = append(fields, f)
-		}
-	}
-	return fields
-}
+// settings lists the keys of the policy.
+func (p *policy) settings() []strictjson.Field { return append(slices.Clone(p.own), common...) }
 
 func (p *policy) make(o router.Options) router.Router {
 	if p.whole != nil {

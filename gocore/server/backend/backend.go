@@ -51,6 +51,9 @@ type Request struct {
 	StopTokens []uint32
 	IgnoreEnd  bool
 	Priority   int64
+	// Session and Tenant are for routers, "" for none. DeadlineMs is how long after its arrival the first token should be there, 0 for none.
+	Session, Tenant string
+	DeadlineMs      float64
 }
 
 // Call is one answer on its way. The backend writes it from one goroutine, the goroutine of the client reads it.

@@ -9,6 +9,7 @@ import (
 	"dynosim/gocore/handoff"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
+	"dynosim/gocore/live/blocks"
 	"dynosim/gocore/planner"
 	"dynosim/gocore/router"
 )
@@ -25,6 +26,9 @@ type Config struct {
 	KVEventLagMs float64
 	// Loaded is called with the load of a worker when that may have changed. It may be nil.
 	Loaded func(pool, worker int, l Load)
+	// CacheChanged is called with what a worker has stored and removed, the tokens of stored blocks included, for which requests need
+	// Tokens. It may be nil.
+	CacheChanged func(pool, worker int, changes []blocks.Change)
 }
 
 // Load is what one worker has to do and has done.
@@ -63,10 +67,11 @@ type Sink interface {
 
 // Request is one request from outside.
 type Request struct {
-	Keys                       []Key  // full blocks of the prompt and of the answer, which is known
-	PromptTokens, OutputTokens int    // at least 1
-	Priority                   int64  // for the router
-	Session, Tenant            string // for the router, "" for none
+	Keys                       []Key    // full blocks of the prompt and of the answer, which is known
+	Tokens                     []uint32 // of the prompt and of the answer, if changes of caches are told of
+	PromptTokens, OutputTokens int      // at least 1
+	Priority                   int64    // for the router
+	Session, Tenant            string   // for the router, "" for none
 	// DeadlineMs is how long after its arrival the first token should be there, for the router; 0 for no deadline.
 	DeadlineMs float64
 	Sink       Sink
@@ -99,6 +104,7 @@ type Cluster struct {
 	requests []*Request   // by id, those that the fleet knows; nil for an id that is not used
 	unused   []engine.RequestID
 	names    *naming.Table[Key]
+	told     *toldBlocks // nil unless changes of caches are told of
 
 	arrivals []*Request // of this instant
 	came     int64      // requests that have come
@@ -117,6 +123,9 @@ var (
 // New returns a cluster without requests, at time 0.
 func New(config Config) *Cluster {
 	c := &Cluster{config: config, names: naming.New[Key]()}
+	if config.CacheChanged != nil {
+		c.told = &toldBlocks{blockSize: config.Pools[0].Args.BlockSize, known: map[uint32]*toldBlock{}}
+	}
 	f := fleet.Config{
 		Transfer: config.Transfer, LimitMs: math.Inf(1), World: inside{c}, Recorder: inside{c}, Watcher: inside{c},
 		KVEventLagMs: config.KVEventLagMs,
@@ -226,6 +235,7 @@ func (c *Cluster) take(r *Request) {
 	r.state.ID, r.state.Outputs, r.status, r.arrived, r.sinceMs = id, r.OutputTokens, active, c.came, c.fleet.NowMs()
 	r.workers = [2]int32{unassigned, unassigned}
 	r.blocks = c.names.Hold(r.Keys)
+	c.told.hold(r.blocks, r)
 	r.Keys = nil
 	c.came++
 }

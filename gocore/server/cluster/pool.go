@@ -20,6 +20,7 @@ type watched struct {
 	emitting shares.Set[*Request]
 	cached   []naming.Cache // by group of layers
 	counts   Counts
+	told     toldCache  // what has been told of
 	named    [][]uint32 // blocks of requests that have left, until the events of the next pass are known
 	changed  bool       // its load may have
 }
@@ -30,6 +31,7 @@ func (c *Cluster) setup(pool, i int) engine.Setup {
 	setup := p.Setup(i)
 	setup.Role = p.Args.Role
 	w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
+	w.told = toldCache{}
 	if model, asks := setup.Model.(interface{ Err() error }); asks {
 		w.broken = model.Err
 	}
@@ -140,8 +142,13 @@ func (c inside) PassEnded(p *fleet.Pool, i int, pass *engine.Pass) {
 func (c inside) CacheChanged(p *fleet.Pool, i int, events []kvcache.Event) {
 	w := &c.workers[place(p)][i]
 	c.apply(w.cached, events)
+	if c.told != nil {
+		if changes := c.told.changes(w.told, events); len(changes) > 0 {
+			c.config.CacheChanged(place(p), i, changes)
+		}
+	}
 	for _, blocks := range w.named {
-		c.names.Release(blocks)
+		c.release(blocks)
 	}
 	clear(w.named)
 	w.named = w.named[:0]
@@ -182,11 +189,17 @@ func (c inside) Gone(id engine.RequestID) {
 		w.emitting.Drop(r)
 		w.named = append(w.named, r.blocks)
 	} else {
-		c.names.Release(r.blocks)
+		c.release(r.blocks)
 	}
 	r.blocks = nil
 	c.requests[id] = nil
 	c.unused = append(c.unused, id)
+}
+
+// release lets go of the blocks of a request.
+func (c *Cluster) release(blocks []uint32) {
+	c.names.Release(blocks)
+	c.told.release(blocks)
 }
 
 // Stuck implements [fleet.Watcher]: it fails the oldest request of the first worker that has one; if they wait

@@ -29,6 +29,9 @@ type Call struct {
 	firstMs  float64                 // when the first token was due, for the goroutine of the deployment
 }
 
+// Refused is the reason of a request that a router has rejected.
+const Refused = cluster.Refused
+
 // Failure is the end of a call without all its tokens.
 type Failure struct {
 	Reason   string

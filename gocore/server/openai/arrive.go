@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -34,7 +35,7 @@ type arriving struct {
 }
 
 // ask makes a choice whose answer a backend makes.
-func (g *generation) ask(c *choice, r *sampling, q *question, a *answers.Question) error {
+func (g *generation) ask(ctx context.Context, c *choice, r *sampling, q *question, a *answers.Question) error {
 	m := g.target.model
 	if err := g.hold(int64(len(q.tokens))); err != nil {
 		return err
@@ -44,9 +45,11 @@ func (g *generation) ask(c *choice, r *sampling, q *question, a *answers.Questio
 	}
 	special := r.SkipSpecialTokens != nil && !*r.SkipSpecialTokens
 	answer := answers.Arrive(a, func() tokens.Decoder { return m.Tokenizer.Decoder(q.tokens, special) }, m.Marks)
+	h := hintsOf(ctx)
 	call := backend.NewCall(backend.Request{
 		Adapter: g.target.adapter.name, Prompt: q.tokens, Most: a.Most, Limited: a.Limited, Fewest: a.Fewest,
 		StopTokens: r.StopTokenIDs, IgnoreEnd: r.IgnoreEOS, Priority: r.Priority,
+		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs,
 	}, g.wake)
 	c.call, c.arriving = call, &arriving{call: call, answer: answer}
 	return nil

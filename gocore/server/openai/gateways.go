@@ -30,7 +30,7 @@ func (s *Server) modelInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	return respond(w, map[string]any{
 		"model_path": m.Name, "tokenizer_path": m.Name, "served_model_name": m.Name, "is_generation": true, "max_model_len": m.MaxLength,
-		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": false, "has_audio_understanding": false,
+		"preferred_sampling_params": nil, "weight_version": "default", "has_image_understanding": m.Images.Tokens > 0, "has_audio_understanding": false,
 	})
 }
 
@@ -191,7 +191,7 @@ func (s *Server) renderChat(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	prompt, err := t.model.Tokenizer.Chat(r.Context(), body.conversation())
+	prompt, err := t.model.chatTokens(r.Context(), body.conversation())
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (g *generation) newChoice(ctx context.Context, r *sampling, q *question, re
 		Tools: q.tools, AfterResult: q.afterResult, Result: q.result,
 	}
 	if m.Backend != nil {
-		return c, g.ask(c, r, q, &ask)
+		return c, g.ask(ctx, c, r, q, &ask)
 	}
 	return c, g.decide(ctx, c, r, q, &ask)
 }
@@ -168,11 +168,15 @@ func (g *generation) decide(ctx context.Context, c *choice, r *sampling, q *ques
 	g.release(before + int64(len(c.answer.Tokens)) + blockTokens(len(q.tokens), m.Args.BlockSize))
 	all := append(q.tokens[:len(q.tokens):len(q.tokens)], c.answer.Tokens...)
 	h := hintsOf(ctx)
-	c.call = deployment.NewCall(cluster.Request{
+	request := cluster.Request{
 		Keys:         cluster.Keys(all, m.Args.BlockSize, g.target.adapter.salt+r.CacheSalt),
 		PromptTokens: len(q.tokens), OutputTokens: len(c.answer.Tokens), Priority: r.Priority,
 		Session: h.session, Tenant: h.tenant, DeadlineMs: h.deadlineMs,
-	}, g.wake)
+	}
+	if m.TellsBlocks {
+		request.Tokens = all
+	}
+	c.call = deployment.NewCall(request, g.wake)
 	return nil
 }
 
@@ -332,7 +336,7 @@ func asFailure(f *deployment.Failure) error {
 	if f.Shutdown {
 		return unavailable("%s", f.Reason)
 	}
-	if f.Reason == cluster.Refused {
+	if f.Reason == deployment.Refused {
 		return tooMany("%s", f.Reason)
 	}
 	return badRequest("", "%s", f.Reason)

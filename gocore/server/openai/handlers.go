@@ -40,7 +40,7 @@ func (s *Server) newReply(ctx context.Context, t target, chat *chatRequest, reas
 	if err != nil {
 		return nil, err
 	}
-	prompt, err := t.model.Tokenizer.Chat(ctx, chat.conversation())
+	prompt, err := t.model.chatTokens(ctx, chat.conversation())
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		}
 		conversation := chat.conversation()
 		conversation.Generate = body.Generate == nil || *body.Generate
-		tokens, err = t.model.Tokenizer.Chat(r.Context(), conversation)
+		tokens, err = t.model.chatTokens(r.Context(), conversation)
 	default:
 		return badRequest("prompt", "missing, want a text, or messages")
 	}

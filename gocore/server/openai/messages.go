@@ -44,6 +44,13 @@ type block struct {
 	Name  string         `json:"name"`
 	Input jsontext.Value `json:"input"`
 	Call  string         `json:"tool_use_id"`
+	// Source is that of an image.
+	Source struct {
+		Type  string `json:"type"`
+		Media string `json:"media_type"`
+		Data  string `json:"data"`
+		URL   string `json:"url"`
+	} `json:"source"`
 	// Content is that of the result of a call.
 	Content blocks `json:"content"`
 }
@@ -70,12 +77,28 @@ func (b *blocks) UnmarshalJSON(text []byte) error {
 func (b blocks) text(param string) (string, error) {
 	var text strings.Builder
 	for _, part := range b {
+		if part.Type == "image" && param == "messages" {
+			mark, err := part.image()
+			if err != nil {
+				return "", err
+			}
+			text.WriteString(mark)
+			continue
+		}
 		if part.Type != "text" {
 			return "", badRequest(param, "got a block of type %q, want text: this server reads nothing else there", shortened([]byte(part.Type)))
 		}
 		text.WriteString(part.Text)
 	}
 	return text.String(), nil
+}
+
+// image returns the mark of an image.
+func (b *block) image() (string, error) {
+	if b.Source.Type == "base64" {
+		return markImage("messages", "data:"+b.Source.Media+";base64,"+b.Source.Data, "")
+	}
+	return markImage("messages", b.Source.URL, "")
 }
 
 // chat returns the same as a request of /v1/chat/completions.
@@ -109,6 +132,13 @@ func (m *blockMessage) add(c *chatRequest) error {
 		case "text":
 			own.Content += content(part.Text)
 			only = false
+		case "image":
+			mark, err := part.image()
+			if err != nil {
+				return err
+			}
+			own.Content += content(mark)
+			only = false
 		case "thinking", "redacted_thinking":
 			only = false
 		case "tool_use":
@@ -126,7 +156,7 @@ func (m *blockMessage) add(c *chatRequest) error {
 			}
 			c.Messages = append(c.Messages, message{Role: "tool", ToolCallID: part.Call, Content: content(text)})
 		default:
-			return badRequest("messages", "got a block of type %q, want text, tool_use or tool_result: this server reads nothing else", shortened([]byte(part.Type)))
+			return badRequest("messages", "got a block of type %q, want text, image, tool_use or tool_result: this server reads nothing else", shortened([]byte(part.Type)))
 		}
 	}
 	if !only || len(m.Content) == 0 {
@@ -213,7 +243,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := t.model.Tokenizer.Chat(r.Context(), chat.conversation())
+	tokens, err := t.model.chatTokens(r.Context(), chat.conversation())
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func TestWrongMessages(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"Hi"}]}`:                                            `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: missing`,
 		`{"max_tokens":9,"model":"no"}`:                                                            `{"type":"error","error":{"type":"not_found_error"`,
-		`{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"image"}]}]}`:               `got a block of type \"image\"`,
+		`{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"audio"}]}]}`:               `got a block of type \"audio\"`,
 		`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"all"}}`: `want auto, any, tool or none`,
 		`{"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"any"},"tools":[{"name":"f","input_schema":{"type":"objekt"}}]}`: `tools.0.function.parameters`,
 		`{"max_tokens":9}`: `messages: got none`,

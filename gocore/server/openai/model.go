@@ -34,6 +34,9 @@ type Model struct {
 	Workers *Workers
 	// MaxAdapters is how many adapters an engine holds at once, as metrics show it.
 	MaxAdapters int
+	Images      Images
+	// TellsBlocks has requests bring their tokens along, as changes of caches are published.
+	TellsBlocks bool
 
 	metrics  *requestMetrics // with the names of its engine; nil if another process shows them
 	mu       sync.Mutex

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -113,9 +114,11 @@ func (c *content) UnmarshalJSON(text []byte) error {
 // join takes the text of a list of parts.
 func (c *content) join(text []byte) error {
 	var parts []struct {
-		Type    string `json:"type"`
-		Text    string `json:"text"`
-		Refusal string `json:"refusal"`
+		Type    string         `json:"type"`
+		Text    string         `json:"text"`
+		Refusal string         `json:"refusal"`
+		Image   imageReference `json:"image_url"`
+		Detail  string         `json:"detail"`
 	}
 	if err := json.Unmarshal(text, &parts); err != nil {
 		return badRequest("", "got %s, want parts that are objects with type and text", shortened(text))
@@ -126,9 +129,33 @@ func (c *content) join(text []byte) error {
 			*c += content(p.Text)
 		case "refusal":
 			*c += content(p.Refusal)
+		case "image_url", "input_image":
+			mark, err := markImage("", p.Image.URL, cmp.Or(p.Image.Detail, p.Detail))
+			if err != nil {
+				return err
+			}
+			*c += content(mark)
 		default:
-			return badRequest("", "got a part of type %q, want text: this server reads nothing else", p.Type)
+			return badRequest("", "got a part of type %q, want text or an image: this server reads nothing else", p.Type)
 		}
+	}
+	return nil
+}
+
+// imageReference is the URL of an image, or an object with it.
+type imageReference struct {
+	URL    string `json:"url"`
+	Detail string `json:"detail"`
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (i *imageReference) UnmarshalJSON(text []byte) error {
+	if jsontext.Value(text).Kind() == '"' {
+		return json.Unmarshal(text, &i.URL)
+	}
+	type object imageReference
+	if err := json.Unmarshal(text, (*object)(i)); err != nil {
+		return badRequest("", "got %s, want the URL of an image or an object with it", shortened(text))
 	}
 	return nil
 }
@@ -367,17 +394,17 @@ func (r *chatRequest) conversation() tokens.Chat {
 // result returns the last message if it has the result of a call.
 func (r *chatRequest) result() (content string, found bool) {
 	last := &r.Messages[len(r.Messages)-1]
-	return string(last.Content), last.Role == "tool" || last.Role == "function"
+	return withoutImages(string(last.Content)), last.Role == "tool" || last.Role == "function"
 }
 
 // said returns the last message of the client.
 func (r *chatRequest) said() string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == "user" {
-			return string(r.Messages[i].Content)
+			return withoutImages(string(r.Messages[i].Content))
 		}
 	}
-	return string(r.Messages[len(r.Messages)-1].Content)
+	return withoutImages(string(r.Messages[len(r.Messages)-1].Content))
 }
 
 func (r *completionRequest) check() error {

@@ -3,6 +3,7 @@ package tokens
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -73,7 +74,24 @@ func (Bytes) Chat(_ context.Context, c Chat) ([]uint32, error) {
 		tokens = append(tokens, messageStart)
 		tokens = appendBytes(tokens, "assistant\n")
 	}
+	if len(c.Images) > 0 {
+		return fill(splitAt(tokens, c.Images), c.Images, 256), nil
+	}
 	return tokens, nil
+}
+
+// splitAt returns the tokens between the marks of images, which there are in this order.
+func splitAt(all []uint32, images []Image) (pieces [][]uint32) {
+	for _, img := range images {
+		mark := appendBytes(nil, img.Mark)
+		at := 0
+		for !slices.Equal(all[at:at+len(mark)], mark) {
+			at++
+		}
+		pieces = append(pieces, slices.Clip(all[:at]))
+		all = all[at+len(mark):]
+	}
+	return append(pieces, all)
 }
 
 // joined returns JSON values one after the other.

@@ -164,8 +164,19 @@ func (f *Folder) Prompt(ctx context.Context, text string, special bool) ([]uint3
 
 // Chat implements [Tokenizer].
 func (f *Folder) Chat(ctx context.Context, c Chat) ([]uint32, error) {
-	r, err := f.ask(ctx, question{Kind: "chat", Chat: &c})
-	return r.Tokens, err
+	q := question{Kind: "chat", Chat: &c}
+	for _, img := range c.Images {
+		q.Marks = append(q.Marks, img.Mark)
+	}
+	r, err := f.ask(ctx, q)
+	if err != nil || len(c.Images) == 0 {
+		return r.Tokens, err
+	}
+	pieces := make([][]uint32, len(r.Pieces))
+	for i := range r.Pieces {
+		pieces[i] = r.Pieces[i]
+	}
+	return fill(pieces, c.Images, f.vocabulary.Size()), nil
 }
 
 // Text implements [Tokenizer].

@@ -143,6 +143,8 @@ type question struct {
 	Text    string `json:"text"`
 	Special bool   `json:"special"`
 	Chat    *Chat  `json:"chat,omitempty"`
+	// Marks are those of images, between which the tokens of a chat are wanted.
+	Marks []string `json:"marks,omitempty"`
 }
 
 // reply is what a helper answers.
@@ -151,4 +153,6 @@ type reply struct {
 	Tokens packed `json:"tokens"`
 	Text   string `json:"text"`
 	Ends   packed `json:"ends"`
+	// Pieces are the tokens between marks.
+	Pieces []packed `json:"pieces"`
 }

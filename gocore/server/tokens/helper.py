@@ -93,6 +93,16 @@ class Model:
         except Exception as error:
             raise InputError(f"messages: the chat template fails: {type(error).__name__}: {error}") from None
 
+    def pieces(self, text: str, marks: list[str]) -> list[str]:
+        """The tokens between marks in a text, which must be there in this order."""
+        packed = []
+        for mark in marks:
+            before, found, text = text.partition(mark)
+            if not found:
+                raise InputError("messages: the chat template leaves an image out")
+            packed.append(_packed(self.tokenizer.encode(before, add_special_tokens=False).ids))
+        return [*packed, _packed(self.tokenizer.encode(text, add_special_tokens=False).ids)]
+
     def spoken(self, text: str) -> tuple[list[int], str, list[int]]:
         """The tokens of a text, what they say, and for each the length in bytes of what is known with it."""
         ids = self.tokenizer.encode(text, add_special_tokens=False).ids
@@ -174,7 +184,10 @@ def _answers(model: Model, questions: list[dict[str, Any]]) -> list[dict[str, An
                 texts[question["special"]].append((i, question["text"]))
             elif question["kind"] == "chat":
                 text = model.render(question["chat"]).encode("utf-8", "replace").decode()  # without half characters
-                texts[False].append((i, text))
+                if question.get("marks"):
+                    answers[i] = {"pieces": model.pieces(text, question["marks"])}
+                else:
+                    texts[False].append((i, text))
             else:
                 ids, text, ends = model.spoken(question["text"])
                 answers[i] = {"tokens": _packed(ids), "text": text, "ends": _packed(ends)}

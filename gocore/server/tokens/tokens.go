@@ -5,6 +5,7 @@ package tokens
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -53,6 +54,28 @@ type Chat struct {
 	// Generate says whether the tokens that begin the next message are added.
 	Generate bool           `json:"add_generation_prompt"`
 	Extra    jsontext.Value `json:"chat_template_kwargs,omitempty"`
+	// Images stand as marks in the contents of messages.
+	Images []Image `json:"-"`
+}
+
+// Image is an image in a conversation.
+type Image struct {
+	Mark   string `json:"mark"`
+	Tokens int    `json:"tokens"`
+	Seed   uint64 `json:"-"` // of its tokens: equal images have equal ones
+}
+
+// fill puts tokens of images between the pieces of a conversation, of which there is one more. Tokens are below size.
+func fill(pieces [][]uint32, images []Image, size int) []uint32 {
+	all := pieces[0]
+	for i, img := range images {
+		rng := rand.New(rand.NewPCG(img.Seed, 0))
+		for range img.Tokens {
+			all = append(all, uint32(rng.IntN(size)))
+		}
+		all = append(all, pieces[i+1]...)
+	}
+	return all
 }
 
 // Message is one message of a conversation.

@@ -61,6 +61,10 @@ class KvRouterConfig(FieldSet):
         router_seed: Decides ties between workers; the seed of the run if None.
         router_tenant_weights: Weights of tenants with router_queue_policy ``"wfq"``, such as ``"gold=3,free=1"``; 1 for
             others.
+        metrics_interval_ms: Milliseconds between two looks at the loads of workers, by which it decides; None counts
+            each request at once. Not in Dynamo.
+        router_replicas: Routers that get requests in turn, each of which knows only its own; all hear of the same
+            caches. Not in Dynamo.
         router_max_tree_size: Retired: nothing uses it. Works with nothing any longer.
         router_prune_target_ratio: Retired: nothing uses it. Works with nothing any longer.
         router_enable_cache_control: Retired: nothing uses it. Works with nothing any longer.

@@ -46,6 +46,8 @@ class RouterFields(TypedDict, total=False):
     skip_initial_worker_wait: bool
     router_seed: int | None
     router_tenant_weights: str | None
+    metrics_interval_ms: float | None
+    router_replicas: int
     router_max_tree_size: int | None
     router_prune_target_ratio: float | None
     router_enable_cache_control: bool | None

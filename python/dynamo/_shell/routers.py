@@ -162,7 +162,7 @@ class Hook(plugins.Answers):
                 router = self._router(asked)
                 workers = Workers(stage, asked["workers"], asked["block_size"], asked["blocks"])
                 self._pools[place] = _Pool(router, workers)
-                return json.dumps({"tick_ms": _tick_ms(router)})
+                return json.dumps({"tick_ms": _tick_ms(router), "metrics_interval_ms": _interval_ms(router)})
             return self._pools[place].answer(asked)
         except BaseException as error:  # KeyboardInterrupt of the router, too, reaches the caller of the run
             self.failure = error
@@ -288,12 +288,23 @@ def _index(chosen: object, workers: Workers) -> int:
 
 
 def _tick_ms(router: object) -> float:
-    given = getattr(router, "tick_ms", None)
     if not callable(getattr(router, "tick", None)):
         return 0.0
-    every = 1000.0 if given is None else values.number("router: tick_ms", given)
+    return _milliseconds(router, "tick_ms") or 1000.0
+
+
+def _interval_ms(router: object) -> float:
+    """The time between two looks at the loads of workers, 0 for a router that sees its own requests at once."""
+    return _milliseconds(router, "metrics_interval_ms") or 0.0
+
+
+def _milliseconds(router: object, name: str) -> float | None:
+    given = getattr(router, name, None)
+    if given is None:
+        return None
+    every = values.number(f"router: {name}", given)
     if not 0 < every <= 1e15:
-        raise ValueError(f"router: tick_ms: got {values.show(given)}, want a number above 0 and up to 1e15")
+        raise ValueError(f"router: {name}: got {values.show(given)}, want a number above 0 and up to 1e15")
     return float(every)
 
 
@@ -307,6 +318,7 @@ def _checked(router: object) -> object:
         if getattr(router, method, None) is not None and not callable(getattr(router, method)):
             raise TypeError(f"router: {method}: got {values.show(getattr(router, method))}, want a method")
     _tick_ms(router)
+    _interval_ms(router)
     return router
 
 

@@ -120,7 +120,7 @@ def _routers(options: dict[str, Any]) -> Hook | None:
     hook: Hook | None = None
     for given in each:
         text = given.get("router")
-        if not isinstance(text, str) or not text or not options.get("standalone"):
+        if not isinstance(text, str) or not text or not (options.get("standalone") or options.get("frontend")):
             continue
         from dynamo._shell import routers
 

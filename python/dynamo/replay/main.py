@@ -100,9 +100,10 @@ def _run(config: Mapping[str, Any], report_path: reportfile.ReportPath, command:
             # Rows are only written to a file.
             result = planned.run({"rows": ("report_jsonl_path" in config or "html" in config), **config}, show)
         if config.get("attribution"):
-            from dynamo.replay import hostsaved
+            from dynamo.replay import exactview, hostsaved
 
             hostsaved.add(config, result.report)
+            exactview.add(config, result.report)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
     except RuntimeError as error:
@@ -164,6 +165,10 @@ def _present(report: Mapping[str, Any]) -> None:
         from dynamo.replay import hostsaved
 
         print_text(hostsaved.line(report))
+    if "with_exact_view" in report:
+        from dynamo.replay import exactview
+
+        print_text(exactview.line(report))
 
 
 def _name_files(report: Mapping[str, Any], path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The same run with something else instead, for ``--explain``: repeated, and compared in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dynamo.replay import artifacts, files, planned
+
+KEYS = (
+    "prefix_cache_reused_ratio",
+    "mean_ttft_ms",
+    "p99_ttft_ms",
+    "mean_e2e_latency_ms",
+    "output_throughput_tok_s",
+    "duration_ms",
+)
+"""What a report has of the other run."""
+
+
+def repeatable(config: Mapping[str, Any]) -> bool:
+    """Whether a run that was to be explained can be made again: not in real time, not with a planner, no trace from standard input."""
+    if not config.get("attribution") or config.get("replay_mode") == "online" or config.get("planner_config"):
+        return False
+    return "-" not in config.get("trace_files", ())
+
+
+def bare(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run without an explanation. It writes no file."""
+    dropped = {*files.outputs(), *artifacts.SHAPES, "attribution"}
+    return {**{name: value for name, value in config.items() if name not in dropped}, "rows": False}
+
+
+def again(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report of another run says under ``KEYS``."""
+    report = planned.run(config, None).report
+    return {key: report[key] for key in KEYS}
+
+
+def line(title: str, other: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """The difference in a sentence."""
+    pairs = [
+        _pair("prompt tokens found", other, report, "prefix_cache_reused_ratio", "{:.1%}"),
+        _pair("mean TTFT", other, report, "mean_ttft_ms", "{:,.1f} ms"),
+        _pair("p99 TTFT", other, report, "p99_ttft_ms", "{:,.1f} ms"),
+        _pair("mean request latency", other, report, "mean_e2e_latency_ms", "{:,.1f} ms"),
+    ]
+    return f"{title}: {', '.join(filter(None, pairs))}"
+
+
+def _pair(name: str, other: Mapping[str, Any], report: Mapping[str, Any], key: str, shape: str) -> str:
+    if other[key] is None or report[key] is None:
+        return ""
+    return f"{name} {shape.format(report[key])} instead of {shape.format(other[key])}"
