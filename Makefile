@@ -45,7 +45,7 @@ $(shell rm -f $(ACCURACY_ENVIRONMENT) $(ACCURACY_INSTALLED))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help playground newest-agreement bench-serve soak-serve serve-agreement test-node test-clients audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
+.PHONY: help playground newest-agreement bench-serve soak-serve serve-agreement test-node test-clients test-routers audit docs metrics-page picture release-check sdist test-wheels wheels workflows demo-serve serve-binary image accuracy profiles build demo stress test test-go test-python test-aic lint fmt check bench bench-corners bench-gate bench-live \
 	bench-record bench-scale conformance planner-agreement planner-scripts interop interop-kubernetes fuzz golden generate clean truth truth-table
 
 help: ## List these targets
@@ -182,6 +182,11 @@ test-node: build $(TOOLS) ## Test the OpenAI-compatible server with the Node cli
 # CLIENTS="NAME ...", only these.
 test-clients: build ## Test the OpenAI-compatible server with agents' libraries, which pip installs, each in its own environment
 	$(BIN)/python tests/clients/run.py $(CLIENTS)
+
+# ROUTERS=PYTHON as below.
+test-routers: build $(TOOLS) ## Put the field's routers, the real programs, before the OpenAI-compatible server (ROUTERS=PYTHON)
+	@test -n "$(ROUTERS)" || { echo "make test-routers: give ROUTERS=PYTHON, an environment with the routers; see docs/routers.md" >&2; exit 2; }
+	$(BIN)/python tests/clients/field_routers.py $(ROUTERS)
 
 # VLLM=COMMAND, the vllm of an environment that has it.
 serve-agreement: build ## Compare what vllm bench serve measures at the server with a replay of the same requests

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from frontendtools import meeting
-from livetools import PATIENCE_S, get, mocker, post
+from livetools import PATIENCE_S, mocker, post
 from servetools import FAST, MODEL, SLOW, Server, serving
 
 ROUTER = """
@@ -150,7 +150,7 @@ def test_refused(tmp_path: Path, router: str, arguments: list[str], says: str) -
 
 
 def test_before_live_workers(tmp_path: Path, router: str) -> None:
-    """It decides about workers that are other processes, hears of their requests, rejects some, and ends the server when it fails."""
+    """It decides about workers that are other processes, rejects requests, and ends the server when it fails."""
     told = tmp_path / "notes"
     with meeting(tmp_path) as place:
         place.workers("--num-workers", "2", *FAST)
@@ -168,12 +168,13 @@ def test_before_live_workers(tmp_path: Path, router: str) -> None:
         assert (status, json.loads(text)["error"]["code"]) == (429, "rate_limit_exceeded")
         assert ask_front()[0] == 200
         first, left, _, last = notes(told)[:4]
-        assert first["left_ms"] > 249000 and first["queue"] == [0, 0]
+        left_ms = first["left_ms"]
+        assert isinstance(left_ms, float)
+        assert left_ms > 249000
+        assert first["queue"] == [0, 0]
         assert (first["session"], first["tenant"], first["priority"], first["stage"]) == ("chat", "b", 7, "")
         assert left == {"left": 1, "stage": ""}
         assert last["tenant"] == ""
-        sent = json.loads(get(f"{front.url}/dashboard/state")[1])["models"][0]["workers"]
-        assert len(sent) == 2
         with contextlib.suppress(OSError):  # the answer is 503, unless the process has ended before that
             assert ask_front(X_Tenant_ID="broken")[0] == 503
         assert front.wait() == 1

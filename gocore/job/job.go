@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"dynosim/gocore/deploy"
 	"dynosim/gocore/engine"
 	"dynosim/gocore/journal"
 	"dynosim/gocore/pace"
@@ -89,8 +90,8 @@ type run struct {
 	stages     []*router.Options // the routers of one pool, or of prefill and decode workers
 	workload   *workload.Workload
 	files      *writtenFiles
-	policies   *policies // in Python, nil without any
-	unpinned   []string  // warnings of the file with decisions to repeat
+	policies   *deploy.Policies // in Python, nil without any
+	unpinned   []string         // warnings of the file with decisions to repeat
 	origin     provenance
 	saved      *savedTrace // nil if the workload is not saved
 }
@@ -166,7 +167,7 @@ func (r *run) simulate() (ended, error) {
 		return err
 	})
 	if err == nil {
-		err = cmp.Or(r.sdk.err(), r.models.err(), r.policies.err()) // of the last few passes
+		err = cmp.Or(r.sdk.err(), r.models.err(), r.policies.Err()) // of the last few passes
 	}
 	if err != nil {
 		return ended{}, runError{r.named(err)}
@@ -186,7 +187,7 @@ func (r *run) config() replay.Config {
 		KVEventLagMs: r.kvEventLagMs,
 	}, r.deployment, r.routing.Mode, r.stages)
 	if r.policies != nil {
-		cfg.Policy = r.policies.of
+		cfg.Policy = r.policies.Of
 	}
 	cfg.Planner = r.scaling.planner(r.monitor, r.deployment.disaggregated)
 	cfg.Sampler = r.scaling.sampler(r.monitor)
@@ -207,7 +208,7 @@ func (r *run) startUpSeed() uint64 {
 
 // poll stops the run when it is cancelled or the AIC SDK has failed.
 func (r *run) poll(nowMs float64, finished int) error {
-	if err := cmp.Or(r.sdk.err(), r.models.err(), r.policies.err()); err != nil {
+	if err := cmp.Or(r.sdk.err(), r.models.err(), r.policies.Err()); err != nil {
 		return err
 	}
 	return r.monitor.pollRun(nowMs, finished)

@@ -59,7 +59,10 @@ func promptTokens(t *testing.T, members string) (counts [2][3]int) {
 	}
 	defer loaded.close()
 	start := serverStart{metrics: map[engineargs.EngineType]*enginemetrics.Metrics{}, registry: prometheus.NewRegistry(), log: log}
-	config, _, _ := start.cluster(&loaded.models[0])
+	config, _, _, err := start.cluster(&loaded.models[0])
+	if err != nil {
+		t.Fatal(err)
+	}
 	config.Loaded = func(pool, worker int, l cluster.Load) { counts[pool][worker] = l.Prompt }
 	c := cluster.New(config)
 	for range 4 {

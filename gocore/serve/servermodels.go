@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,6 +39,8 @@ type servedModel struct {
 	responses   answers.Mode
 	recording   string // file, "" for none
 	images      openai.Images
+	// timing and policy name what is in Python, "" for nothing.
+	timing, policy string
 	// eventsPorts and replayPorts are where workers publish their KV events, at eventsHost; nil for nowhere.
 	eventsPorts, replayPorts []int
 	eventsHost               string
@@ -176,7 +179,7 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	m = servedModel{
 		path: o.Text("model_path"), name: o.Text("model_name"), cache: card.HubCache(env.get),
 		seed: o.Uint("seed"), adapters: words(o.Text("lora_modules")), record: o.Text("record"), maxAdapters: o.Int("max_loras"),
-		images: openai.Images{Tokens: o.Int("image_tokens"), Tile: o.Int("image_tile")}, responses: responseModes[o.Text("response_mode")],
+		timing: o.Text("timing_model"), policy: o.Text("scheduler_policy"), images: openai.Images{Tokens: o.Int("image_tokens"), Tile: o.Int("image_tile")}, responses: responseModes[o.Text("response_mode")],
 		recording: o.Text("response_file"), standard: o.Int("default_max_tokens"),
 		python: o.Text("tokenizer_python"), helpers: o.Int("tokenizer_processes"),
 		toolCalls: o.Float("tool_call_probability"), mostCalls: o.Int("max_parallel_tool_calls"),
@@ -210,7 +213,24 @@ func parseServed(o *strictjson.Object, env environment) (m servedModel, err erro
 	if err := m.parsePools(o); err != nil {
 		return m, err
 	}
-	return m, m.parseEventPorts(o)
+	return m, cmp.Or(m.parseEventPorts(o), m.checkPython(o))
+}
+
+// checkPython refuses timing models and scheduler policies in Python where engines would not ask them.
+func (m *servedModel) checkPython(o *strictjson.Object) error {
+	for i := range m.pools {
+		args := &m.pools[i].Args
+		switch {
+		case m.timing != "" && (args.TimingModel != engineargs.Default().TimingModel || args.AIC.Backend != ""):
+			return &strictjson.FieldError{Field: "timing_model", Got: o.Shown("timing_model"), Want: "it left out, as the engine arguments choose the timing model " + cmp.Or(args.AIC.Backend, args.TimingModel)}
+		case m.policy != "" && !worker.Traits(*args).Policies:
+			return &strictjson.FieldError{
+				Field: "scheduler_policy", Got: o.Shown("scheduler_policy"),
+				Want: fmt.Sprintf("engine_type vllm or trtllm with scheduler dynamo with it: the one of %s asks nobody", args.SchedulerName()),
+			}
+		}
+	}
+	return nil
 }
 
 // lag is the option that says how late routers hear of caches.

@@ -28,6 +28,7 @@ import (
 	"dynosim/gocore/server/deployment"
 	"dynosim/gocore/server/openai"
 	"dynosim/gocore/server/tokens"
+	"dynosim/gocore/timing"
 )
 
 // loadedServer is what the models of a server need, loaded.
@@ -170,7 +171,10 @@ func (s *serverSpec) serveRank(l *loadedServer, rank *int, ask Ask, log *slog.Lo
 			return err
 		}
 		defer sockets.close()
-		m := starter.start(&l.models[i], sockets)
+		m, err := starter.start(&l.models[i], sockets)
+		if err != nil {
+			return err
+		}
 		defer m.Deployment.Close()
 		config.Models = append(config.Models, m)
 	}
@@ -232,7 +236,7 @@ type serverStart struct {
 	rank     *int // the only one that is started, nil for all
 }
 
-func (s *serverStart) start(l *loadedModel, sockets kvSockets) *openai.Model {
+func (s *serverStart) start(l *loadedModel, sockets kvSockets) (*openai.Model, error) {
 	last := &l.pools[len(l.pools)-1].args
 	m := &openai.Model{
 		Name: l.spec.name, Args: *last, Tokenizer: l.tokenizer, Adapters: l.spec.adapters, MaxAdapters: l.spec.maxAdapters, Images: l.spec.images,
@@ -245,7 +249,10 @@ func (s *serverStart) start(l *loadedModel, sockets kvSockets) *openai.Model {
 		m.Answers.Thinking = r.Ratio
 	}
 	m.MaxLength = l.maxLength()
-	config, loads, latencies := s.cluster(l)
+	config, loads, latencies, err := s.cluster(l)
+	if err != nil {
+		return nil, err
+	}
 	sockets.listen(&config)
 	m.TellsBlocks = sockets != nil
 	m.Workers = openai.NewWorkers()
@@ -272,7 +279,7 @@ func (s *serverStart) start(l *loadedModel, sockets kvSockets) *openai.Model {
 		default: // only the first failure is reported
 		}
 	})
-	return m
+	return m, nil
 }
 
 // maxLength returns the number of tokens that a prompt and its answer may have: what is asked for, else what the model allows, and in any
@@ -291,7 +298,7 @@ func (l *loadedModel) maxLength() int {
 }
 
 // cluster describes the cluster of a model, and makes the metrics of its workers.
-func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics) {
+func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*enginemetrics.LoadMetrics, latencies *enginemetrics.RequestMetrics, err error) {
 	pools := slices.Clone(l.spec.pools)
 	for i := range pools {
 		pools[i].Args = l.pools[i].args
@@ -319,13 +326,26 @@ func (s *serverStart) cluster(l *loadedModel) (c cluster.Config, loads [][]*engi
 			stages[i].Decider = &router.Told{Ask: s.ask, Of: l.spec.name, Make: l.spec.asked, Settings: l.spec.told}
 		}
 		stages[i].Blocks = in.args.NumGPUBlocks
+		model := in.timing
+		if l.spec.timing != "" {
+			if model, err = (&timing.Told{Ask: s.ask, Stage: stages[i].Stage}).Model(in.args.SharingRanks()); err != nil {
+				return c, nil, nil, fmt.Errorf("timing_model: %w", err)
+			}
+		}
 		c.Pools = append(c.Pools, cluster.Pool{
 			Args: in.args, Workers: pools[i].Workers, Router: l.spec.routing.Mode.Factory(stages[i]),
-			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, in.timing, in.predict, worker, 0) },
+			Setup: func(worker int) engine.Setup { return live.EngineSetup(&in.args, model, in.predict, worker, 0) },
 		})
 	}
+	if l.spec.policy != "" {
+		policies, err := deploy.NewPolicies(s.ask, func(id int32) string { return fmt.Sprintf("request %d", id) })
+		if err != nil {
+			return c, nil, nil, err
+		}
+		c.Policies = policies
+	}
 	c.Transfer, c.KVEventLagMs = transfer(l.pools[0].args), l.spec.lagMs
-	return c, loads, latencies
+	return c, loads, latencies, nil
 }
 
 // transfer returns how fast prefill workers hand prompts over. Those of an engine's own scheduler have a standard link.

@@ -235,6 +235,10 @@ var options = []option{
 		help(serverGroup, "how requests are spread over workers: "+strictjson.Listed(routerModes(), "%s")),
 	own("router", strictjson.Text{NonEmpty: true}, nil).serving().also(byFrontend).
 		help(serverGroup, "router in Python instead of --router-mode: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/routers.md").told("--router-mode"),
+	own("timing_model", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
+		help(serverGroup, "how long passes take, in Python: MODULE:NAME, FILE.py:NAME or the name of one that is installed, see docs/timing.md").told("the engine arguments"),
+	own("scheduler_policy", strictjson.Text{NonEmpty: true}, nil).serving().ofProcess().
+		help(serverGroup, "what engines admit and preempt next, in Python: MODULE:CLASS, FILE.py:CLASS or the name of one that is installed, see docs/schedulers.md").told("the engine's own rule"),
 	own("migration_limit", strictjson.Integer{Max: 1000}, 0).only(byFrontend).
 		help(serverGroup, "with --frontend: how often an answer that breaks off goes on at another worker (default: 0)"),
 	own("router_rules", strictjson.Enum{Choices: []string{"own", "1.3", "1.6"}}, "own").only(byFrontend).

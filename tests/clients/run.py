@@ -2,13 +2,14 @@
 
 usage: run.py [NAME ...]
 
-A client is a file beside this one. Its first line names what pip installs for it; its function `checks` gets the URL of
-a server and does what agents do with the library. Environments are kept in build/clients. Needs the network the first
-time.
+A client is a file beside this one: Python, or JavaScript for Node. Its first line names what pip or npm installs for
+it; it gets the URL of a server and does what agents do with the library. Environments are kept in build/clients. Needs
+the network the first time. Without Node, clients in JavaScript are left out, which is said.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,29 +21,44 @@ sys.path.insert(0, str(HERE.parent))
 from servetools import serving  # noqa: E402
 
 ENVIRONMENTS = PROJECT / "build" / "clients"
+HEADS = {".py": "# pip: ", ".mjs": "// npm: "}
 
 
 def packages(client: Path) -> list[str]:
-    """What a client needs, from its first line: # pip: PACKAGE ..."""
-    first = client.read_text().splitlines()[0]
-    assert first.startswith("# pip: "), client
-    return first.removeprefix("# pip: ").split()
+    """What a client needs, from its first line."""
+    return client.read_text().splitlines()[0].removeprefix(HEADS[client.suffix]).split()
 
 
-def interpreter(client: Path) -> Path:
-    """The Python of a client's environment, which is made if it does not exist or is for other packages."""
+def command(client: Path) -> list[str]:
+    """How a client is started. Its environment is made if it does not exist or is for other packages."""
     wanted = packages(client)
     folder = ENVIRONMENTS / client.stem
-    python, made = folder / "bin" / "python", folder / "packages.txt"
-    if not made.exists() or made.read_text().split() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True)
-        made.write_text("\n".join(wanted))
-    return python
+    made = folder / "packages.txt"
+    kept = made.exists() and made.read_text().split() == wanted
+    if client.suffix == ".py":
+        python = folder / "bin" / "python"
+        if not kept:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+            subprocess.run(
+                [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted], check=True
+            )
+        started = [str(python), str(client)]
+    else:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            quiet = ["--silent", "--no-audit", "--no-fund"]
+            subprocess.run(["npm", "install", *quiet, "--prefix", str(folder), *wanted], check=True)
+        script = folder / client.name  # packages are looked for beside the script
+        shutil.copyfile(client, script)
+        started = ["node", str(script)]
+    made.write_text("\n".join(wanted))
+    return started
 
 
 def main(names: list[str]) -> int:
-    clients = sorted(path for path in HERE.glob("*.py") if path.read_text().startswith("# pip: "))
+    files = sorted(path for path in HERE.iterdir() if path.suffix in HEADS)
+    clients = [path for path in files if path.read_text().startswith(HEADS[path.suffix])]
     unknown = set(names) - {path.stem for path in clients}
     if unknown:
         print(f"error: no client {sorted(unknown)}, want some of {[path.stem for path in clients]}", file=sys.stderr)
@@ -51,10 +67,13 @@ def main(names: list[str]) -> int:
     for client in clients:
         if names and client.stem not in names:
             continue
-        python = interpreter(client)
+        if client.suffix == ".mjs" and not (shutil.which("node") and shutil.which("npm")):
+            print(f"{client.stem}: left out, as there is no node or npm", flush=True)
+            continue
+        started = command(client)
         folder = ENVIRONMENTS / client.stem
         with serving(folder, "--speedup-ratio", "100", "--tool-call-probability", "0") as server:
-            done = subprocess.run([str(python), str(client), server.url], cwd=folder, timeout=600, check=False)
+            done = subprocess.run([*started, server.url], cwd=folder, timeout=600, check=False)
         print(f"{client.stem}: {'ok' if done.returncode == 0 else 'failed'}", flush=True)
         if done.returncode:
             failed.append(client.stem)

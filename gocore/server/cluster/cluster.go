@@ -29,6 +29,18 @@ type Config struct {
 	// CacheChanged is called with what a worker has stored and removed, the tokens of stored blocks included, for which requests need
 	// Tokens. It may be nil.
 	CacheChanged func(pool, worker int, changes []blocks.Change)
+	// Policies decide about the requests of each engine; nil for the engines' own rules.
+	Policies Policies
+}
+
+// Policies make the policies of engines.
+type Policies interface {
+	// Of makes that of a worker. about tells what is known of a request, and when it arrived.
+	Of(role engine.Role, worker int, about func(engine.RequestID) (router.Request, float64)) engine.Policy
+	// Forget notes that a request has ended, after which another one may have its id.
+	Forget(engine.RequestID)
+	// Err returns what a policy has failed with, nil for nothing.
+	Err() error
 }
 
 // Load is what one worker has to do and has done.

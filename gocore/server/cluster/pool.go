@@ -6,6 +6,7 @@ import (
 	"dynosim/gocore/fleet"
 	"dynosim/gocore/kvcache"
 	"dynosim/gocore/kvcache/naming"
+	"dynosim/gocore/router"
 )
 
 // emission is how many tokens of a request have been emitted.
@@ -32,10 +33,18 @@ func (c *Cluster) setup(pool, i int) engine.Setup {
 	setup.Role = p.Args.Role
 	w.cached, w.broken = cachesOf(p.Args), func() error { return nil }
 	w.told = toldCache{}
+	if policies := c.config.Policies; policies != nil {
+		setup.Policy = policies.Of(p.Args.Role, i, c.about)
+	}
 	if model, asks := setup.Model.(interface{ Err() error }); asks {
 		w.broken = model.Err
 	}
 	return setup
+}
+
+// about returns what policies of engines hear of a request.
+func (c *Cluster) about(id engine.RequestID) (router.Request, float64) {
+	return inside{c}.ForRouter(engine.Request{ID: id}), c.requests[id].sinceMs
 }
 
 // place returns the number of a pool.
@@ -100,6 +109,9 @@ func (c inside) Joined(p *fleet.Pool, i int, id engine.RequestID) {
 func (c inside) PassStarted(p *fleet.Pool, i int, pass *engine.Pass) {
 	w := &c.workers[place(p)][i]
 	c.fail(w.broken())
+	if c.config.Policies != nil {
+		c.fail(c.config.Policies.Err())
+	}
 	w.counts.Preemptions += pass.Preempted
 	for _, a := range pass.Admitted {
 		w.changed = true
@@ -192,6 +204,9 @@ func (c inside) Gone(id engine.RequestID) {
 		c.release(r.blocks)
 	}
 	r.blocks = nil
+	if c.config.Policies != nil {
+		c.config.Policies.Forget(id)
+	}
 	c.requests[id] = nil
 	c.unused = append(c.unused, id)
 }

@@ -227,16 +227,18 @@ def shipped_calibrations(level: str, timing: str) -> list[dict[str, Any]]:
     return found
 
 
-def serve(config: Mapping[str, Any], on_signal: Callable[[], bool], router: Callable[[str], str] | None = None) -> None:
+def serve(
+    config: Mapping[str, Any], on_signal: Callable[[], bool], rules: Mapping[str, Callable[[str], str]] | None = None
+) -> None:
     """Runs live workers until they are asked to end.
 
     ``on_signal`` is called about twenty times a second. The first time it returns true, workers end after the
-    requests that they have; the second time, they end at once. ``router`` answers
-    the questions that a server has for its routers, in another thread. Raises as ``run`` does.
+    requests that they have; the second time, they end at once. ``rules`` answer the questions that a server has for
+    what is in Python, such as ``"router"``, in another thread. Raises as ``run`` does.
     """
     text = json.dumps(_finite(config), allow_nan=False)
     live = load("_live")
-    task = _Task(live, "live", "Serve", rules=None if router is None else {"router": router})
+    task = _Task(live, "live", "Serve", rules=rules)
     asked = 0
 
     def poll() -> None:

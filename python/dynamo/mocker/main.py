@@ -26,6 +26,7 @@ from dynamo.mocker.defaults import described
 from dynamo.mocker.hub import download
 
 if TYPE_CHECKING:
+    from dynamo._shell.plugins import Answers
     from dynamo._shell.routers import Hook
 
 _ENVIRONMENT = (
@@ -56,14 +57,14 @@ def _serve(argv: Sequence[str] | None) -> int:
     config = {**options, "environment": [text for text in environment if text.isprintable()], "version": VERSION}
     signals = _Signals()
     try:
-        hook = _routers(options)
+        hooks = _hooks(options)
     except (ValueError, FileNotFoundError) as error:
         return fail(error, BAD_INPUT)
-    answer = None if hook is None else hook.answer
+    rules = {rule: hook.answer for rule, hook in hooks.items()}
 
     def serve() -> None:
         with _heard(signals):
-            _core.serve(config, signals.news, answer)
+            _core.serve(config, signals.news, rules or None)
 
     try:
         try:
@@ -73,8 +74,9 @@ def _serve(argv: Sequence[str] | None) -> int:
                 raise
             serve()
     except RuntimeError as error:
-        if hook is not None and isinstance(hook.failure, Exception):
-            raise RuntimeError(str(hook.explain(error))) from hook.failure
+        for hook in hooks.values():
+            if isinstance(hook.failure, Exception):
+                raise RuntimeError(str(hook.explain(error))) from hook.failure
         raise
     return INTERRUPTED if signals.interrupted else 0
 
@@ -111,6 +113,29 @@ def _with_files(options: dict[str, Any]) -> dict[str, Any]:
         if name in options:
             options[name] = objectfile.expand(f"--{name.replace('_', '-')}", options[name], lists=True)
     return options
+
+
+def _hooks(options: dict[str, Any]) -> dict[str, Answers]:
+    """What answers the questions of a server for what is in Python, by the key of the questions."""
+    hooks: dict[str, Answers] = {}
+    if (router := _routers(options)) is not None:
+        hooks["router"] = router
+    if not options.get("standalone"):
+        return hooks
+    if options.get("timing_model"):
+        from dynamo._shell import timings
+
+        hooks["timing"] = _found(timings.hook_for(options))
+    if options.get("scheduler_policy"):
+        from dynamo._shell import schedulers
+
+        hooks["scheduler"] = _found(schedulers.hook_for(options))
+    return hooks
+
+
+def _found(hook: Answers | None) -> Answers:
+    assert hook is not None
+    return hook
 
 
 def _routers(options: dict[str, Any]) -> Hook | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dynamo._core import Progress, values
-from dynamo._shell import plugins
+from dynamo._shell import plugins, schedulers, timings
 from dynamo._shell.aic import AicPerfConfig
 from dynamo._shell.aic_fields import AicFields
 from dynamo._shell.engine import MockEngineArgs
@@ -23,7 +23,7 @@ from dynamo._shell.options import run_options
 from dynamo._shell.router import KvRouterConfig
 from dynamo._shell.router_fields import RouterFields
 from dynamo._shell.routers import Router, described, hook_of
-from dynamo.replay import artifacts, files, newer, planned, schedulers, timings
+from dynamo.replay import artifacts, files, newer, planned
 from dynamo.replay.faults import Faults, script
 from dynamo.replay.planner import Autoscaler, Hook, Planner
 from dynamo.replay.report import Report

@@ -14,8 +14,8 @@ _VIEW = ("metrics_interval_ms", "router_replicas")
 def add(config: Mapping[str, Any], report: dict[str, Any]) -> None:
     """Adds ``with_exact_view`` to the report of a run that was to be explained, if its router did not know all.
 
-    Its router hears at once of what workers have cached, counts its requests at once, and is one. A router in Python has its
-    own ``metrics_interval_ms``, which stays.
+    Its router hears at once of what workers have cached, counts its requests at once, and is one. A router in
+    Python has a ``metrics_interval_ms`` of its own, which stays.
     """
     if instead.repeatable(config) and (exact := with_all(config)) is not None:
         report["with_exact_view"] = instead.again(exact)

@@ -19,7 +19,10 @@ KEYS = (
 
 
 def repeatable(config: Mapping[str, Any]) -> bool:
-    """Whether a run that was to be explained can be made again: not in real time, not with a planner, no trace from standard input."""
+    """Whether a run was to be explained and can be made again.
+
+    That is not so in real time, with a planner, or with a trace from standard input, which is gone.
+    """
     if not config.get("attribution") or config.get("replay_mode") == "online" or config.get("planner_config"):
         return False
     return "-" not in config.get("trace_files", ())

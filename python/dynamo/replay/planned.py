@@ -36,11 +36,11 @@ def run(
 
         found["router"] = routers.hook_for(config)
     if "timing" not in found and config.get("timing_model"):
-        from dynamo.replay import timings
+        from dynamo._shell import timings
 
         found["timing"] = timings.hook_for(config)
     if "scheduler" not in found and config.get("scheduler_policy"):
-        from dynamo.replay import schedulers
+        from dynamo._shell import schedulers
 
         found["scheduler"] = schedulers.hook_for(config)
     asked = {name: rule for name, rule in found.items() if rule is not None}
