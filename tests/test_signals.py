@@ -174,9 +174,9 @@ def test_ctrl_c_while_a_command_is_imported(folder: Path, module: str, imported:
 
 
 # The same in processes that others have started: they are no concern of the terminal's.
-CHILD_SITE = SITE.replace("if name ==", 'if "--multiprocessing-fork" in sys.orig_argv and name ==')
+CHILD_SITE = SITE.replace("if name ==", 'if "dynamo._shell.child" in sys.orig_argv and name ==')
 SPREAD = """
-from dynamo.validate.processes import spread
+from dynamo._shell.processes import spread
 
 if __name__ == "__main__":
     print(sorted(done for _, done in spread(abs, [-1, -2, -3], 2, "test")))
@@ -186,7 +186,7 @@ if __name__ == "__main__":
 def test_ctrl_c_while_a_process_is_started_by_another(folder: Path) -> None:
     (folder / "sitecustomize.py").write_text(CHILD_SITE)
     (folder / "spread.py").write_text(SPREAD)
-    environment = {**os.environ, "PYTHONPATH": str(folder), "INTERRUPT_AT": "dynamo.validate.processes"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "INTERRUPT_AT": "queue"}
     done = subprocess.run(
         [sys.executable, "spread.py"], env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S
     )

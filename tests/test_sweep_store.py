@@ -187,7 +187,7 @@ def _children(parent: int) -> list[int]:
     """Processes that carry out runs for another one."""
     text = Path(f"/proc/{parent}/task").glob("*/children")
     found = [int(word) for path in text for word in path.read_text().split()]
-    return [pid for pid in found if b"dynamo.sweep.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in found if b"dynamo._shell.child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def test_an_internal_error_ends_one_point(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

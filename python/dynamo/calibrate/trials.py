@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dynamo._shell.processes import spread
 from dynamo.calibrate import targets
 from dynamo.calibrate.knobs import Vector, engine_arguments
 from dynamo.calibrate.targets import Part
 from dynamo.validate.measurement import Refusal, Replay
-from dynamo.validate.processes import spread
 from dynamo.validate.runner import asked
 from dynamo.validate.simulate import simulate
 

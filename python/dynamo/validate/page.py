@@ -10,6 +10,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dynamo import _page
 from dynamo.validate import plots, scores
 
 _TITLES = {"ttft": "Time to first token (TTFT)", "tpot": "Time per output token (TPOT)"}
@@ -20,7 +21,6 @@ def as_html(found: Mapping[str, Any]) -> str:
     rows = found["measurements"]
     body = "\n".join(
         [
-            f"<h1>Accuracy against measured engines</h1>\n<p>{_headline(found)}</p>",
             '<div class="pair">' + "\n".join(_metric_section(rows, metric) for metric in scores.METRICS) + "</div>",
             *(_by_group(rows, metric) for metric in scores.METRICS),
             _concurrency_section(found["summary"]["concurrency"]),
@@ -29,7 +29,8 @@ def as_html(found: Mapping[str, Any]) -> str:
             _stand_ins(rows),
         ]
     )
-    return _PAGE.replace("BODY", body)
+    parts = {"TITLE": "Accuracy against measured engines", "HEAD": f"<p>{_headline(found)}</p>", "BODY": body}
+    return _page.whole(__package__, (), parts, {})
 
 
 def _headline(found: Mapping[str, Any]) -> str:
@@ -205,49 +206,3 @@ def _counted(title: str, words: Iterable[str], note: str) -> str:
     )
     table = f'<table><tr><th class="name">reason</th><th>n</th></tr>{body}</table>'
     return f'<h2>{title}</h2>\n<p>{note}</p>\n<div class="scroll">{table}</div>'
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Accuracy against measured engines</title>
-<style>
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #6a737d; --line: #d0d7de; --band: #dfe7ef;
-  --c0: #0969da; --c1: #bc4c00; --c2: #1a7f37; --c3: #8250df; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --paper: #0d1117; --soft: #8b949e; --line: #30363d; --band: #1c2733;
-    --c0: #58a6ff; --c1: #f0883e; --c2: #56d364; --c3: #bc8cff; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; padding: 1rem;
-  max-width: 84rem; }
-h1 { font-size: 1.5rem; line-height: 1.2; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-p { color: var(--soft); } .n { color: var(--soft); }
-.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); gap: 1rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2rem;
-  align-items: end; }
-figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; }
-svg { display: block; width: 100%; height: auto; } svg.wide { max-width: 42rem; }
-svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
-.axis { stroke: var(--line); } .band { fill: var(--band); } .same { stroke: var(--soft); stroke-dasharray: 4 3; }
-.c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
-circle { fill: var(--c); fill-opacity: .45; } polyline { fill: none; stroke: var(--c); stroke-width: 2; }
-.key::before { content: ""; display: inline-block; width: .7em; height: .7em; border-radius: 50%; background: var(--c);
-  margin: 0 .35em 0 .6em; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { vertical-align: bottom; } th[colspan] { text-align: center; }
-.first, th[colspan] { border-left: 1px solid var(--line); }
-th.name, td.name { text-align: left; position: sticky; left: 0; background: var(--paper);
-  white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
-@media (min-width: 60rem) { td.name { min-width: 17rem; } }
-summary { cursor: pointer; margin: .6rem 0; }
-</style>
-</head>
-<body>
-BODY
-</body>
-</html>
-"""

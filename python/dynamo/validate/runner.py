@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dynamo._shell.cores import cores
+from dynamo._shell.processes import spread
 from dynamo.validate.measurement import ClosedLoop, OpenLoop, Recorded, Refusal, Replay, longest
-from dynamo.validate.processes import spread
 from dynamo.validate.simulate import Outcome, simulate
 from dynamo.validate.static import Static, static_prediction
 
