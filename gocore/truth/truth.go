@@ -144,6 +144,9 @@ func runOn(c *Case, args engineargs.Args, workers int) (Result, error) {
 		if ranked {
 			result.Requests[i].Rank = int(ranks[i])
 		}
+		if math.IsNaN(result.Requests[i].Last) {
+			return Result{}, fmt.Errorf("row %d is rejected", result.Requests[i].Row)
+		}
 	}
 	return result, nil
 }

@@ -28,10 +28,10 @@ func (s *Scheduler) serveRunning(b *batch) (budget int) {
 			continue
 		}
 		s.trim(r)
-		for !s.take(r, r.computed+tokens) {
+		for computed := r.computed; !s.take(r, computed+tokens); {
 			if s.preemptLast(b) == r {
 				if i == 0 && len(s.pulls.held) == 0 { // what loads gives its blocks back one day
-					r.fruitless++
+					r.tried(computed)
 				}
 				return budget
 			}

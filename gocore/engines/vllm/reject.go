@@ -23,8 +23,16 @@ func (s *Scheduler) cannotEverRun(r *sequence) string {
 	return ""
 }
 
-// mostFruitless is how often a request may preempt itself, alone in the pool, without a token more.
-const mostFruitless = 3
+// mostFruitless is how often a request may preempt itself, alone in the pool, without getting further. With prefix caching each try may find
+// what the one before has computed; vLLM itself was seen to need five.
+const mostFruitless = 10
+
+// tried notes that r has preempted itself after so many tokens.
+func (r *sequence) tried(computed int) {
+	if r.fruitless++; computed > r.furthest {
+		r.furthest, r.fruitless = computed, 1
+	}
+}
 
 // stuck says why a request that has the pool for itself can go no further. vLLM refuses to start with such a pool.
 func (s *Scheduler) stuck(r *sequence) string {

@@ -36,7 +36,8 @@ type sequence struct {
 	computed     int // tokens whose KV is computed when the last pass composed ends; 0 after a preemption
 	// scheduled is the number of tokens that the request will have when all passes composed so far have ended.
 	scheduled int
-	fruitless int  // how often it preempted itself, alone in the pool, since its last token
+	fruitless int  // how often it preempted itself, alone in the pool, since it got further
+	furthest  int  // tokens that were computed when it did so, the most so far
 	hold      bool // keep the blocks after the last token
 	pull      bool // the prompt has not been asked for yet, which another worker computes
 	pulled    pulled
