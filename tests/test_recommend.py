@@ -13,7 +13,7 @@ from conftest import Cli, command, refused, row, write_trace
 from test_aic import fake  # noqa: F401  # a fixture
 
 from dynamo import sweep
-from dynamo.sweep.advice import bounds, candidates, flags, search
+from dynamo.sweep.advice import bounds, candidates, checks, flags, search
 from dynamo.sweep.advice.question import ask, parse_sla
 from dynamo.sweep.sla import parse
 
@@ -203,6 +203,9 @@ def test_no_deployment_is_enough(trace: Path, cli: Cli, limit: int) -> None:
         (["--model", "m"], "system: got nothing, want model and system together"),
         (["--engine-args", "[1]"], "engine_args: "),
         (["--engine-args", '{"max_num_sequences": 3}'], "max_num_seqs"),
+        (["--host-gb-per-gpu", "0"], "host_gb_per_gpu: got 0.0, want a finite number above 0"),
+        (["--accept-rates", "0.5,2"], 'accept_rates: got "0.5,2", want 1 to 5 numbers from 0 to 1'),
+        (["--accept-rates", "often"], "accept_rates: got"),
         (["--seeds", "0"], "seeds: got 0, want an integer from 1 to 100"),
         (["--trace-format", "excel"], "trace_format"),
         (["--gpu-hour-price", "-1"], "gpu_hour_price: got -1.0, want a finite number above 0"),
@@ -244,6 +247,68 @@ def test_shapes_of_mixtures_of_experts(trace: Path, monkeypatch: pytest.MonkeyPa
     assert not any("DP" in candidate.worker and len(candidate.pools) > 1 for candidate in found)
     small = asked(trace, gpus=16, model="m", system="gb200", engine_args=None)
     assert "vllm TP 8" not in {each.worker.partition(",")[0] for each in candidates.enumerate_all(small)}
+
+
+@pytest.mark.parametrize(
+    ("objective", "itl_ms"), [("fewest_gpus", 12.27), ("fewest_gpus", 12.26), ("cost", 12.26), ("goodput", 12.27)]
+)
+def test_a_grid_of_shapes_finds_the_answer_of_all_shapes(
+    trace: Path,
+    fake: Path,  # noqa: F811
+    cli: Cli,
+    folder: Path,
+    objective: str,
+    itl_ms: float,
+) -> None:
+    """Bounds just above and below 12.266 ms, that of the smallest deployment: a grid alone would not decide it."""
+    sized = ["--model", "curved", "--system", "h200_sxm", "--engine-args", '{"aic_backend_version": "0.2"}']
+    asked = ["--engine", "vllm", "--gpus", "2", "--seeds", "1", "--objective", objective, "--json"]
+    answers = []
+    for how in ([], ["--exhaustive"]):
+        sla = ["--sla", f"p90_ttft_ms<=86, p90_itl_ms<={itl_ms}"]
+        done = run(command("recommend", str(trace), *sla, *asked, *sized, *how, module="dynamo.sweep"))
+        assert done.returncode == 0, done
+        answers.append(json.loads(done.stdout))
+    found, every = answers
+    assert found["winner"] == every["winner"]
+    assert found["targets"] == every["targets"]
+    assert found["counts"]["whole"] <= every["counts"]["whole"] == every["counts"]["candidates"]
+    if objective == "fewest_gpus":
+        assert (found["gpus"] == 1) == (itl_ms > 12.266)
+
+
+def test_host_memory_and_drafts_are_tried(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates.aic, "answer", lambda question: json.dumps({"experts": False}))
+    sized = {"model": "m", "system": "h200_sxm", "engine_args": None, "engine": "both"}
+    plain = candidates.enumerate_all(asked(trace, **sized))
+    found = candidates.enumerate_all(asked(trace, **sized, host_gb_per_gpu=100, accept_rates="0.8, 0.5"))
+    assert len(found) == 4 * len(plain)
+    assert {each.name for each in plain} < {each.name for each in found}
+    both = next(each for each in found if "TP 2, 200 GB host, 2 draft tokens" in each.worker)
+    assert both.engine["engine.host_cache_gb"] == 200
+    assert both.engine["engine.aic_nextn_accept_rates"] == "0.8,0.5"
+    assert "--kv-offloading-size 186.2" in flags.command(both.engine, "m")
+    assert '"num_speculative_tokens": 2' in flags.command(both.engine, "m")
+    sglang = next(each for each in found if each.worker.startswith("sglang TP 2, 200 GB host, 2 draft tokens"))
+    assert "--hicache-size 100" in flags.command(sglang.engine, "m")
+    assert "--speculative-num-steps 2" in flags.command(sglang.engine, "m")
+
+
+def test_a_node_is_lost_as_a_whole(trace: Path) -> None:
+    question = asked(trace, gpus=16, gpus_per_node=4)
+    candidate = candidates.enumerate_all(question)[0]
+
+    def on_node(gpus: int, **rest: int) -> list[str]:
+        return checks.node_of(question, candidate._replace(gpus=gpus, rest=rest))
+
+    assert on_node(8, num_workers=4) == ["worker:0", "worker:1"]
+    assert on_node(8, num_prefill_workers=1, num_decode_workers=7) == [
+        "prefill:0",
+        *(f"decode:{at}" for at in range(3)),
+    ]
+    assert on_node(4, num_workers=4) == []  # all on one: nothing is left
+    assert on_node(8, num_workers=2) == []  # a worker on each: the loss of a worker says it
+    assert on_node(16, num_workers=2) == []
 
 
 def test_flags() -> None:

@@ -63,6 +63,8 @@ type Args struct {
 	Given       Given
 	// AIC is the session that predicts durations instead of these models. Without a Backend there is none.
 	AIC aic.Config
+	// AICGrid says that it is asked for a grid of shapes; see [timing.Between].
+	AICGrid bool
 	// Capacity describes the memory from which the size of the KV pool is estimated; it is zero if the size is known.
 	Capacity aic.Capacity
 	// Drafts is the number of tokens that speculative decoding drafts in each step, 0 for none; AcceptRates lists
@@ -441,6 +443,7 @@ func build(o *strictjson.Object) Args {
 	}
 	if o.Given("aic_backend") {
 		args.AIC = aic.Of(o)
+		args.AICGrid = o.Text("aic_shapes") == gridShapes
 		args.Profile = ""
 	}
 	if estimatesPool(o) {

@@ -23,6 +23,7 @@ type model struct {
 	*timing.Asked
 	session *session.Session
 	ranks   int // that share the requests of an engine
+	grid    bool
 }
 
 func newSDK(m *Monitor) *sdk {
@@ -82,14 +83,14 @@ func (s *sdk) timingModel(option string, args engineargs.Args) (*timing.Asked, s
 	}
 	ranks := args.SharingRanks()
 	for _, m := range s.models {
-		if m.session == opened && m.ranks == ranks {
-			return m.Asked, opened.Config.Name(), nil
+		if m.session == opened && m.ranks == ranks && m.grid == args.AICGrid {
+			return m.Asked, opened.Name(args.AICGrid), nil
 		}
 	}
-	asked := timing.NewAsked(ranks, opened.Predict)
+	asked := timing.NewAsked(ranks, opened.Predictions(args.AICGrid))
 	asked.Experts = opened.Experts
-	s.models = append(s.models, model{asked, opened, ranks})
-	return asked, opened.Config.Name(), nil
+	s.models = append(s.models, model{asked, opened, ranks, args.AICGrid})
+	return asked, opened.Name(args.AICGrid), nil
 }
 
 // err says why the run cannot go on, nil if it can.

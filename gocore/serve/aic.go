@@ -52,8 +52,8 @@ func (in *inputs) loadTiming(stop *Stop, ask Ask) error {
 		return err
 	}
 	in.warnings = append(in.warnings, starting.Warnings()...)
-	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Config.Name(), in.args.NumGPUBlocks)
-	in.predict = opened.Through(ask).Predict
+	in.predictor = fmt.Sprintf("%s; %d KV blocks for each rank", opened.Name(in.args.AICGrid), in.args.NumGPUBlocks)
+	in.predict = opened.Through(ask).Predictions(in.args.AICGrid)
 	return nil
 }
 

@@ -85,6 +85,22 @@ func (s *Session) Through(ask func(question string) (answer string, err error)) 
 // KVBytes returns the size of a token's KV of the whole model, in bytes.
 func (s *Session) KVBytes() (int, error) { return s.client.KVBytes(s.Session) }
 
+// Predictions returns what answers questions: for all shapes, or for a grid of them with straight lines between.
+func (s *Session) Predictions(grid bool) func([]timing.Question) ([]timing.Answer, error) {
+	if grid {
+		return timing.Between(s.Predict)
+	}
+	return s.Predict
+}
+
+// Name describes the session, and how it is asked, for reports.
+func (s *Session) Name(grid bool) string {
+	if grid {
+		return s.Config.Name() + ", grid of shapes"
+	}
+	return s.Config.Name()
+}
+
 // Predict answers questions from memory where it can, and remembers what the SDK says about the rest.
 func (s *Session) Predict(questions []timing.Question) ([]timing.Answer, error) {
 	answers, unknown := predictions.lookup(s.ID, questions)

@@ -21,7 +21,7 @@ func (s *sdk) ask(question string) (string, error) {
 	case strings.HasPrefix(question, `{"capacity"`):
 		return `{"blocks":100}`, nil
 	default:
-		return `{"ms":[5],"errors":{}}`, nil
+		return `{"ms":[5` + strings.Repeat(",5", strings.Count(question, "],[")) + `],"errors":{}}`, nil
 	}
 }
 
@@ -69,6 +69,13 @@ func TestPredictions(t *testing.T) {
 	}
 	if len(s.asked) != 2 {
 		t.Errorf("asked %q", s.asked)
+	}
+	grid := opened.Predictions(true)
+	if answers, err := grid([]timing.Question{{Kind: timing.Decode, Batch: 3, Tokens: 81}}); err != nil || answers[0].Ms != 5 {
+		t.Errorf("between shapes: got %v, %v", answers, err)
+	}
+	if len(s.asked) != 3 || !strings.HasSuffix(opened.Name(true), ", grid of shapes") || opened.Name(false) != opened.Config.Name() {
+		t.Errorf("asked %q, %s", s.asked, opened.Name(true))
 	}
 	broken := opened.Through(func(string) (string, error) { return "", errors.New("gone") })
 	if answers, err := broken.Predict(question); err != nil || answers[0].Ms != 5 {

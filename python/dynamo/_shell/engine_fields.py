@@ -13,6 +13,7 @@ from dynamo._shell.fields import FieldSet
 
 EngineType: TypeAlias = Literal["vllm", "sglang", "trtllm"]
 WorkerType: TypeAlias = Literal["aggregated", "prefill", "decode"]
+AicShapes: TypeAlias = Literal["all", "grid"]
 KvTransferTimingMode: TypeAlias = Literal["full_prompt", "destination_missing"]
 KvTransferLanes: TypeAlias = Literal["pair", "unlimited"]
 PreemptionMode: TypeAlias = Literal["lifo", "fifo"]
@@ -283,6 +284,7 @@ class EngineFields(TypedDict, total=False):
     aic_fmha_dtype: str | None
     aic_kv_cache_dtype: str | None
     aic_comm_dtype: str | None
+    aic_shapes: AicShapes
     gpu_memory_utilization: float | None
     mem_fraction_static: float | None
     free_gpu_memory_fraction: float | None

@@ -116,6 +116,8 @@ def _recommend(options: argparse.Namespace) -> int:
             gpus_per_node=options.gpus_per_node,
             gpu_hour_price=options.gpu_hour_price,
             seeds=options.seeds,
+            host_gb_per_gpu=options.host_gb_per_gpu,
+            accept_rates=options.accept_rates,
             exhaustive=options.exhaustive,
             on_progress=show,
             **_execution(options),
@@ -254,6 +256,12 @@ def _add_recommend(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs with a fast link (default: of the system)")
     parser.add_argument("--gpu-hour-price", type=float, metavar="PRICE", help="price of a GPU for an hour")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="traces drawn for intervals (default: 5)")
+    parser.add_argument(
+        "--host-gb-per-gpu", type=float, metavar="GB", help="host memory for KV beside each GPU, which is tried as well"
+    )
+    parser.add_argument(
+        "--accept-rates", metavar="RATES", help='of draft tokens, such as "0.85,0.6": speculation is tried as well'
+    )
     parser.add_argument("--exhaustive", action="store_true", help="run every deployment to the end")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     return parser

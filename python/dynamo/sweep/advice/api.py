@@ -62,6 +62,8 @@ def recommend(
     gpus_per_node: int | None = None,
     gpu_hour_price: float | None = None,
     seeds: int = 5,
+    host_gb_per_gpu: float | None = None,
+    accept_rates: str | None = None,
     exhaustive: bool = False,
     executor: str | None = None,
     jobs: int | None = None,
@@ -85,6 +87,9 @@ def recommend(
         gpus_per_node: GPUs that share a fast link: tensor parallelism stays within them.
         gpu_hour_price: The price of a GPU for an hour.
         seeds: How many traces are drawn from the recorded one, for intervals.
+        host_gb_per_gpu: Host memory for KV blocks beside each GPU, in GB: deployments with it are tried as well.
+        accept_rates: How often each draft token of speculative decoding is accepted if those before it were, such as
+            ``"0.85,0.6"``: deployments that draft so many tokens are tried as well.
         exhaustive: Runs every deployment to the end, whatever can be proven before.
         executor: Where runs are carried out, ``jobs`` and ``address`` are those of ``run`` of sweeps.
         jobs: Runs at the same time.
@@ -112,6 +117,8 @@ def recommend(
         gpus_per_node=gpus_per_node,
         gpu_hour_price=gpu_hour_price,
         seeds=seeds,
+        host_gb_per_gpu=host_gb_per_gpu,
+        accept_rates=accept_rates,
     )
     execution = {"executor": executor, "jobs": jobs, "address": address}
     if directory is None:
@@ -147,7 +154,7 @@ def _answer(
     content["counts"]["runs"] = runner.simulated
     if not shown:
         raise ValueError(_nothing(found))
-    kept = _kept(runner, shown, place, content)
+    kept = _kept(runner, shown, found, place, content)
     return Recommendation(kept.content["recommendation"], kept if keeps else Sweep(kept.content, None, kept.simulated))
 
 
@@ -188,6 +195,8 @@ def _asked(question: Question) -> dict[str, Any]:
         "run": {name: value for name, value in question.run.items() if name != "trace"},
         "gpu_hour_price": question.price,
         "seeds": question.seeds,
+        "host_gb_per_gpu": question.host_gb_per_gpu,
+        "accept_rates": question.accept_rates,
     }
 
 
@@ -282,7 +291,7 @@ def _examine(
         "flags": [f"{_each(winner)}: {flags.command(winner.engine, question.model)}"],
         "gpus": winner.gpus,
         "gpu_hours": figures["gpu_hours"],
-        "targets": [_target(verdict, sampled) for verdict in sampled["sla"] if _is_told(verdict)],
+        "targets": _targets(point, sampled),
         "durations": point["durations"],
         "no_interval": why_not,
     }
@@ -306,6 +315,16 @@ def _each(winner: Candidate) -> str:
 def _is_told(verdict: Mapping[str, Any]) -> bool:
     """Whether a bound is one that was asked for: that nothing is rejected goes without saying."""
     return verdict["figure"] != "rejected_requests" or not verdict["met"]
+
+
+def _targets(point: Mapping[str, Any], sampled: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What became of each bound: figures of the trace itself, intervals of its draws."""
+    drawn = [verdict for verdict in sampled["sla"] if _is_told(verdict)]
+    values = {str(bound_of(verdict)): verdict for verdict in point["sla"]}
+    return [
+        _target({**verdict, **{name: values[str(bound_of(verdict))][name] for name in ("value", "met")}}, sampled)
+        for verdict in drawn
+    ]
 
 
 def _target(verdict: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,11 +364,12 @@ def _next_best(question: Question, by_name: Mapping[str, Candidate], found: Foun
     return lines
 
 
-def _kept(runner: Runner, shown: Sequence[Candidate], place: Path, content: dict[str, Any]) -> Sweep:
+def _kept(runner: Runner, shown: Sequence[Candidate], found: Found, place: Path, content: dict[str, Any]) -> Sweep:
     """The sweep whose page shows the answer, with the recommendation in its folder."""
-    spec = runner.spec(shown, {}, objectives=["gpus", "tok_s_per_user"])
-    found = sweep.run(spec, place, on_progress=runner.on_progress, **runner.execution)
-    for point in found.points:
+    shaped = [candidate for each in shown for candidate in runner.shaped([each], each.name in found.exact)]
+    spec = runner.spec(shaped, {}, objectives=["gpus", "tok_s_per_user"])
+    made = sweep.run(spec, place, on_progress=runner.on_progress, **runner.execution)
+    for point in made.points:
         if point["knobs"]["deployment"] == content["winner"]:
             content["point"] = point["id"]
     folder = Folder.existing(place)

@@ -58,8 +58,13 @@ class Beginning(NamedTuple):
         return max(0, bisect.bisect_left(self.arrivals_ms, self.at_ms - limit) - int(figures.get("count_ttft_ms", 0)))
 
 
-def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures, beginning: Beginning) -> str:
-    """Why a run misses a bound, by the figures of its beginning and the counts of the whole; "" if that is open."""
+def of_beginning(
+    bounds: Sequence[Bound], figures: Figures, whole: Figures, beginning: Beginning, margin: float = 0.0
+) -> str:
+    """Why a run misses a bound, by the figures of its beginning and the counts of the whole; "" if that is open.
+
+    With a margin, by which figures may be off, only what is over the limit by more than this part of it counts.
+    """
     for bound in bounds:
         rejected = figures.get("rejected_requests", 0.0)
         if bound.figure == "rejected_requests" and bound.at_most and rejected > bound.limit:
@@ -69,6 +74,7 @@ def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures, begi
         if match is None or not bound.at_most:
             continue
         statistic, kind = match.groups()
+        limit = bound.limit * (1 + margin)
         total = whole.get(f"count_{kind}")
         if not total:
             continue
@@ -76,14 +82,15 @@ def of_beginning(bounds: Sequence[Bound], figures: Figures, whole: Figures, begi
             if not _is_final(kind):
                 continue
             least = figures.get(name, 0.0) * figures.get(f"count_{kind}", 0.0) / total
-            if least > bound.limit:
+            if least > limit:
                 return f"{bound}: at least {least:.4g} by what has happened already"
             continue
-        late = _late(kind, bound.limit, figures)
+        late = _late(kind, limit, figures)
         if kind in ("ttft_ms", "e2e_latency_ms"):
-            late += beginning.waiting(bound.limit, figures)
+            late += beginning.waiting(limit, figures)
         if late > _allowed(statistic, total):
-            return f"{bound}: at least {late:,} of {total:,.0f} are over it by what has happened already"
+            far = f" by more than {100 * margin:g} %" if margin else ""
+            return f"{bound}: at least {late:,} of {total:,.0f} are over it{far} by what has happened already"
     return ""
 
 

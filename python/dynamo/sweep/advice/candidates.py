@@ -14,6 +14,7 @@ _SEQUENCES = (64, 256)
 _TOKENS = (2048, 8192)
 _LARGEST_TP = 8
 _DENSE_WORD = "moe_tp_size or moe_ep_size"
+SHAPES = "engine.aic_shapes"
 
 
 class Candidate(NamedTuple):
@@ -27,6 +28,10 @@ class Candidate(NamedTuple):
     """Keys that make the engine."""
     rest: Mapping[str, Any]
     """Keys that say how many workers there are, and the router."""
+
+    def with_shapes(self, shapes: str) -> Candidate:
+        """The same with an engine whose durations the AIC SDK is asked for by these shapes of passes."""
+        return self._replace(engine={**self.engine, SHAPES: shapes})
 
     @property
     def sets(self) -> dict[str, Any]:
@@ -56,10 +61,26 @@ def enumerate_all(question: Question) -> list[Candidate]:
     found: list[Candidate] = []
     for engine in question.engines:
         for shape in _shapes(question, engine):
-            for sequences in _SEQUENCES:
-                for tokens in _TOKENS:
-                    found += _of_worker(question, engine, shape, sequences, tokens)
+            for further in _variants(question, shape):
+                for sequences in _SEQUENCES:
+                    for tokens in _TOKENS:
+                        found += _of_worker(question, engine, further, sequences, tokens)
     return found
+
+
+def _variants(question: Question, shape: Shape) -> Iterator[Shape]:
+    """A worker as it is, with host memory for KV blocks, with draft tokens, and with both, as far as they are there."""
+    variants: list[tuple[str, Mapping[str, Any]]] = [("", {})]
+    if question.host_gb_per_gpu is not None:
+        gb = question.host_gb_per_gpu * shape.gpus
+        variants.append((f", {gb:g} GB host", {"engine.host_cache_gb": gb}))
+    if question.accept_rates is not None:
+        drafts = len(question.accept_rates.split(","))
+        keys = {"engine.aic_nextn": drafts, "engine.aic_nextn_accept_rates": question.accept_rates}
+        words = f", {drafts} draft token{'s' if drafts > 1 else ''}"
+        variants += [(more + words, {**given, **keys}) for more, given in variants]
+    for words, given in variants:
+        yield shape._replace(words=shape.words + words, keys={**shape.keys, **given})
 
 
 def _of_worker(question: Question, engine: str, shape: Shape, sequences: int, tokens: int) -> Iterator[Candidate]:

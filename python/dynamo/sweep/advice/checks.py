@@ -9,6 +9,7 @@ from typing import Any
 from dynamo.sweep import bootstrap
 from dynamo.sweep.advice import search
 from dynamo.sweep.advice.candidates import Candidate
+from dynamo.sweep.advice.question import Question
 from dynamo.sweep.advice.search import Point, Runner
 from dynamo.sweep.store import INFEASIBLE, OK
 
@@ -79,12 +80,29 @@ def disturbed(runner: Runner, winner: Candidate, peak: float) -> list[dict[str, 
     )
     cases: dict[str, dict[str, Any]] = {}
     for target, words in targets.items():
-        fault = {"kind": "crash", "at_ms": peak, "target": f"{target}:0", "duration_ms": 0}
-        cases[f"loss of a {words} at the peak"] = {"faults": [fault], **lost}
+        cases[f"loss of a {words} at the peak"] = {"faults": [_crash(peak, f"{target}:0")], **lost}
+    if on_node := node_of(question, winner):
+        faults = [_crash(peak, target) for target in on_node]
+        cases[f"loss of a node at the peak, with {' and '.join(on_node)}"] = {"faults": faults, **lost}
     if len(winner.pools) == 1 and winner.pools[0] > 1:
         policy = {"policy": "hpa", "target": WAITING, "min": 1, "max": winner.pools[0]}
         cases["autoscaling"] = {"autoscaler": policy, **startup}
     return [_case(runner, winner, name, keys) for name, keys in cases.items()]
+
+
+def _crash(at_ms: float, target: str) -> dict[str, Any]:
+    return {"kind": "crash", "at_ms": at_ms, "target": target, "duration_ms": 0}
+
+
+def node_of(question: Question, winner: Candidate) -> list[str]:
+    """The workers that are lost with a node, filled in their order; none if all are on one or a worker needs more."""
+    worker = winner.gpus // sum(winner.pools)
+    if winner.gpus <= question.gpus_per_node or worker > question.gpus_per_node:
+        return []
+    names = ("worker",) if len(winner.pools) == 1 else ("prefill", "decode")
+    all_of_them = [f"{name}:{at}" for name, count in zip(names, winner.pools, strict=True) for at in range(count)]
+    on_node = all_of_them[: question.gpus_per_node // worker]
+    return on_node if len(on_node) > 1 else []
 
 
 def _case(runner: Runner, winner: Candidate, name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +129,7 @@ def sensitivity(runner: Runner, candidates: Sequence[Candidate], best: str) -> l
         run = {**question.run, "extra_engine_args": {**shared, "speedup_ratio": faster}}
         other = Runner(replace(question, run=run), runner.store, runner.execution, runner.on_progress)
         held = other.run([by_name[best]])[best]["status"] == OK
-        now = search.find(other, candidates).best
+        now = search.find(other, candidates, confirms=False).best
         runner.simulated += other.simulated
         gpus = None if now is None else by_name[now].gpus
         found.append({"durations": times, "best": now, "same": now == best, "holds": held, "gpus": gpus})

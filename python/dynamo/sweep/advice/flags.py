@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from dynamo.sweep.exports.engine import drafts, host
+
 _VLLM = {
     "aic_tp_size": "--tensor-parallel-size",
     "dp_size": "--data-parallel-size",
@@ -24,6 +26,7 @@ _SGLANG = {
 def command(engine: Mapping[str, Any], model: str | None) -> str:
     """The command that starts one worker, by the keys ``engine.FIELD`` of a candidate."""
     given = {name.removeprefix("engine."): value for name, value in engine.items()}
+    further = [*host("engine", given, given["engine_type"]), *drafts(given, given["engine_type"])]
     name = model or "MODEL"
     if given["engine_type"] == "sglang":
         words, flags = ["python", "-m", "sglang.launch_server", "--model-path", name], _SGLANG
@@ -38,4 +41,4 @@ def command(engine: Mapping[str, Any], model: str | None) -> str:
     for field, flag in flags.items():
         if field in given and (given[field] != 1 or field == "aic_tp_size"):
             words += [flag, str(given[field])]
-    return shlex.join(words)
+    return shlex.join([*words, *further])

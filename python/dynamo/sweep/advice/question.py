@@ -18,6 +18,7 @@ ENGINES = {"vllm": ("vllm",), "sglang": ("sglang",), "both": ("vllm", "sglang")}
 FEWEST_GPUS, COST, GOODPUT = "fewest_gpus", "cost", "goodput"
 OBJECTIVES = (FEWEST_GPUS, COST, GOODPUT)
 MOST_GPUS = 1024
+_MOST_DRAFTS = 5
 _TERM = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=)\s*(\S+)\s*")
 # GPUs that share a fast link, where it is not eight; by the beginning of the system's name.
 _SMALL_NODES = {"gb200": 4, "gb300": 4}
@@ -42,11 +43,20 @@ class Question:
     bounds: tuple[Bound, ...]
     price: float | None
     seeds: int
+    host_gb_per_gpu: float | None = None
+    """Host memory for KV blocks, beside each GPU: deployments with it are tried as well."""
+    accept_rates: str | None = None
+    """How often each draft token is accepted: deployments that draft so many tokens are tried as well."""
 
     @property
     def has_aic(self) -> bool:
         """Whether durations and memory are those that the AIC SDK predicts for a model on a GPU."""
         return self.system is not None
+
+    @property
+    def searches_grid(self) -> bool:
+        """Whether the search asks for a grid of the shapes of passes, and only its finalists for all of them."""
+        return self.has_aic and "aic_shapes" not in self.run["extra_engine_args"]
 
 
 def ask(
@@ -63,6 +73,8 @@ def ask(
     gpus_per_node: Any = None,
     gpu_hour_price: Any = None,
     seeds: Any = 5,
+    host_gb_per_gpu: Any = None,
+    accept_rates: Any = None,
 ) -> Question:
     """Checks what was given. Raises ValueError, naming the argument, the value and what it may be."""
     if (model is None) != (system is None):
@@ -91,8 +103,10 @@ def ask(
         objective=objective,
         sla=limits,
         bounds=bounds,
-        price=None if gpu_hour_price is None else _price(gpu_hour_price),
+        price=None if gpu_hour_price is None else _above_0("gpu_hour_price", gpu_hour_price),
         seeds=_count("seeds", seeds, 100),
+        host_gb_per_gpu=None if host_gb_per_gpu is None else _above_0("host_gb_per_gpu", host_gb_per_gpu),
+        accept_rates=None if accept_rates is None else _rates(accept_rates),
     )
 
 
@@ -164,7 +178,22 @@ def _count(name: str, given: object, most: int) -> int:
     return given
 
 
-def _price(given: object) -> float:
+def _above_0(name: str, given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not values.is_finite(given) or given <= 0:
-        raise ValueError(f"gpu_hour_price: got {values.show(given)}, want a finite number above 0")
+        raise ValueError(f"{name}: got {values.show(given)}, want a finite number above 0")
     return float(given)
+
+
+def _rates(given: object) -> str:
+    """Acceptance rates, one for each draft token, as engine arguments have them."""
+    want = f'want 1 to {_MOST_DRAFTS} numbers from 0 to 1, such as "0.85,0.6"'
+    if not isinstance(given, str):
+        raise ValueError(f"accept_rates: got {values.show(given)}, {want}")
+    parts = [part.strip() for part in given.split(",")]
+    try:
+        fits = all(0 <= float(part) <= 1 for part in parts)
+    except ValueError:
+        fits = False
+    if not fits or len(parts) > _MOST_DRAFTS:
+        raise ValueError(f"accept_rates: got {values.show(given)}, {want}")
+    return ",".join(parts)

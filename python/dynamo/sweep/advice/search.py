@@ -17,12 +17,16 @@ from dynamo.sweep import sweep
 from dynamo.sweep.advice import bounds
 from dynamo.sweep.advice.candidates import Candidate
 from dynamo.sweep.advice.question import COST, FEWEST_GPUS, Question
+from dynamo.sweep.sla import bound_of
 from dynamo.sweep.store import INFEASIBLE, OK
 
 Point = Mapping[str, Any]
 
 BEGINNINGS = (1 / 8, 3 / 8)
 """Parts of the run, by simulated time, after which it is asked whether a candidate can still be the answer."""
+MARGIN = 0.02
+"""By which part a figure may be off if the AIC SDK was asked for a grid of shapes: what is nearer to a bound is run
+again with all shapes."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
 _KNOB = "deployment"
@@ -41,6 +45,8 @@ class Found:
     best: str | None = None
     runs: int = 0
     """Runs that had to be simulated; others were known."""
+    exact: set[str] = field(default_factory=set)
+    """Those of ``whole`` whose durations are predictions of all their shapes, not of a grid."""
 
 
 class Runner:
@@ -52,6 +58,11 @@ class Runner:
         self.execution = execution
         self.on_progress = on_progress
         self.simulated = 0
+
+    @property
+    def margin(self) -> float:
+        """By which part the figures of runs may be off, other than those of ``exact`` ones."""
+        return MARGIN if self.question.searches_grid else 0.0
 
     def spec(self, candidates: Sequence[Candidate], extra: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """The specification of a sweep over candidates."""
@@ -67,14 +78,26 @@ class Runner:
         }
 
     def run(
-        self, candidates: Sequence[Candidate], extra: Mapping[str, Any] | None = None, **more: Any
+        self,
+        candidates: Sequence[Candidate],
+        extra: Mapping[str, Any] | None = None,
+        *,
+        exact: bool = False,
+        **more: Any,
     ) -> dict[str, Point]:
         """The points of candidates by their names. Raises ValueError if all are refused."""
+        candidates = self.shaped(candidates, exact)
         found = sweep.run(
             self.spec(candidates, extra or {}, **more), store=self.store, on_progress=self.on_progress, **self.execution
         )
         self.simulated += found.simulated
         return {point["knobs"][_KNOB]: point for point in found.points}
+
+    def shaped(self, candidates: Sequence[Candidate], exact: bool) -> Sequence[Candidate]:
+        """The candidates with durations of a grid of shapes, unless they are to be exact or the question decides it."""
+        if not self.question.searches_grid or exact:
+            return candidates
+        return [candidate.with_shapes("grid") for candidate in candidates]
 
 
 Rank = Callable[[Candidate, Point], tuple[float, ...]]
@@ -100,16 +123,20 @@ def keeps(question: Question, point: Point) -> bool:
     return point["status"] == OK or (question.objective not in (FEWEST_GPUS, COST) and point["status"] == INFEASIBLE)
 
 
-def find(runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = False) -> Found:
-    """The best of all candidates. With ``exhaustive``, all are run to the end, whatever can be proven."""
+def find(runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = False, confirms: bool = True) -> Found:
+    """The best of all candidates. With ``exhaustive``, all are run to the end, whatever can be proven.
+
+    Finalists of a search with a grid of shapes are run again with all shapes, unless ``confirms`` is false.
+    """
     question, found = runner.question, Found()
     before = runner.simulated
     order = {candidate.name: at for at, candidate in enumerate(candidates)}
     by_name = {candidate.name: candidate for candidate in candidates}
     if exhaustive:
-        found.whole = runner.run(candidates)
+        found.whole = runner.run(candidates, exact=True)
+        found.exact = set(found.whole)
     else:
-        _search(runner, candidates, found)
+        _search(runner, candidates, found, confirms)
     ranked = rank(question)
     kept = [name for name, point in found.whole.items() if keeps(question, point)]
     found.best = min(kept, key=lambda name: (*ranked(by_name[name], found.whole[name]), order[name]), default=None)
@@ -117,7 +144,7 @@ def find(runner: Runner, candidates: Sequence[Candidate], *, exhaustive: bool = 
     return found
 
 
-def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> None:
+def _search(runner: Runner, candidates: Sequence[Candidate], found: Found, confirms: bool) -> None:
     question = runner.question
     left = _possible_alone(runner, candidates, found)
     if not left:  # one of those that are too slow is run nevertheless: by how much it misses is worth knowing
@@ -129,13 +156,9 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> No
     if reference is None:
         return
     whole = reference["figures"]
-    ranked = rank(question)
     arrivals = arrivals_ms(reference) if question.objective in (FEWEST_GPUS, COST) else []
-    best: tuple[float, ...] | None = None
     by_name = {candidate.name: candidate for candidate in left}
-    for name, point in found.whole.items():
-        if keeps(question, point):
-            best = ranked(by_name[name], point)
+    best = _best(runner, by_name, list(found.whole), found, None, confirms)
     for group in _groups(question, left):
         todo = [candidate for candidate in group if candidate.name not in found.whole]
         if best is not None and (reason := _beaten(question, group[0], best, whole)):
@@ -145,11 +168,65 @@ def _search(runner: Runner, candidates: Sequence[Candidate], found: Found) -> No
         for part in BEGINNINGS:
             if len(todo) >= _WORTH_BEGINNING:
                 todo = _after(runner, todo, part, whole, arrivals, best, found)
-        for name, point in _unless_refused(runner, todo, {}, found).items():
-            found.whole[name] = point
-            if keeps(question, point):
-                now = ranked(by_name[name], point)
-                best = now if best is None else min(best, now)
+        points = _unless_refused(runner, todo, {}, found)
+        found.whole |= points
+        best = _best(runner, by_name, list(points), found, best, confirms)
+
+
+def _best(
+    runner: Runner,
+    by_name: Mapping[str, Candidate],
+    names: Sequence[str],
+    found: Found,
+    best: tuple[float, ...] | None,
+    confirms: bool,
+) -> tuple[float, ...] | None:
+    """The rank of the best one so far, with those that were run last.
+
+    If figures may be off, those that may be better than the best one are run again with all shapes, the best first.
+    """
+    question, margin = runner.question, runner.margin if confirms else 0.0
+    ranked = rank(question)
+
+    def by_rank(name: str) -> tuple[float, ...]:
+        return ranked(by_name[name], found.whole[name])
+
+    todo = sorted((name for name in names if _may_keep(question, found.whole[name], margin)), key=by_rank)
+    while todo:
+        now = todo if best is not None or not margin else todo[:1]
+        todo = todo[len(now) :]
+        if margin:
+            now = [name for name in now if best is None or _may_beat(by_rank(name), best, margin)]
+            points = _unless_refused(runner, [by_name[name] for name in now], {}, found, exact=True)
+            found.whole |= points
+            found.exact |= set(points)
+        for name in now:
+            if keeps(question, found.whole[name]):
+                best = by_rank(name) if best is None else min(best, by_rank(name))
+    return best
+
+
+def _may_keep(question: Question, point: Point, margin: float) -> bool:
+    """Whether a point keeps the SLA, or misses it by no more than its figures may be off."""
+    if keeps(question, point):
+        return True
+    if not margin or point["status"] != INFEASIBLE or not point["sla"]:
+        return False
+    missed = [verdict for verdict in point["sla"] if not verdict["met"]]
+    return all(
+        verdict["value"] is not None and bound_of(verdict).excess(verdict["value"]) <= margin for verdict in missed
+    )
+
+
+def _may_beat(rank: tuple[float, ...], best: tuple[float, ...], margin: float) -> bool:
+    """Whether a rank may be better than the best one if its figures are off by a margin."""
+    for ours, theirs in zip(rank, best, strict=True):
+        room = margin * abs(ours)
+        if ours - room > theirs:
+            return False
+        if ours + room < theirs:
+            return True
+    return True
 
 
 def _groups(question: Question, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -239,13 +316,13 @@ def arrivals_ms(point: Point) -> list[float]:
 
 
 def _unless_refused(
-    runner: Runner, candidates: Sequence[Candidate], extra: Mapping[str, Any], found: Found
+    runner: Runner, candidates: Sequence[Candidate], extra: Mapping[str, Any], found: Found, *, exact: bool = False
 ) -> dict[str, Point]:
     """Points of candidates; none, with the reason, if all are refused: others with this workload are not."""
     if not candidates:
         return {}
     try:
-        return runner.run(candidates, extra)
+        return runner.run(candidates, extra, exact=exact)
     except ValueError as error:
         for candidate in candidates:
             found.out[candidate.name] = ("rejected", str(error).removeprefix("run: "))
@@ -271,9 +348,9 @@ def _after(
             found.out[candidate.name] = (point["status"], point["reason"])
             continue
         reason = (
-            bounds.of_beginning(question.bounds, point["figures"], whole, beginning)
+            bounds.of_beginning(question.bounds, point["figures"], whole, beginning, runner.margin)
             if question.objective in (FEWEST_GPUS, COST)
-            else _less_goodput(point["figures"], whole, best)
+            else _less_goodput(point["figures"], whole, best, runner.margin)
         )
         if reason:
             found.out[candidate.name] = ("beginning", f"{reason} ({part:.3g} of the run)")
@@ -282,12 +359,14 @@ def _after(
     return left
 
 
-def _less_goodput(figures: Mapping[str, float], whole: Mapping[str, float], best: tuple[float, ...] | None) -> str:
+def _less_goodput(
+    figures: Mapping[str, float], whole: Mapping[str, float], best: tuple[float, ...] | None, margin: float
+) -> str:
     """Why a candidate serves fewer requests well than the best one, "" if that is open."""
     if best is None or "goodput_completed_requests" not in figures:
         return ""
     missed = figures["finished_requests"] - figures["goodput_completed_requests"]
     most = whole["num_requests"] - missed
-    return (
-        f"at most {most:,.0f} requests are served well, and {-best[0]:,.0f} by the best one" if most < -best[0] else ""
-    )
+    if most >= -best[0] * (1 - margin):
+        return ""
+    return f"at most {most:,.0f} requests are served well, and {-best[0]:,.0f} by the best one"

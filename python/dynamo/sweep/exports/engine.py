@@ -47,14 +47,14 @@ def command(name: str, arguments: Mapping[str, Any]) -> Command:
     for path in given:
         if path not in ENGINE:
             raise ValueError(f"{name}.{path}: unknown to exports")
-    words = [*_parallelism(name, given, engine), *_drafts(given, engine)]
+    words = [*_parallelism(name, given, engine), *drafts(given, engine)]
     skipped = _PARALLEL | {"aic_nextn", "host_cache_gb", "worker_type", "num_gpu_blocks", "host_cache.write_policy"}
     for path, row in ENGINE.items():
         if path in given and path not in skipped:
             words += _plain(f"{name}.{path}", row, given[path], engine)
         if path == "num_gpu_blocks" and path in given:
             words += _pool(f"{name}.{path}", given, engine)
-    words += _host(name, given, engine)
+    words += host(name, given, engine)
     _once(name, words)
     clip = given.get("sglang.clip_max_new_tokens", _CLIP_DEFAULT)
     return Command(words, {_CLIP: str(clip)} if engine == SGLANG and clip != _CLIP_DEFAULT else {})
@@ -137,15 +137,16 @@ def _parallelism(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
     return [*words, "--enable-expert-parallel"] if experts > 1 else words
 
 
-def _drafts(given: Mapping[str, Any], engine: str) -> list[str]:
-    drafts = given.get("aic_nextn")
-    if not drafts:
+def drafts(given: Mapping[str, Any], engine: str) -> list[str]:
+    """The words of speculative decoding."""
+    count = given.get("aic_nextn")
+    if not count:
         return []
     if engine == VLLM:
-        return ["--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": drafts})]
+        return ["--speculative-config", json.dumps({"method": "mtp", "num_speculative_tokens": count})]
     return [
-        *("--speculative-algorithm", "EAGLE", "--speculative-num-steps", str(drafts)),
-        *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", str(drafts + 1)),
+        *("--speculative-algorithm", "EAGLE", "--speculative-num-steps", str(count)),
+        *("--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", str(count + 1)),
     ]
 
 
@@ -163,7 +164,7 @@ def role(said: str, engine: str) -> list[str]:
     return flag.write(said)
 
 
-def _host(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
+def host(name: str, given: Mapping[str, Any], engine: str) -> list[str]:
     """The words of host memory below the pool: as many GB as are said, or as the blocks have."""
     size = given.get("host_cache_gb")
     if size is None:

@@ -121,6 +121,7 @@ ENGINE: Mapping[str, Row] = {
         Word("--kv-cache-dtype", _AIC_KV_TYPES), Word("--kv-cache-dtype", {**_AIC_KV_TYPES, "fp8": "fp8_e4m3"})
     ),
     "aic_comm_dtype": _assumed("the engine chooses how GPUs exchange data"),
+    "aic_shapes": _assumed(_DURATION),
     "gpu_memory_utilization": _flag(Number("--gpu-memory-utilization", float)),
     "mem_fraction_static": _flag(None, Number("--mem-fraction-static", float)),
     "free_gpu_memory_fraction": _refused("of TensorRT-LLM, which is not exported"),
