@@ -40,6 +40,39 @@ def embedded_in(text: str) -> Any:
     return json.loads(found[1])
 
 
+FAINT = """() => {
+  const parse = text => text.match(/[\\d.]+/g).map(Number);
+  const linear = c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = rgb => rgb.slice(0, 3).map(c => linear(c / 255))
+    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = parse(getComputedStyle(at).backgroundColor);
+      if (found.length < 4 || found[3] === 1) return found;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.disabled || element.tagName === "OPTION") continue;
+    const style = getComputedStyle(element), inSvg = element instanceof SVGElement;
+    const a = light(parse(inSvg ? style.fill : style.color)), b = light(behind(element));
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    const name = `${element.tagName} ${element.className.baseVal ?? element.className}`;
+    if (contrast < (large ? 3 : 4.5)) found.push(`${name}: ${contrast.toFixed(2)}`);
+  }
+  return [...new Set(found)];
+}"""
+
+
+def faint(shown: Any) -> list[str]:
+    """The texts of a page whose contrast is below what WCAG 2 wants at level AA."""
+    found: list[str] = shown.evaluate(FAINT)
+    return found
+
+
 def brightness(colour: str) -> int:
     """The sum of a colour's parts, from ``rgb(r, g, b)``."""
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import pytest
 from conftest import Cli
+from pagetools import faint
 
 PROJECT = Path(__file__).parent.parent
 BUILD = PROJECT / "docs" / "site" / "playground" / "build.py"
@@ -134,6 +135,7 @@ def test_what_is_shown(opened: Callable[..., Any], width: int, colours: str) -> 
         assert page.locator(f"#{section}").is_visible()
     assert page.locator("#cdfs svg").count() == 3
     assert page.locator("#heat canvas").is_visible()
+    assert faint(page) == []
     assert page.locator("#cdfs .before").count() == 0
     page.locator("input[name=workers]").fill("6")
     page.locator("input[name=workers]").press("Enter")  # without a mouse

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Cli, refused, row, write_trace
-from pagetools import brightness, embedded_in, watched
+from pagetools import brightness, embedded_in, faint, watched
 
 from dynamo import sweep
 from dynamo._core import RunResult
@@ -73,6 +73,7 @@ def test_in_a_window(report: Report, pools: Report, opened: Callable[..., Any], 
             shown.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
         )
         assert (brightness(ink) < brightness(paper)) == (colours == "light")
+        assert faint(shown) == []
         assert shown.evaluate(
             """[...document.querySelectorAll('svg text')].every(text => {
                 const inner = text.getBoundingClientRect(), outer = text.closest('svg').getBoundingClientRect();
@@ -97,10 +98,20 @@ def test_what_it_shows(report: Report, opened: Callable[..., Any]) -> None:
     # Distributions.
     assert shown.locator("#cdfs .curve").count() == 3
     shown.locator("#cdfs svg").first.hover()
-    assert re.fullmatch(r"[\d.]+ % of requests", shown.locator(".tip b").inner_text())
+    assert re.fullmatch(r"up to [\d.,]+ ms", shown.locator(".tip b").inner_text())
+    assert re.search(r"requests: [\d.]+ %", shown.locator(".tip").inner_text())
     before = shown.locator("#cdfs .curve").first.get_attribute("d")
     shown.locator("#log").check()
     assert shown.locator("#cdfs .curve").first.get_attribute("d") != before
+    # Axes have names with units, and each chart a table of what the pointer would show.
+    assert shown.locator("#cdfs svg").first.locator("text.name").all_text_contents() == ["ms", "% of requests"]
+    assert shown.locator("#cdfs table").count() == 0
+    shown.locator("#cdfs .values summary").first.click()
+    assert shown.locator("#cdfs table").first.locator("tbody tr").count() == 20
+    assert shown.locator("#cdfs table tbody tr").last.inner_text().endswith("%")
+    shown.locator("#lines .values summary").click()
+    columns = shown.locator("#lines thead th").all_inner_texts()
+    assert columns == ["worker 0", "worker 1", "worker 2", "worker 3", "cluster"]
     # Over time: the cluster and four workers, and a row for each worker.
     assert shown.locator("#lines .curve").count() == 5
     assert shown.locator("#heat canvas").get_attribute("height") == "4"

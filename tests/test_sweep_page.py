@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 from conftest import Cli, refused
-from pagetools import brightness, embedded_in, watched
+from pagetools import brightness, embedded_in, faint, watched
 
 from dynamo import sweep
-from dynamo.sweep import page, report
+from dynamo.sweep import explorer, page, report
+from dynamo.sweep.explorer import SweepExplorer
 from dynamo.sweep.page import data, measured
 
 HOSTILE = '</script><script>document.title = "broken"</script><img src=x onerror="document.title=1">&"\''
@@ -138,6 +140,7 @@ def test_in_a_window(content: Content, opened: Callable[..., Any], width: int, c
     assert shown.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     ink, paper = (shown.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
     assert (brightness(ink) < brightness(paper)) == (colours == "light")
+    assert faint(shown) == []
     assert shown.evaluate(
         """[...document.querySelectorAll('#pareto text, #parallel text')].every(text => {
             const inner = text.getBoundingClientRect(), outer = text.closest('svg').getBoundingClientRect();
@@ -248,6 +251,61 @@ def test_on_paper_and_empty(content: Content, opened: Callable[..., Any]) -> Non
     shown.emulate_media(media="print")
     assert not shown.locator("#controls").is_visible()
     assert shown.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#fff"
+
+
+def test_the_chart_has_the_bounds_of_the_service_level(content: Content, opened: Callable[..., Any]) -> None:
+    shown = opened(page.as_html(content))
+    shown.locator("#missed").check()
+    shown.locator("#x").select_option("p99_ttft_ms")
+    assert shown.locator("#pareto .bound-name").all_text_contents() == ["SLA 700"]
+
+
+def test_a_notebook_shows_the_page_and_runs_of_points(content: Content, browser: Any) -> None:
+    """The script of the widget, with a model in place of a kernel: it gets the number of a point, and shows a page."""
+    explored = SweepExplorer(content, 700)
+    assert repr(explored) == f"a page of {len(content['points'])} points, which notebooks show"
+    script = base64.b64encode(Path(explorer.__file__).with_name("page").joinpath("widget.mjs").read_bytes()).decode()
+    shown = browser.new_page(viewport={"width": 1200, "height": 1600})  # frames out of sight are not drawn
+    errors: list[str] = []
+    shown.on("pageerror", lambda error: errors.append(str(error)))
+    shown.set_content("<title>notebook</title><div id=cell></div>")
+    shown.evaluate(
+        """async ([page, script]) => {
+            const { default: widget } = await import(`data:text/javascript;base64,${script}`);
+            const values = { page, height: 700, picked: -1, run_page: "", status: "" }, hears = {};
+            window.told = null;
+            const put = (name, value) => { values[name] = value; };
+            window.set = (name, value) => { put(name, value); hears[`change:${name}`].forEach(hear => hear()); };
+            const on = (name, hear) => { (hears[name] = hears[name] || []).push(hear); };
+            const model = { get: name => values[name], on, set: put, save_changes: () => { told = values.picked; } };
+            widget.render({ model, el: document.getElementById("cell") });
+        }""",
+        [explored.html, script],
+    )
+    sweep = shown.frame_locator("iframe").first
+    sweep.get_by_role("button", name="Show its run").click()
+    shown.wait_for_function("() => window.told !== null")
+    point = shown.evaluate("window.told")
+    assert point == data.of(content, (), {})["best"]
+    shown.evaluate("page => window.set('run_page', page)", explored.run_page(point))
+    shown.frame_locator("iframe").nth(1).locator("#cdfs svg").first.wait_for()
+    shown.close()
+    assert errors == []
+    for wrong in (-5, 10**6):
+        with pytest.raises(ValueError, match="want the id of a point"):
+            explored.run_page(wrong)
+
+
+def test_explorers_say_what_went_wrong(content: Content) -> None:
+    pytest.importorskip("anywidget")
+    explored = SweepExplorer(content, 700)
+    explored.widget.picked = 10**6
+    assert explored.widget.status == "point: got 1000000, want the id of a point"
+    explored.widget.picked = content["points"][0]["id"]
+    assert explored.widget.run_page.startswith("<!doctype html>")
+    shown, _ = explored._repr_mimebundle_()
+    assert {"text/html", "application/vnd.jupyter.widget-view+json"} <= set(shown)
+    assert "sandbox" in shown["text/html"]
 
 
 def test_either_latency_between_tokens_may_be_bounded(cli: Cli, folder: Path) -> None:

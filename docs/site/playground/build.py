@@ -39,8 +39,8 @@ TRACES = [
     ("prefixes", "generated: 3,200 requests with shared prefixes", "mooncake", "shared_prefix_3200.jsonl.gz"),
 ]
 SCRIPTS = [
-    PACKAGE / "_page" / "elements.js",
-    *(PACKAGE / "replay" / "page" / name for name in ("charts.js", "parts.js", "overtime.js")),
+    *(PACKAGE / "_page" / name for name in ("elements.js", "charts.js")),
+    *(PACKAGE / "replay" / "page" / name for name in ("parts.js", "overtime.js")),
     *(HERE / name for name in ("arguments.js", "figures.js", "start.js")),
 ]
 STYLES = [PACKAGE / "_page" / "page.css", PACKAGE / "replay" / "page" / "page.css", HERE / "page.css"]

@@ -161,11 +161,11 @@ function drawBoth() {
     const points = values => [...values.map((value, place) => [Math.max(value, low), percent(values, place)]), [high, 100]];
     const told = (values, ms) => `${shown(Number(percent(values, Math.max(0, values.filter(value => value <= ms).length - 1)).toPrecision(3)))} %`;
     drawCurves(boxes[at], [...(old ? [{ points: points(old.values), kind: "before" }] : []), { points: points(cdf.values), style: colour(at) }], {
-      height: 210, x: [low, high], y: [0, 100], xName: "ms", logarithmic: logs, bound: { x: cdf.bound },
+      height: 210, x: [low, high], y: [0, 100], xName: "ms", yName: "% of requests", logarithmic: logs, bound: { x: cdf.bound },
       label: `${cdf.title}, percent of requests: median ${shown(cdf.values[Math.floor(cdf.values.length / 2)])} ms`,
       tell: part => {
         const ms = logs ? low * (high / low) ** part : part * high;
-        return [`up to ${shown(Number(ms.toPrecision(4)))} ms`, `${told(cdf.values, ms)} of requests`, ...(old ? [`before: ${told(old.values, ms)}`] : [])];
+        return [`up to ${shown(Number(ms.toPrecision(4)))} ms`, `requests: ${told(cdf.values, ms)}`, ...(old ? [`before: ${told(old.values, ms)}`] : [])];
       },
     });
   });

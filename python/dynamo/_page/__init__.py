@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-_FRAME, _SHARED_SCRIPT, _SHARED_STYLE = "frame.html", "elements.js", "page.css"
+_FRAME, _SHARED_STYLE = "frame.html", "page.css"
+SHARED_SCRIPTS = ("elements.js", "charts.js")
+"""What is before the scripts of each page."""
 
 
 def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: Any) -> str:
@@ -28,7 +30,8 @@ def whole(package: str, scripts: Sequence[str], parts: Mapping[str, str], data: 
         parts: What goes into the template and the frame, as HTML. MAIN, POLICY, STYLE, DATA and SCRIPT are added here.
         data: What the scripts work on, JSON values without NaN.
     """
-    script = '"use strict";\n' + _file(__name__, _SHARED_SCRIPT) + "".join(_file(package, name) for name in scripts)
+    shared = "".join(_file(__name__, name) for name in SHARED_SCRIPTS)
+    script = '"use strict";\n' + shared + "".join(_file(package, name) for name in scripts)
     hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     every = {
         **parts,

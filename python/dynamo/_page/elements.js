@@ -1,5 +1,6 @@
-// What the scripts of all pages share: elements, numbers, axes.
+// What the scripts of all pages share: data, elements, numbers, axes.
 
+const data = JSON.parse(document.getElementById("data").textContent);
 const isNumber = value => typeof value === "number";
 const isMissing = value => value === null || value === undefined;
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dynamo._core import Progress, values
-from dynamo._shell import plugins, schedulers, timings
+from dynamo._shell import notebookbar, plugins, schedulers, timings
 from dynamo._shell.aic import AicPerfConfig
 from dynamo._shell.aic_fields import AicFields
 from dynamo._shell.engine import MockEngineArgs
@@ -634,7 +634,9 @@ def _replay(kind: str, **given: Any) -> Report:
     script = given.get("faults")
     files.check_outputs(config, sources=[("faults", script)] if isinstance(script, str | os.PathLike) else [])
     try:
-        result = planned.run(config, on_progress, trace, hook, rules, sampler)
+        with notebookbar.bar("requests") as bar:
+            show = on_progress or (None if bar is None else lambda now: bar(now.done, now.total, now.phase))
+            result = planned.run(config, show, trace, hook, rules, sampler)
     finally:
         samples = sampler.close() if sampler is not None else None
     if on_progress is not None:
@@ -645,7 +647,7 @@ def _replay(kind: str, **given: Any) -> Report:
         raise OSError(f"report_jsonl_path: {result.write_error}")
     requests = Requests(result)
     per_request = requests.to_dicts() if given.get("capture_per_request") else None
-    report = Report(result.report, requests, Timeseries(result.timeseries), per_request, samples)
+    report = Report(result.report, requests, Timeseries(result.timeseries), per_request, samples, result.saved_trace)
     with files.together() as written:
         written.adopt(result.files)
         artifacts.write(config, report)

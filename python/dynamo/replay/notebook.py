@@ -34,13 +34,16 @@ class Explorer(NamedTuple):
     height: int
 
     def _repr_html_(self) -> str:
-        frame = (
-            f'width="100%" height="{self.height}" sandbox="allow-scripts" style="border:0" title="The page of a run"'
-        )
-        return f'<iframe {frame} srcdoc="{escape(self.html)}"></iframe>'
+        return frame(self.html, self.height, "The page of a run")
 
     def __repr__(self) -> str:
         return f"a page of {len(self.html):,} characters, which notebooks show"
+
+
+def frame(page: str, height: int, title: str) -> str:
+    """A page as a frame in an output, whose scripts reach nothing outside of it."""
+    looks = f'width="100%" height="{height}" sandbox="allow-scripts" style="border:0" title="{escape(title)}"'
+    return f'<iframe {looks} srcdoc="{escape(page)}"></iframe>'
 
 
 def report_html(report: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dynamo.replay.figures import Figures
 
 if TYPE_CHECKING:
+    from dynamo._core import SavedTrace
     from dynamo.replay.notebook import Explorer
     from dynamo.replay.plots import Plots
     from dynamo.replay.requests import Requests
@@ -27,6 +28,9 @@ class Report(Figures):
     telemetry: Telemetry | None
     """The samples that were taken during the run, if it was given ``telemetry_options`` that keep them."""
 
+    saved_trace: SavedTrace | None
+    """Where the workload was saved, and how that trace is read, if the run was given ``save_trace``."""
+
     def __init__(
         self,
         metrics: Mapping[str, Any],
@@ -34,10 +38,12 @@ class Report(Figures):
         timeseries: Timeseries | None = None,
         per_request: list[dict[str, Any]] | None = None,
         telemetry: Telemetry | None = None,
+        saved_trace: SavedTrace | None = None,
     ) -> None:
         super().__init__(metrics, requests, timeseries)
         self.per_request = per_request
         self.telemetry = telemetry
+        self.saved_trace = saved_trace
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -77,7 +83,7 @@ class Report(Figures):
 
     def copy(self) -> Report:
         """A shallow copy that shares the per-request columns."""
-        return Report(self, self.requests, self.timeseries, self.per_request, self.telemetry)
+        return Report(self, self.requests, self.timeseries, self.per_request, self.telemetry, self.saved_trace)
 
     __copy__ = copy
 
@@ -91,7 +97,7 @@ class Report(Figures):
         return list(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Report, (dict(self), self.requests, self.timeseries, self.per_request, self.telemetry)
+        return Report, (dict(self), self.requests, self.timeseries, self.per_request, self.telemetry, self.saved_trace)
 
 
 def _eviction(arguments: Mapping[str, Any]) -> str:

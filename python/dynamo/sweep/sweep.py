@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamo import _core
 from dynamo._core import values
+from dynamo._shell import notebookbar
 from dynamo.replay import files
 from dynamo.sweep import bootstrap, points, report, summary, versions
 from dynamo.sweep.evaluate import Evaluator
@@ -31,6 +32,8 @@ from dynamo.sweep.team import OnProgress, Team
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dynamo.sweep.explorer import SweepExplorer
 
 # Combinations that are looked at before anything is written, to tell a mistake in the run from one in some points.
 _MOST_TRIED = 64
@@ -78,6 +81,18 @@ class Sweep:
     def _repr_html_(self) -> str:
         """The report, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+    def explore(self, *, height: int = 900) -> SweepExplorer:
+        """The page of the sweep as an output of a notebook, so many pixels high.
+
+        With anywidget it has a button that simulates the run of a point and shows its page below; without, or without a
+        kernel, it filters, sorts and selects.
+        """
+        from dynamo.sweep.explorer import SweepExplorer
+
+        if values.integer("height", height) < 1:
+            raise ValueError(f"height: got {height}, want an integer >= 1")
+        return SweepExplorer(self.content, int(height))
 
     def to_pandas(self) -> pd.DataFrame:
         """A DataFrame with a row for each point: knobs, status, figures, the ends of their intervals, the command.
@@ -207,7 +222,9 @@ def _carry_out(
         draws = _draws(spec, path)
         folder.reopen(versions.core(), again)
         evaluator = Evaluator(spec, runs, draws)
-        Team(spec, folder, runs, evaluator, search, versions.core()).work(executor.slots, on_progress)
+        with notebookbar.bar("points") as bar:
+            show = on_progress or (None if bar is None else lambda now: bar(now.done, now.total, now.text()))
+            Team(spec, folder, runs, evaluator, search, versions.core()).work(executor.slots, show)
         content = summary.describe(spec, folder)
     if keeps:
         report.write(content, path)

@@ -18,7 +18,7 @@ from dynamo.replay.page import balance, data, scaling, slowest, wrong
 if TYPE_CHECKING:
     from dynamo.replay.figures import Figures
 
-_SCRIPTS = ("charts.js", "parts.js", "overtime.js", "start.js")
+_SCRIPTS = ("parts.js", "overtime.js", "start.js")
 
 
 def as_html(report: Figures, command: str = "") -> str:

@@ -17,12 +17,12 @@ function drawSeries() {
   const every = curves.flatMap(curve => curve.values).filter(value => !isMissing(value));
   const high = every.reduce((most, value) => Math.max(most, value), found.bound || 0) || 1;
   drawCurves(document.getElementById("lines"), curves.map(curve => ({ ...curve, points: points(curve.values) })), {
-    height: 280, x: [0, end], shades: faults.map(fault => [fault.at, fault.until]), y: [0, high * 1.05], xName: "seconds", label: `${found.title} over time`, bound: { y: found.bound },
-    tell: part => {
+    height: 280, x: [0, end], shades: faults.map(fault => [fault.at, fault.until]), y: [0, high * 1.05], xName: "seconds", yName: found.title, label: `${found.title} over time`, bound: { y: found.bound },
+    tell: (part, all = false) => {
       const at = Math.min(count - 1, Math.floor(part * count));
       const told = curves.filter(curve => !isMissing(curve.values[at])).map(curve => `${curve.name}: ${shown(curve.values[at])}`);
       const wrong = faults.filter(fault => fault.at < (at + 1) * seconds && fault.until >= at * seconds).map(fault => `fault: ${fault.name}`);
-      return [`${shown(at * seconds)} s`, ...told.slice(-MOST_LINES - 1), ...wrong.slice(0, MOST_LINES)];
+      return [`${shown(at * seconds)} s`, ...told.slice(all ? 0 : -MOST_LINES - 1), ...wrong.slice(0, MOST_LINES)];
     },
   });
   const named = curves.length <= MOST_LINES + 1;

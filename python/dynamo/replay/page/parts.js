@@ -46,12 +46,12 @@ function drawDistributions() {
     const points = cdf.values.map((value, place) => [Math.max(value, low), percent(place)]);
     points.push([high, 100]);
     drawCurves(boxes[at], [{ points, style: colour(at) }], {
-      height: 210, x: [low, high], y: [0, 100], xName: "ms", logarithmic: logs, bound: { x: cdf.bound },
+      height: 210, x: [low, high], y: [0, 100], xName: "ms", yName: "% of requests", logarithmic: logs, bound: { x: cdf.bound },
       label: `${cdf.title}: median ${shown(cdf.values[Math.floor(cdf.values.length / 2)])} ms`,
       tell: part => {
         const ms = logs ? low * (high / low) ** part : part * high;
         const below = cdf.values.filter(value => value <= ms).length - 1;
-        return [`${shown(Number(percent(Math.max(0, below)).toPrecision(3)))} % of requests`, `up to ${shown(ms)} ms`];
+        return [`up to ${shown(Number(ms.toPrecision(4)))} ms`, `requests: ${shown(Number(percent(Math.max(0, below)).toPrecision(3)))} %`];
       },
     });
   });

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynamo._core import values
 from dynamo.replay import deployment
@@ -22,6 +22,9 @@ from dynamo.sweep.spec import trace_files
 from dynamo.sweep.store import OK
 from dynamo.sweep.sweep import Sweep
 from dynamo.sweep.team import OnProgress
+
+if TYPE_CHECKING:
+    from dynamo.sweep.explorer import SweepExplorer
 
 SCHEMA = 1
 # Finalists that are drawn anew, and points that the page shows.
@@ -39,6 +42,10 @@ class Recommendation:
     def best(self) -> Mapping[str, Any] | None:
         """The point of the recommended deployment, None if none keeps the service level."""
         return next((point for point in self.sweep.points if point["id"] == self.content["point"]), None)
+
+    def explore(self, *, height: int = 900) -> SweepExplorer:
+        """The page of the answer as an output of a notebook, as ``explore`` of a sweep shows it."""
+        return self.sweep.explore(height=height)
 
     def __str__(self) -> str:
         return wording.text(self.content)
@@ -283,7 +290,7 @@ def _examine(
     question = runner.question
     ranked = _ranked(question, by_name, found)
     winner, point = by_name[ranked[0]], found.whole[ranked[0]]
-    drawn, why_not = checks.repeated(runner, [by_name[name] for name in ranked[:_FINALISTS]])
+    drawn, why_not = checks.repeated(runner, [by_name[name] for name in ranked[:_FINALISTS]], point)
     sampled = drawn.get(winner.name, point)
     figures = point["figures"]
     content |= {

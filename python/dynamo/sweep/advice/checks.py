@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from dynamo.replay import run_trace_replay
 from dynamo.sweep import bootstrap
 from dynamo.sweep.advice import search
 from dynamo.sweep.advice.candidates import Candidate
@@ -22,22 +25,36 @@ PEAK_S = 30
 STARTUP_S = 120
 """How long a worker takes to come back, and one that is added to start, unless engine_args says it."""
 DETECTION_MS, MIGRATIONS = 10_000, 3
+_TRAFFIC = "traffic.jsonl"
 WAITING = 1
 """Waiting requests per worker that the autoscaler aims at."""
 
 
-def repeated(runner: Runner, finalists: Sequence[Candidate]) -> tuple[dict[str, Point], str]:
+def repeated(runner: Runner, finalists: Sequence[Candidate], point: Point) -> tuple[dict[str, Point], str]:
     """Finalists on traces that are drawn from the recorded one, for intervals; and why there are none."""
     question = runner.question
     if question.seeds < 2:
         return {}, "one draw of the traffic: want seeds above 1 for intervals"
-    form = question.run.get("trace_format", "mooncake")
-    if form not in bootstrap.FORMATS:
-        return {}, (
-            f"one draw of the traffic: a trace in the format {form} cannot be drawn anew (python -m dynamo.replay "
-            "--save-trace writes it as one that can)"
-        )
-    return runner.run(finalists, bootstrap="sessions", seeds=question.seeds), ""
+    extra: dict[str, Any] = {}
+    if question.run.get("trace_format", "mooncake") not in bootstrap.FORMATS:
+        extra = _as_sessions(point, runner.store.parent / _TRAFFIC)
+    try:
+        return runner.run(finalists, extra, bootstrap="sessions", seeds=question.seeds), ""
+    except ValueError as error:
+        return {}, f"one draw of the traffic: it cannot be drawn anew: {error}"
+
+
+def _as_sessions(point: Point, path: Path) -> dict[str, Any]:
+    """The traffic of a point, written as a trace whose sessions can be drawn, and the keys of a run that reads it."""
+    arguments = {name: value for name, value in point["arguments"].items() if name not in ("rows", "save_trace")}
+    with warnings.catch_warnings():  # one says how the trace is read
+        warnings.simplefilter("ignore")
+        report = run_trace_replay(arguments.pop("trace_files"), save_trace=path, **arguments)
+    saved = report.saved_trace
+    assert saved is not None
+    form = {"trace_format": saved.trace_format, "trace_block_size": saved.trace_block_size}
+    # What the workload was made of before is in the trace by now.
+    return {"trace": str(path), "arrival_speedup_ratio": None, **form}
 
 
 def headroom(runner: Runner, winner: Candidate) -> dict[str, Any]:

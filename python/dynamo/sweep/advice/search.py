@@ -27,6 +27,8 @@ BEGINNINGS = (1 / 8, 3 / 8)
 MARGIN = 0.02
 """By which part a figure may be off if the AIC SDK was asked for a grid of shapes: what is nearer to a bound is run
 again with all shapes."""
+RANK_MARGIN = 0.005
+"""The same for what orders deployments that keep the bounds, which are means and sums over a run."""
 # Fewer candidates are run whole at once: the beginnings would cost more than they save.
 _WORTH_BEGINNING = 3
 _KNOB = "deployment"
@@ -196,7 +198,7 @@ def _best(
         now = todo if best is not None or not margin else todo[:1]
         todo = todo[len(now) :]
         if margin:
-            now = [name for name in now if best is None or _may_beat(by_rank(name), best, margin)]
+            now = [name for name in now if best is None or _may_beat(by_rank(name), best, RANK_MARGIN)]
             points = _unless_refused(runner, [by_name[name] for name in now], {}, found, exact=True)
             found.whole |= points
             found.exact |= set(points)

@@ -1,9 +1,8 @@
 // What all parts share: the data, and what the reader has chosen.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const byId = new Map(data.points.map(point => [point.id, point]));
 const column = new Map(data.figures.map((name, at) => [name, at]));
-const state = { selected: null, accepts: () => true, missed: false, x: "", y: "", sort: { name: "", down: false }, all: false };
+const state = { selected: null, accepts: () => true, missed: false, x: "", y: "", sort: { name: "", down: false }, all: false, runs: false };
 
 const figure = (point, name) => column.has(name) ? point.figures[column.get(name)] : null;
 const interval = (point, name) => point.intervals && column.has(name) ? point.intervals[column.get(name)] : null;

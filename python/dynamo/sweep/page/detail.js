@@ -17,6 +17,7 @@ function drawDetail() {
     ...data.timings[point.timing].lines.map(text => html("p", { class: "hint" }, text)),
     ...notes.map(text => html("p", { class: "hint" }, text)),
     ...commandOf(point),
+    ...(state.runs && point.command ? [html("button", { type: "button", onclick: () => parent.postMessage({ dynosimPoint: point.id }, "*") }, "Show its run")] : []),
     ...(point.page ? [html("p", {}, html("a", { href: point.page }, "The page of its run"))] : []),
     ...figureTables(point),
   );

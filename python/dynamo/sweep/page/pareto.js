@@ -1,8 +1,7 @@
 // The picture of two figures: points, hull of each topology, error bars, measurements.
 
 const paretoBox = document.getElementById("pareto");
-const tip = html("div", { class: "tip", hidden: true });
-const MARGIN = { left: 58, right: 14, top: 10, bottom: 42 };
+const ROOM = { left: 58, right: 14, top: 10, bottom: 42 }; // Beside the plot, for names of axes.
 const MOST_BARS = 40; // With more points, only those that no other one beats have error bars.
 let placed = []; // What can be selected: point, or measurement, and where it is.
 
@@ -32,16 +31,16 @@ function drawPareto() {
     return;
   }
   const width = Math.max(280, paretoBox.clientWidth), height = Math.round(Math.min(480, Math.max(280, width * 0.62)));
-  const [x0, x1] = extent(every.flatMap(at => [at.x, ...(at.bars[0] || []), ...(at.errors[0] || [])]));
-  const [y0, y1] = extent(every.flatMap(at => [at.y, ...(at.bars[1] || []), ...(at.errors[1] || [])]));
-  const px = number => MARGIN.left + (number - x0) / (x1 - x0) * (width - MARGIN.left - MARGIN.right);
-  const py = number => height - MARGIN.bottom - (number - y0) / (y1 - y0) * (height - MARGIN.top - MARGIN.bottom);
+  const [x0, x1] = extent(withNearBounds(state.x, every.flatMap(at => [at.x, ...(at.bars[0] || []), ...(at.errors[0] || [])])));
+  const [y0, y1] = extent(withNearBounds(state.y, every.flatMap(at => [at.y, ...(at.bars[1] || []), ...(at.errors[1] || [])])));
+  const px = number => ROOM.left + (number - x0) / (x1 - x0) * (width - ROOM.left - ROOM.right);
+  const py = number => height - ROOM.bottom - (number - y0) / (y1 - y0) * (height - ROOM.top - ROOM.bottom);
   const focused = document.activeElement && document.activeElement.id === "pareto-svg";
   const chart = svg("svg", {
     id: "pareto-svg", viewBox: `0 0 ${width} ${height}`, width, height, tabindex: 0, role: "application",
     "aria-label": `${title(state.y)} against ${title(state.x)}, ${found.points.length} points. Arrow keys select.`,
     onpointermove: hover, onpointerleave: () => { tip.hidden = true; }, onclick: click, onkeydown: walk,
-  }, ...frame(width, height, [x0, x1], [y0, y1], px, py), ...hullLines(px, py));
+  }, ...frame(width, height, [x0, x1], [y0, y1], px, py), ...hullLines(px, py), ...limits(width, height, px, py));
   for (const at of found.points.sort((a, b) => layer(a.point) - layer(b.point))) chart.append(...pointMarks(at, px, py));
   for (const at of found.measured) chart.append(...measuredMarks(at, px, py));
   paretoBox.replaceChildren(chart, tip);
@@ -49,20 +48,41 @@ function drawPareto() {
 }
 
 function frame(width, height, [x0, x1], [y0, y1], px, py) {
-  const bottom = height - MARGIN.bottom, right = width - MARGIN.right, parts = [];
+  const bottom = height - ROOM.bottom, right = width - ROOM.right, parts = [];
   for (const number of ticks(x0, x1, Math.max(3, width / 110))) {
-    parts.push(svg("path", { class: "tick", d: `M${px(number)} ${MARGIN.top}V${bottom}` }),
+    parts.push(svg("path", { class: "tick", d: `M${px(number)} ${ROOM.top}V${bottom}` }),
       svg("text", { x: px(number), y: bottom + 16, "text-anchor": "middle" }, shown(number)));
   }
   for (const number of ticks(y0, y1, 5)) {
-    parts.push(svg("path", { class: "tick", d: `M${MARGIN.left} ${py(number)}H${right}` }),
-      svg("text", { x: MARGIN.left - 6, y: py(number) + 4, "text-anchor": "end" }, shown(number)));
+    parts.push(svg("path", { class: "tick", d: `M${ROOM.left} ${py(number)}H${right}` }),
+      svg("text", { x: ROOM.left - 6, y: py(number) + 4, "text-anchor": "end" }, shown(number)));
   }
-  const middle = (MARGIN.top + bottom) / 2;
-  parts.push(svg("path", { class: "axis", d: `M${MARGIN.left} ${MARGIN.top}V${bottom}H${right}` }),
-    svg("text", { class: "name", x: (MARGIN.left + right) / 2, y: height - 6, "text-anchor": "middle" }, axisTitle(state.x)),
+  const middle = (ROOM.top + bottom) / 2;
+  parts.push(svg("path", { class: "axis", d: `M${ROOM.left} ${ROOM.top}V${bottom}H${right}` }),
+    svg("text", { class: "name", x: (ROOM.left + right) / 2, y: height - 6, "text-anchor": "middle" }, axisTitle(state.x)),
     svg("text", { class: "name", transform: `translate(13 ${middle}) rotate(-90)`, "text-anchor": "middle" }, axisTitle(state.y)));
   return parts;
+}
+
+// The bounds of the service level on a figure.
+const boundsOn = name => (data.points.find(point => point.sla && point.sla.length) || { sla: [] }).sla
+  .filter(verdict => verdict.figure === name).map(verdict => "at_most" in verdict ? verdict.at_most : verdict.at_least);
+
+// Numbers with the bounds on them that are not so far away that they would push the points together.
+function withNearBounds(name, numbers) {
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)], room = Math.max(high - low, 0.1 * Math.abs(high));
+  return [...numbers, ...boundsOn(name).filter(bound => bound >= low - room && bound <= high + room)];
+}
+
+// Lines of the bounds on either axis, where the chart has them.
+function limits(width, height, px, py) {
+  const right = width - ROOM.right, bottom = height - ROOM.bottom, text = { class: "bound-name" };
+  const across = boundsOn(state.x).map(bound => [bound, px(bound)]).filter(([, x]) => x > ROOM.left && x < right);
+  const up = boundsOn(state.y).map(bound => [bound, py(bound)]).filter(([, y]) => y > ROOM.top && y < bottom);
+  return [...across.flatMap(([bound, x]) => [svg("path", { class: "bound", d: `M${x} ${ROOM.top}V${bottom}` }),
+    svg("text", { ...text, x: x + (x > width * 0.7 ? -4 : 4), y: bottom - 5, "text-anchor": x > width * 0.7 ? "end" : "start" }, `SLA ${shown(bound)}`)]),
+  ...up.flatMap(([bound, y]) => [svg("path", { class: "bound", d: `M${ROOM.left} ${y}H${right}` }),
+    svg("text", { ...text, x: right - 4, y: y - 4, "text-anchor": "end" }, `SLA ${shown(bound)}`)])];
 }
 
 function axisTitle(name) {

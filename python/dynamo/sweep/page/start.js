@@ -40,6 +40,10 @@ function start() {
     button.addEventListener("click", () => select(Number(button.dataset.point), true));
   }
   offerAxes();
+  // A notebook with a kernel says that it simulates the runs of points.
+  window.addEventListener("message", ({ source, data: told }) => {
+    if (source === parent && told && told.dynosim === "runs") { state.runs = true; drawDetail(); }
+  });
   state.selected = data.best;
   applyFilter();
   drawDetail();

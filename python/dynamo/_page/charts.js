@@ -1,7 +1,7 @@
-// Charts of lines: axes, curves, and what the pointer shows.
+// Charts of lines: axes, curves, what the pointer shows, and a table of the values.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const MARGIN = { left: 54, right: 12, top: 8, bottom: 36 };
+const MARGIN = { left: 54, right: 12, top: 22, bottom: 36 };
+const ROWS_OF_VALUES = 20;
 const COLOURS = ["--c0", "--c1", "--c2", "--measured", "--p0", "--p3", "--p5", "--p6"];
 const colour = at => `--c: var(${COLOURS[at % COLOURS.length]})`;
 const tip = html("div", { class: "tip", hidden: true });
@@ -19,9 +19,10 @@ function scaleOf([low, high], [from, to], logarithmic, count) {
   return { at: number => from + (Math.log10(number) - a) / (b - a) * (to - from), ticks: every.filter(tick => tick >= low && tick <= high) };
 }
 
-// A chart of curves in a box: each has points [x, y], of which y may be missing. The pointer is told of by texts. Shades are
-// stretches [from, to] of x behind the curves, and a bound is a number { x } or { y } that the service level sets.
-function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, label, tell, shades = [], bound = {} }) {
+// A chart of curves in a box: each has points [x, y], of which y may be missing. Names of axes have their units. tell returns
+// texts about a place, a part of the width, for the pointer and for the table below. Shades are stretches [from, to] of x
+// behind the curves, and a bound is a number { x } or { y } in milliseconds that the service level sets.
+function drawCurves(box, curves, { height, x, y, xName, yName, logarithmic = false, label, tell, shades = [], bound = {} }) {
   const width = Math.max(260, box.clientWidth), right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const across = scaleOf(x, [MARGIN.left, right], logarithmic, Math.max(3, width / 110));
   const up = scaleOf(y, [bottom, MARGIN.top], false, 5);
@@ -39,7 +40,8 @@ function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, lab
     chart.append(svg("path", { class: "tick", d: `M${MARGIN.left} ${up.at(tick)}H${right}` }),
       svg("text", { x: MARGIN.left - 6, y: up.at(tick) + 4, "text-anchor": "end" }, shown(tick)));
   }
-  chart.append(svg("text", { x: right, y: height - 4, "text-anchor": "end" }, xName));
+  chart.append(svg("text", { class: "name", x: right, y: height - 4, "text-anchor": "end" }, xName),
+    svg("text", { class: "name", x: 0, y: 12 }, yName));
   for (const curve of curves) {
     chart.append(svg("path", { class: `curve ${curve.kind || ""}`, style: curve.style || null, d: pathOf(curve.points, across, up) }));
   }
@@ -63,7 +65,29 @@ function drawCurves(box, curves, { height, x, y, xName, logarithmic = false, lab
     showTip(box, event, lines);
   });
   chart.addEventListener("pointerleave", () => { tip.hidden = true; guide.removeAttribute("d"); });
-  box.replaceChildren(chart);
+  const before = box.querySelector("details.values");
+  box.replaceChildren(chart, valuesOf(label, tell, before !== null && before.open));
+}
+
+// What the pointer would show at even distances, as a table that opens: for screen readers, and to copy from.
+function valuesOf(label, tell, open) {
+  const made = html("details", { class: "values", open }, html("summary", {}, "Values"));
+  const fill = () => {
+    if (!made.open || made.children.length > 1) return;
+    const rows = Array.from({ length: ROWS_OF_VALUES }, (_, at) => tell((at + 0.5) / ROWS_OF_VALUES, true)).filter(lines => lines !== null);
+    const named = rows.map(([, ...lines]) => new Map(lines.map(line => {
+      const at = line.lastIndexOf(": ");
+      return at < 0 ? ["", line] : [line.slice(0, at), line.slice(at + 2)];
+    })));
+    const names = [...new Set(named.flatMap(row => [...row.keys()]))];
+    const head = html("tr", {}, html("td"), ...names.map(name => html("th", { scope: "col", class: "number" }, name || "value")));
+    made.append(html("div", { class: "scroll", tabindex: 0 }, html("table", {}, html("caption", {}, label), html("thead", {}, head),
+      html("tbody", {}, ...rows.map(([place], at) => html("tr", {}, html("th", { scope: "row", class: "text" }, place),
+        ...names.map(name => html("td", {}, named[at].get(name) || "–"))))))));
+  };
+  made.addEventListener("toggle", fill);
+  fill();
+  return made;
 }
 
 function pathOf(points, across, up) {
