@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 import pytest
 from conftest import Cli
+from firefox import firefox
 from pagetools import faint
 
 PROJECT = Path(__file__).parent.parent
@@ -123,6 +124,29 @@ def test_reports_are_those_of_the_command_line(opened: Callable[..., Any], folde
         exec(page.locator("#call").text_content(), again)  # in the folder of the traces
         assert fixed(json.loads(json.dumps(again["report"]))) == fixed(found), name
     assert len(CONFIGURATIONS) == 10
+
+
+def test_firefox_runs_it(site: str, tmp_path: Path, folder: Path) -> None:
+    """The same report as the command line's, in both widths, with the figures and charts of the page."""
+    (folder / "examples").symlink_to(PROJECT / "examples")
+    with firefox(tmp_path) as page:
+        for width in (360, 1280):
+            page.open(f"{site}?{width}#{urlencode({'workers': '4', 'router': 'kv_router', 'sla_ttft': '2000'})}", width)
+            page.evaluate(
+                """new Promise(over => { const look = () => !running && statusLine.textContent !== "" ? over()
+                : setTimeout(look, 50); look(); })"""
+            )
+            status = page.evaluate("statusLine.textContent")
+            assert re.fullmatch(r"[\d,]+ requests in [\d.]+ s", status), status
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("document.querySelectorAll('#cdfs svg').length") == 3
+            assert page.evaluate("document.querySelector('#heat canvas').getBoundingClientRect().width") > 200
+        found = json.loads(page.evaluate("document.getElementById('report').textContent"))
+        command = page.evaluate("document.getElementById('command').textContent")
+    script = command.replace("python -m", f"{shlex.quote(sys.executable)} -m") + " --report-json report.json"
+    ran = subprocess.run(["sh", "-ec", script], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, (command, ran.stderr)
+    assert fixed(found) == fixed(json.loads((folder / "report.json").read_text()))
 
 
 @pytest.mark.parametrize("width", [360, 1280])
