@@ -3,14 +3,13 @@ package timing
 import (
 	"fmt"
 	"math/bits"
-	"sync"
 )
 
 // Between returns a source of predictions that asks another one for a grid of shapes only, and draws straight lines between
 // them: it asks for the sizes 1 to 8, and four of each doubling beyond (10, 12, 14, 16, 20 ...). Shapes on the grid get the very
 // answer. Where the other source knows no answer of the grid, it is asked for the shape itself.
 //
-// Answers depend on the shape alone, not on what was asked before. It is safe for concurrent use if ask is.
+// Answers depend on the shape alone, not on what was asked before. It is for one goroutine at a time.
 func Between(ask func([]Question) ([]Answer, error)) func([]Question) ([]Answer, error) {
 	g := &grid{ask: ask, known: map[Question]Answer{}}
 	return g.predict
@@ -19,15 +18,12 @@ func Between(ask func([]Question) ([]Answer, error)) func([]Question) ([]Answer,
 // grid keeps what was asked.
 type grid struct {
 	ask    func([]Question) ([]Answer, error)
-	mu     sync.Mutex
 	known  map[Question]Answer
 	asking []Question // scratch
 }
 
 // predict returns an answer to each question.
 func (g *grid) predict(questions []Question) ([]Answer, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.asking = g.asking[:0]
 	for _, q := range questions {
 		corners(q, func(corner Question, _ float64) { g.want(corner) })

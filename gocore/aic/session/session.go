@@ -8,6 +8,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"dynosim/gocore/aic"
 	"dynosim/gocore/engineargs"
@@ -85,12 +86,19 @@ func (s *Session) Through(ask func(question string) (answer string, err error)) 
 // KVBytes returns the size of a token's KV of the whole model, in bytes.
 func (s *Session) KVBytes() (int, error) { return s.client.KVBytes(s.Session) }
 
-// Predictions returns what answers questions: for all shapes, or for a grid of them with straight lines between.
+// Predictions returns what answers questions, from any goroutine: for all shapes, or for a grid of them with straight lines
+// between.
 func (s *Session) Predictions(grid bool) func([]timing.Question) ([]timing.Answer, error) {
-	if grid {
-		return timing.Between(s.Predict)
+	if !grid {
+		return s.Predict
 	}
-	return s.Predict
+	var mu sync.Mutex
+	between := timing.Between(s.Predict)
+	return func(questions []timing.Question) ([]timing.Answer, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return between(questions)
+	}
 }
 
 // Name describes the session, and how it is asked, for reports.
